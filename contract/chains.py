@@ -1,0 +1,72 @@
+"""The chains known by name, and how an address of a chain is written.
+
+The set of chains is open (contract, "Endpoints"): any string is a chain id, and a chain that is not listed here
+still works everywhere; it only lacks a display name and the price platforms' ids.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+NATIVE = "native"
+ZERO_ADDRESS = "0x" + "0" * 40
+BURN_ADDRESSES = frozenset(
+    {
+        ZERO_ADDRESS,
+        "0x000000000000000000000000000000000000dead",
+        "0xdead000000000000000042069420694206942069",
+        "1nc1nerator11111111111111111111111111111111",
+    }
+)
+
+_HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
+
+
+@dataclass(frozen=True)
+class KnownChain:
+    """A chain with the name people use and its ids at two price-data platforms (null where they have none)."""
+
+    id: str
+    name: str
+    evm_id: int | None
+    dexscreener_id: str | None
+    coingecko_id: str | None
+    native_symbol: str
+    native_decimals: int = 18
+
+
+KNOWN_CHAINS: dict[str, KnownChain] = {
+    chain.id: chain
+    for chain in (
+        KnownChain("eth", "Ethereum", 1, "ethereum", "ethereum", "ETH"),
+        KnownChain("base", "Base", 8453, "base", "base", "ETH"),
+        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9),
+        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6),
+        KnownChain("bsc", "BNB Smart Chain", 56, "bsc", "binance-smart-chain", "BNB"),
+        KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S"),
+        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9),
+        KnownChain("avalanche", "Avalanche", 43114, "avalanche", "avalanche", "AVAX"),
+        KnownChain("polygon", "Polygon", 137, "polygon", "polygon-pos", "POL"),
+        KnownChain("monad", "Monad", 143, "monad", "monad", "MON"),
+        KnownChain("hyperevm", "HyperEVM", 999, "hyperevm", "hyperevm", "HYPE"),
+        KnownChain("arbitrum", "Arbitrum One", 42161, "arbitrum", "arbitrum-one", "ETH"),
+        KnownChain("robinhood", "Robinhood Chain", None, None, None, "ETH"),
+        KnownChain("arc", "Arc", None, None, None, "USDC", 6),
+        KnownChain("optimism", "OP Mainnet", 10, "optimism", "optimistic-ethereum", "ETH"),
+        KnownChain("gnosis", "Gnosis", 100, "gnosischain", "xdai", "XDAI"),
+    )
+}
+
+CHAIN_BY_EVM_ID: dict[int, str] = {
+    chain.evm_id: chain.id for chain in KNOWN_CHAINS.values() if chain.evm_id is not None
+}
+
+
+def normalise_address(address: str) -> str:
+    """The address as the contract writes it: hexadecimal (EVM) in lower case, every other kind untouched.
+
+    Solana, TRON and TON addresses are case-sensitive and never begin with ``0x`` (seed, section 2.1).
+    """
+    text = address.strip()
+    return text.lower() if _HEX_ADDRESS.fullmatch(text) or text.lower() == NATIVE else text

@@ -1,0 +1,77 @@
+"""The errors that the API answers: one row a code, with its status and whether asking again can help.
+
+Source: contract section "Errors". The body is ``{"detail": text, "code": slug}``; a 422 carries a list instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """A row of the contract's error table."""
+
+    code: str
+    status: int
+    when: str
+    retryable: bool = False
+
+
+_KINDS: Final = (
+    ErrorKind("unsupported_token", 400, "no map can be made for the token"),
+    ErrorKind("missing_key", 401, "the request carries no API key"),
+    ErrorKind("invalid_key", 401, "the API key is unknown or revoked"),
+    ErrorKind("plan_required", 403, "address metadata is asked for on a plan that is not custom"),
+    ErrorKind("no_holders", 404, "nobody holds the token at that time"),
+    ErrorKind("unknown_token", 404, "the token is not known"),
+    ErrorKind("not_found", 404, "there is no such path"),
+    ErrorKind("method_not_allowed", 405, "the path does not take that method"),
+    ErrorKind("removed", 410, "the endpoint was removed; the detail names its replacement"),
+    ErrorKind("body_too_large", 413, "the request body is too large"),
+    ErrorKind("invalid_request", 422, "a parameter or the body is not valid"),
+    ErrorKind("credits_exhausted", 429, "the month's credits are used up until the renewal date"),
+    ErrorKind("rate_limited", 429, "too many calls a minute from one address", retryable=True),
+    ErrorKind("internal_error", 500, "the service failed; the request was not charged", retryable=True),
+    ErrorKind("unavailable", 503, "the service can't answer now", retryable=True),
+)
+
+ERROR_KINDS: Final[dict[str, ErrorKind]] = {kind.code: kind for kind in _KINDS}
+
+
+def error_code(status: int, body: Any) -> str:
+    """The code of an error answer: the body's own, or the only sensible one for a bare status.
+
+    A 429 without a code counts as ``credits_exhausted``: the seed knows no other, and repeating it can't help.
+    """
+    if isinstance(body, dict) and isinstance(body.get("code"), str):
+        return str(body["code"])
+    by_status = {
+        400: "unsupported_token",
+        401: "invalid_key",
+        403: "plan_required",
+        404: "no_holders",
+        410: "removed",
+        413: "body_too_large",
+        422: "invalid_request",
+        429: "credits_exhausted",
+    }
+    return by_status.get(status, "unavailable" if status >= 500 else "unexpected_status")
+
+
+def error_detail(body: Any, raw: str) -> str:
+    """The detail as text: ``detail`` as text or as a list of validation errors, else the raw text, shortened."""
+    detail = body.get("detail") if isinstance(body, dict) else None
+    if isinstance(detail, str):
+        return detail
+    if isinstance(detail, list):
+        return "; ".join(_validation_text(item) for item in detail)
+    return raw[:300]
+
+
+def _validation_text(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    where = ".".join(str(part) for part in item.get("loc", ()))
+    return f"{where}: {item.get('msg', '')}"

@@ -1,0 +1,347 @@
+"""Every object of the API as a pydantic model, in the shape of the contract, section "Objects".
+
+Open where the contract is open: unknown fields are kept, any text is a chain, any ``rel_type`` is a relationship.
+The older map shape (``decentralization_score``, ``identified_supply``, ``token_ref``) is read into the current one.
+Amounts are exact ``Decimal`` numbers; ``contract.wire`` reads and writes them without passing through a float.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+
+from contract.chains import normalise_address
+
+GROUPED_TRANSFER = "GROUPED_TRANSFER"
+
+HolderLimit = Literal[80, 250, 500]
+ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
+Address = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s/]+$"), AfterValidator(normalise_address)
+]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is expected, not true or false")
+    if isinstance(value, str):
+        raise ValueError("a number is expected, not text")
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        raise ValueError("a finite number is expected")
+    return value
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    """Date-times with a zone become UTC; zone-less ones are UTC already."""
+    return value.astimezone(UTC).replace(tzinfo=None) if value is not None and value.tzinfo else value
+
+
+Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
+"""Decimal-adjusted token units, exact."""
+Number = Annotated[float, BeforeValidator(_finite)]
+Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
+"""A number that every current answer carries, and that maps of the older shape never measured."""
+Share = Annotated[float, BeforeValidator(_finite), Field(ge=0, le=1)]
+"""A part of the total supply, 0 to 1."""
+Instant = Annotated[datetime, AfterValidator(_utc)]
+
+
+class Model(BaseModel):
+    """Base of everything received: unknown fields are kept."""
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+
+class TokenKey(Model):
+    """A token: its chain, and its contract's address or ``native``."""
+
+    chain: ChainId
+    address: Address = Field(validation_alias=AliasChoices("address", "id"))
+
+
+class AddressDetails(Model):
+    """What is known of an address: relations (distinct counterparties), kind, label, entity."""
+
+    degree: int = Field(ge=0)
+    inward_relations: int = Field(ge=0)
+    outward_relations: int = Field(ge=0)
+    is_supernode: bool
+    is_contract: bool
+    is_cex: bool
+    is_dex: bool
+    label: str | None = None
+    entity_id: str | None = None
+    first_activity_date: Instant | None = None
+    is_paid_label: bool = False
+
+
+class AddressMetadata(Model):
+    """An address with its details."""
+
+    address: str
+    address_details: AddressDetails
+
+
+class HolderData(Model):
+    """How much of a token an address holds: decimal-adjusted amount, rank from 1, share of the total supply."""
+
+    amount: Amount
+    rank: int = Field(ge=1)
+    share: Share
+
+
+class Holder(Model):
+    """An item of the holders list; details only when asked for."""
+
+    address: str
+    holder_data: HolderData
+    address_details: AddressDetails | None = None
+
+
+class Node(Model):
+    """A magic node: an address that ties shown holders together."""
+
+    address: str
+    address_details: AddressDetails
+    is_shown_on_map: bool
+
+
+class HolderNode(Node):
+    """A top holder on a map."""
+
+    holder_data: HolderData
+
+
+class GroupedTransferData(Model):
+    """All transfers of one token from one address to another: exact sum, count, unix seconds of first and last."""
+
+    total_value: Amount
+    total_transfers: int = Field(ge=0)
+    first_date: int
+    last_date: int
+    token_key: TokenKey = Field(validation_alias=AliasChoices("token_key", "token_ref"))
+
+
+class GroupedTransfer(Model):
+    """A relationship made by transfers of one token from one address to another."""
+
+    from_address: str
+    to_address: str
+    rel_type: Literal["GROUPED_TRANSFER"] = "GROUPED_TRANSFER"
+    data: GroupedTransferData
+
+
+class UnknownRelationship(Model):
+    """A relationship of a type that this version does not know; its data is kept as it came."""
+
+    from_address: str
+    to_address: str
+    rel_type: str
+    data: Any = None
+
+
+def _relationship_tag(value: Any) -> str:
+    rel_type = value.get("rel_type") if isinstance(value, dict) else getattr(value, "rel_type", None)
+    return "grouped" if rel_type in (None, GROUPED_TRANSFER) else "unknown"
+
+
+Relationship = Annotated[
+    Annotated[GroupedTransfer, Tag("grouped")] | Annotated[UnknownRelationship, Tag("unknown")],
+    Discriminator(_relationship_tag),
+]
+
+
+class TimeNode(Model):
+    """An exchange or allow-listed contract in one time window, with the transfers that used it then."""
+
+    address: str
+    relationships: list[Relationship]
+
+
+class Nodes(Model):
+    """The nodes of a map; magic and time nodes are null when they were not asked for."""
+
+    top_holders: list[HolderNode]
+    magic_nodes: list[Node] | None = None
+    time_nodes: list[TimeNode] | None = None
+
+
+class Cluster(Model):
+    """Shown holders, and the magic nodes between them, that transfers connect."""
+
+    share: Share
+    amount: Amount
+    holder_count: int = Field(ge=0)
+    holders: list[str]
+    magic_node_count: int = Field(default=0, ge=0)
+    magic_nodes: list[str] = Field(default_factory=list)
+
+
+class SupplyStats(Model):
+    """Shares of the total supply. Definitions: contract section "Objects"."""
+
+    cexs: Measured
+    dexs: Measured
+    contracts: Measured
+    fresh_wallets: Measured
+    top_10_adjusted: Measured
+    bundles: Measured
+
+
+class Scores(Model):
+    """Concentration. The score is read under ``service_score`` or any one other key ending in ``_score``."""
+
+    service_score: Number | None = None
+    gini_index: Measured
+    herfindahl_hirschman_index: Measured
+    nakamoto_coefficient: Annotated[int | None, WithJsonSchema({"type": "integer"})]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _any_score_key(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "service_score" in value:
+            return value
+        names = [name for name in value if name.endswith("_score")]
+        if len(names) > 1:
+            raise ValueError(f"more than one score: {', '.join(sorted(names))}; which one is meant can't be known")
+        return {**value, "service_score": value[names[0]]} if names else value
+
+
+class Metrics(Model):
+    """Supply statistics and scores of a map."""
+
+    supply_stats: SupplyStats
+    scores: Scores
+
+
+class MapMetadata(Model):
+    """When the map was made: ISO 8601 UTC without zone, and unix seconds."""
+
+    dt_update: str
+    ts_update: int
+
+
+class Map(Model):
+    """A token's map. Blocks that were not asked for are null."""
+
+    metadata: MapMetadata
+    metrics: Metrics
+    nodes: Nodes | None = None
+    relationships: list[Relationship] | None = None
+    clusters: list[Cluster] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_older_shape(cls, value: Any) -> Any:
+        older = isinstance(value, dict) and "metrics" not in value
+        return current_map_shape(value) if older and isinstance(value.get("metadata"), dict) else value
+
+
+def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
+    """An answer of the removed map endpoint in the current shape (seed, sections 2.6 and 9).
+
+    ``contracts`` counts all contracts now, so it is the sum of the three older shares; what the older map never
+    measured is null.
+    """
+    metadata = dict(older["metadata"])
+    supply = metadata.pop("identified_supply", None) or {}
+    cexs, dexs, others = (supply.get(f"share_in_{kind}") for kind in ("cexs", "dexs", "other_contracts"))
+    known = [share for share in (cexs, dexs, others) if share is not None]
+    rest = {key: item for key, item in older.items() if key not in ("metadata", "decentralization_score")}
+    return rest | {
+        "metadata": metadata,
+        "metrics": {
+            "supply_stats": {
+                "cexs": cexs,
+                "dexs": dexs,
+                "contracts": sum(known) if known else None,
+                "fresh_wallets": None,
+                "top_10_adjusted": None,
+                "bundles": None,
+            },
+            "scores": {
+                "service_score": older.get("decentralization_score"),
+                "gini_index": None,
+                "herfindahl_hirschman_index": None,
+                "nakamoto_coefficient": None,
+            },
+        },
+    }
+
+
+class TokenMetadata(Model):
+    """Name and symbol of a token, and whether its transfers count on other tokens' maps."""
+
+    name: str
+    symbol: str
+    is_indexed: bool
+    img_url: str | None = None
+
+
+class TokenStats(Model):
+    """How many transfers a token has, and when the first and the last took place."""
+
+    transfers_count: int = Field(ge=0)
+    min_date: Instant | None = None
+    max_date: Instant | None = None
+
+
+class Token(Model):
+    """A token; ``stats`` (``token_stats`` before 0.3.0) only when asked for."""
+
+    token_key: TokenKey
+    metadata: TokenMetadata
+    stats: TokenStats | None = Field(default=None, validation_alias=AliasChoices("stats", "token_stats"))
+
+
+class Chain(Model):
+    """A supported chain, with its ids at two price-data platforms."""
+
+    id: ChainId
+    name: str
+    dexscreener_id: str | None = None
+    coingecko_id: str | None = None
+
+
+class Screenshot(Model):
+    """Where the picture of a map is, and when it was drawn."""
+
+    image_url: str
+    updated_at: Instant
+
+
+class ValidationItem(Model):
+    """One fault of an invalid request."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class HTTPValidationError(Model):
+    """The body of a 422."""
+
+    detail: list[ValidationItem]
+
+
+class ErrorBody(Model):
+    """The body of every other error."""
+
+    detail: str
+    code: str

@@ -1,0 +1,281 @@
+"""The tables of the lake and the warehouse: one explicit schema each, that writing, checks and docs are driven by.
+
+Columns, order and meaning follow design section 5. Every table begins with the common columns; ``fetched_at`` (when
+we learnt it) is added by whoever learnt it, so the engine's own tables end without it.
+
+Amounts: ``amount`` (and ``total_value``) is DECIMAL(38, 18), exact for nearly every token. A number that does not fit
+is rounded there (null from 10^20 on), and its exact text stands in ``amount_exact`` (``total_value_exact``), which
+is null otherwise. No amount is ever a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+
+AMOUNT_TYPE: Final = pa.decimal128(38, 18)
+INSTANT_TYPE: Final = pa.timestamp("us")
+"""UTC without zone: DuckDB's TIMESTAMP."""
+
+_QUANTUM: Final = Decimal(1).scaleb(-18)
+_AMOUNT_LIMIT: Final = Decimal(10) ** 20
+_EXACT: Final = Context(prec=400)
+_ROUNDING: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name, what a row is, its schema (each field's ``comment`` says what it holds) and its key."""
+
+    name: str
+    row: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+    @property
+    def engine_schema(self) -> pa.Schema:
+        """The schema without ``fetched_at``."""
+        return self.schema.remove(self.schema.get_field_index("fetched_at"))
+
+
+def _field(name: str, dtype: pa.DataType, comment: str, *, required: bool = False) -> pa.Field:
+    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
+
+
+def _text(name: str, comment: str, *, required: bool = False) -> pa.Field:
+    return _field(name, pa.string(), comment, required=required)
+
+
+def _share(name: str, comment: str, *, required: bool = False) -> pa.Field:
+    return _field(name, pa.float64(), comment, required=required)
+
+
+def _int(name: str, comment: str, *, required: bool = False) -> pa.Field:
+    return _field(name, pa.int64(), comment, required=required)
+
+
+def _flag(name: str, comment: str, *, required: bool = False) -> pa.Field:
+    return _field(name, pa.bool_(), comment, required=required)
+
+
+def _instant(name: str, comment: str, *, required: bool = False) -> pa.Field:
+    return _field(name, INSTANT_TYPE, comment, required=required)
+
+
+def _amount(name: str, comment: str) -> tuple[pa.Field, pa.Field]:
+    return (
+        _field(name, AMOUNT_TYPE, f"{comment}, in token units; null from 10^20 on"),
+        _text(f"{name}_exact", f"The exact {name} where the decimal column can't hold it, else null"),
+    )
+
+
+_CHAIN = _text("chain", "Chain id", required=True)
+_AS_OF = _instant("as_of", "The instant that the row is true as of, UTC", required=True)
+_TOKEN = _text("token_address", "The token's contract address, or native", required=True)
+_FETCHED_AT = _instant("fetched_at", "When the answer that holds the row was learnt, UTC", required=True)
+
+_DETAILS: Final = (
+    _int("degree", "Distinct counterparties"),
+    _int("inward_relations", "Distinct addresses it received from"),
+    _int("outward_relations", "Distinct addresses it sent to"),
+    _flag("is_supernode", "Has very many counterparties"),
+    _flag("is_contract", "Is a contract"),
+    _flag("is_cex", "Belongs to a centralised exchange"),
+    _flag("is_dex", "Belongs to a decentralised exchange"),
+    _text("label", "Name of the address, where one is known"),
+    _text("entity_id", "Entity that the address belongs to, where one is known"),
+    _instant("first_activity_date", "First transfer of the address, UTC"),
+    _flag("is_paid_label", "The label was submitted by the community"),
+)
+
+_RELATIONSHIP: Final = (
+    _text("from_address", "Sender", required=True),
+    _text("to_address", "Receiver", required=True),
+    _text("rel_type", "Kind of relationship; GROUPED_TRANSFER unless the provider added others", required=True),
+    _text("transfer_chain", "Chain of the token that was sent"),
+    _text("transfer_token", "Address of the token that was sent, or native"),
+    *_amount("total_value", "Sum of the transfers"),
+    _int("total_transfers", "Number of transfers"),
+    _instant("first_date", "First of the transfers, UTC"),
+    _instant("last_date", "Last of the transfers, UTC"),
+    _text("unknown_data", "JSON of the data of a relationship type that is not known here"),
+)
+
+_TIME_NODE = _int("time_node", "Number of the time node within the map (1, 2, …); null outside time nodes")
+
+
+def _table(name: str, row: str, key: tuple[str, ...], *columns: pa.Field, token: bool = True) -> Table:
+    common = (_CHAIN, _AS_OF, *((_TOKEN,) if token else ()))
+    schema = pa.schema([*common, *columns, _FETCHED_AT])
+    return Table(name, row, schema, (*(field.name for field in common), *key))
+
+
+_TABLES: Final = (
+    _table(
+        "chains",
+        "a supported chain",
+        (),
+        _text("name", "Name of the chain", required=True),
+        _text("dexscreener_id", "Id at DEX Screener"),
+        _text("coingecko_id", "Id at CoinGecko"),
+        token=False,
+    ),
+    _table(
+        "tokens",
+        "a token",
+        (),
+        _text("name", "Name", required=True),
+        _text("symbol", "Ticker", required=True),
+        _flag("is_indexed", "Its transfers count on other tokens' maps", required=True),
+        _text("img_url", "Address of its picture"),
+        _int("transfers_count", "Number of its transfers"),
+        _instant("min_date", "First transfer, UTC"),
+        _instant("max_date", "Last transfer, UTC"),
+    ),
+    _table(
+        "holders",
+        "a holder of a token",
+        ("address",),
+        _int("rank", "1 holds the most", required=True),
+        _text("address", "The holder", required=True),
+        *_amount("amount", "What it holds"),
+        _share("share", "Part of the total supply, 0 to 1", required=True),
+        *_DETAILS,
+    ),
+    _table(
+        "maps",
+        "a token's map",
+        (),
+        _text("dt_update", "When the provider made the map: ISO 8601, UTC, without zone", required=True),
+        _share("cexs", "Share of supply held by centralised exchanges"),
+        _share("dexs", "Share of supply held by decentralised exchanges"),
+        _share("contracts", "Share of supply held by contracts, exchanges' ones too"),
+        _share("fresh_wallets", "Share of supply held by wallets under 10 days old"),
+        _share("top_10_adjusted", "Share of supply of the 10 largest entities, exchanges left out"),
+        _share("bundles", "Share of supply of the 10 largest clusters"),
+        _share("service_score", "0 concentrated to 100 decentralised; null where it does not apply"),
+        _share("gini_index", "Inequality among entities, 0 equal to 1"),
+        _share("herfindahl_hirschman_index", "Concentration among entities, 0 to 1"),
+        _int("nakamoto_coefficient", "Fewest entities that together hold half"),
+    ),
+    _table(
+        "map_nodes",
+        "a node of a map",
+        ("kind", "address", "time_node"),
+        _text("kind", "top_holder, magic or time", required=True),
+        _text("address", "The node's address", required=True),
+        _int("rank", "Rank of a top holder"),
+        *_amount("amount", "What a top holder holds"),
+        _share("share", "Part of the total supply of a top holder"),
+        _flag("is_shown_on_map", "False for exchanges, contracts and hypernodes"),
+        _TIME_NODE,
+        *_DETAILS,
+    ),
+    _table(
+        "grouped_transfers",
+        "a relationship of a map",
+        ("from_address", "to_address", "rel_type", "transfer_chain", "transfer_token", "time_node"),
+        *_RELATIONSHIP,
+        _TIME_NODE,
+    ),
+    _table(
+        "clusters",
+        "a cluster of a map",
+        ("cluster_id",),
+        _int("cluster_id", "1 is the largest cluster of the map", required=True),
+        _share("share", "Part of the total supply", required=True),
+        *_amount("amount", "What its holders hold together"),
+        _int("holder_count", "Number of holders", required=True),
+        _int("magic_node_count", "Number of magic nodes", required=True),
+    ),
+    _table(
+        "cluster_members",
+        "an address in a cluster",
+        ("address",),
+        _int("cluster_id", "The cluster", required=True),
+        _text("address", "The member", required=True),
+        _text("kind", "holder or magic", required=True),
+    ),
+    _table(
+        "subgraph_transfers",
+        "a relationship among a named address set",
+        ("address_set", "from_address", "to_address", "rel_type", "transfer_chain", "transfer_token"),
+        _text("address_set", "Name of the address set in the settings", required=True),
+        *_RELATIONSHIP,
+        token=False,
+    ),
+    _table(
+        "addresses",
+        "an address's metadata",
+        ("address",),
+        _text("address", "The address", required=True),
+        *_DETAILS,
+        token=False,
+    ),
+    _table(
+        "failures",
+        "a request that did not end in rows",
+        ("endpoint", "subject"),
+        _text("endpoint", "Endpoint that was asked", required=True),
+        _text("subject", "What was asked for: a token, an address set", required=True),
+        _text("code", "Kind of failure: the contract's error code, malformed_answer or unreachable", required=True),
+        _text("reason", "What happened, in words", required=True),
+        _text("answer_hash", "SHA-256 of the archived answer, where one came"),
+        token=False,
+    ),
+)
+
+TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
+DETAIL_COLUMNS: Final = tuple(field.name for field in _DETAILS)
+
+
+def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
+    """The two columns of an amount: the decimal one, and the exact text where the first can't hold the value."""
+    if value is None:
+        return {name: None, f"{name}_exact": None}
+    fits = abs(value) < _AMOUNT_LIMIT - 1
+    rounded = _ROUNDING.quantize(value, _QUANTUM) if fits else None
+    exact = None if rounded == value else format(_EXACT.normalize(value), "f")
+    return {name: rounded, f"{name}_exact": exact}
+
+
+def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
+    """The exact value of an amount from its two columns."""
+    exact = row[f"{name}_exact"]
+    return Decimal(exact) if exact is not None else row[name]
+
+
+def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime | None = None) -> pa.Table:
+    """An Arrow table of the rows, without ``fetched_at`` where none is given.
+
+    Columns that a row leaves out are null; raises ``KeyError`` on a column that the table does not have, and
+    ``pa.ArrowInvalid`` on a value of a wrong type or a null in a required column.
+    """
+    schema = table.engine_schema if fetched_at is None else table.schema
+    listed = list(rows)
+    stray = {name for row in listed for name in row} - set(schema.names)
+    if stray:
+        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}")
+    columns = {name: [row.get(name) for row in listed] for name in schema.names}
+    if fetched_at is not None:
+        columns["fetched_at"] = [fetched_at] * len(listed)
+    built = pa.table(
+        [pa.array(columns[field.name], type=field.type) for field in schema],
+        schema=schema,
+    )
+    for field in schema:
+        if not field.nullable and built[field.name].null_count:
+            raise pa.ArrowInvalid(f"table {table.name}: {field.name} may not be null")
+    return built
+
+
+def learnt(table: Table, rows: pa.Table, fetched_at: datetime) -> pa.Table:
+    """The engine's rows with the instant at which they were learnt."""
+    stamps = pa.array([fetched_at] * rows.num_rows, type=INSTANT_TYPE)
+    return rows.append_column(table.schema.field("fetched_at"), stamps).cast(table.schema)

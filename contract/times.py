@@ -1,0 +1,70 @@
+"""Instants: the one way that times are read from people, written into paths and kept in tables.
+
+An instant is a naive ``datetime`` in UTC with whole seconds, because DuckDB's TIMESTAMP and Parquet's zone-less
+timestamp are both read without a time-zone database.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_UNIX_SECONDS = re.compile(r"\d{1,12}")
+_PARTITION = "%Y%m%dT%H%M%SZ"
+
+
+def utc_now() -> datetime:
+    """The present instant, UTC, without zone, to the microsecond."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def from_unix(seconds: int) -> datetime:
+    """The instant of unix seconds."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
+def to_unix(instant: datetime) -> int:
+    """Unix seconds of an instant, rounded down."""
+    aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+    return int(aware.timestamp() // 1)
+
+
+def parse_when(text: str) -> datetime:
+    """Reads an ISO date, an ISO date-time (no zone means UTC), unix seconds, or ``now``.
+
+    Raises ``ValueError`` naming the text and the accepted forms.
+    """
+    when = text.strip()
+    if when.lower() == "now":
+        return utc_now().replace(microsecond=0)
+    try:
+        if _UNIX_SECONDS.fullmatch(when) and len(when) != len("20260101"):
+            return from_unix(int(when))
+        if _UNIX_SECONDS.fullmatch(when):
+            return datetime.strptime(when, "%Y%m%d")
+        if re.fullmatch(r"\d{8}T\d{6}Z", when):
+            return parse_partition(when)
+        parsed = datetime.fromisoformat(when)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(
+            f"{text!r} is not a time; give an ISO date (2026-11-20), a date-time (2026-11-20T12:00:00), "
+            "unix seconds (1795132800) or 'now'"
+        ) from error
+    if parsed.tzinfo is not None:
+        parsed = parsed.astimezone(UTC).replace(tzinfo=None)
+    return parsed.replace(microsecond=0)
+
+
+def partition_text(instant: datetime) -> str:
+    """The instant as a partition value: sortable and free of characters that tools escape, ``20261120T000000Z``."""
+    return instant.strftime(_PARTITION)
+
+
+def parse_partition(text: str) -> datetime:
+    """The instant of a partition value. Raises ``ValueError`` on any other text."""
+    return datetime.strptime(text, _PARTITION)
+
+
+def dt_update_text(instant: datetime) -> str:
+    """The contract's ``dt_update``: ISO 8601, UTC, without zone, with microseconds."""
+    return instant.isoformat(timespec="microseconds")
