@@ -1,0 +1,364 @@
+"""The engine's store: whole transfer histories as Parquet, one file a token, and a small catalogue beside them.
+
+A history file is written under a new name and only then named by the catalogue (SQLite), in one transaction for a
+whole import: an import is there whole or not at all, and a reader that is under way keeps the file it began with.
+What the rows mean (balances, relationships) is the other modules' work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from contract.chains import KNOWN_CHAINS, NATIVE
+from engine.errors import BadSource
+from engine.labels import AddressLabel, merged_labels
+from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
+
+FORMAT: Final = "1"
+_SCHEMA: Final = files("engine").joinpath("catalog.sql").read_text()
+
+_GRACE_SECONDS: Final = 3_600
+
+_JUDGED: Final = """
+-- The rows of an import by what they are to the stored history: new, known already, or another content for a known key.
+-- The key is (tx_hash, log_index, token_id); a row without a transaction is keyed by its block and its two addresses.
+WITH together AS (
+    SELECT *, 0 AS origin FROM stored
+    UNION ALL BY NAME
+    SELECT *, 1 AS origin FROM imported
+),
+judged AS (
+    SELECT
+        *,
+        row_number() OVER same_key AS place,
+        first_value((from_address, to_address, value)) OVER same_key = (from_address, to_address, value) AS agrees
+    FROM together
+    WINDOW same_key AS (
+        PARTITION BY coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address), log_index, token_id
+        ORDER BY origin, from_address, to_address, value
+    )
+)
+SELECT
+    * EXCLUDE (origin, place, agrees),
+    CASE WHEN NOT agrees THEN 'conflict' WHEN place > 1 THEN 'duplicate' ELSE 'new' END AS verdict
+FROM judged
+WHERE origin = 1
+"""
+
+_MERGED: Final = """
+SELECT * FROM (FROM stored UNION ALL BY NAME FROM added)
+ORDER BY block_number, log_index, tx_hash, token_id, from_address, to_address
+"""
+
+
+@dataclass(frozen=True)
+class History:
+    """A token's stored transfers: their number, and unix seconds of the first and the last."""
+
+    chain: str
+    token_address: str
+    transfers: int
+    first_time: int
+    last_time: int
+
+
+class Store:
+    """A store's folder, opened or made. Reads are safe from many threads; imports queue.
+
+    ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them.
+    Raises ``BadSource`` when the folder holds a store of another format.
+    """
+
+    def __init__(self, root: Path, rules: Rules | None = None) -> None:
+        self.root = root
+        self._transfers = root / "transfers"
+        self._transfers.mkdir(parents=True, exist_ok=True)
+        self._duckdb = duckdb.connect()
+        self._duckdb.execute("SET enable_progress_bar = false")
+        with self._catalog() as catalog:
+            catalog.executescript(_SCHEMA)
+            catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
+            if rules is not None:
+                catalog.execute("INSERT OR REPLACE INTO settings VALUES ('rules', ?)", (_rules_text(rules),))
+            stored = dict(catalog.execute("SELECT name, value FROM settings").fetchall())
+        if stored["format"] != FORMAT:
+            raise BadSource(f"{root} holds a store of format {stored['format']}; this version reads format {FORMAT}")
+        self.rules = _read_rules(stored["rules"]) if "rules" in stored else Rules()
+
+    def close(self) -> None:
+        """Lets go of the query engine; nothing on disk changes."""
+        self._duckdb.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _catalog(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.root / "catalog.sqlite", timeout=60)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------------ writing
+
+    def add_transfers(self, transfers: pa.Table, source: str) -> ImportReport:
+        """Merges transfers (schema ``records.TRANSFERS``) into the stored histories, all or nothing, idempotent.
+
+        Tokens without metadata get an assumed one: 18 decimals for ERC-20, none for NFTs, the chain's own for native.
+        """
+        transfers = transfers.select(TRANSFERS.names).cast(TRANSFERS)
+        counts = {"new": 0, "duplicate": 0, "conflict": 0}
+        touched: list[str] = []
+        with self._catalog() as catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            self._remove_abandoned_files(catalog)
+            for chain, address, rows in _by_token(transfers):
+                stored = self._stored(catalog, chain, address)
+                added = self._new_rows(stored, rows, counts)
+                touched.append(f"{chain}/{address}")
+                if added.num_rows:
+                    self._replace_history(catalog, chain, address, stored, added)
+                _assume_token(catalog, chain, address, rows["token_standard"][0].as_py())
+        return ImportReport(
+            source, transfers.num_rows, counts["new"], counts["duplicate"], counts["conflict"], tuple(sorted(touched))
+        )
+
+    def add_tokens(self, tokens: Iterable[TokenInfo]) -> int:
+        """Stores tokens' metadata, replacing what was known. Returns how many there were."""
+        rows = [(*_token_row(token), 0) for token in tokens]
+        with self._catalog() as catalog:
+            catalog.executemany(f"INSERT OR REPLACE INTO tokens VALUES ({', '.join('?' * 10)})", rows)
+        return len(rows)
+
+    def add_labels(self, labels: Iterable[Label]) -> int:
+        """Stores labels, replacing those of the same address, chain and source. Returns how many there were."""
+        rows = [
+            (
+                label.address,
+                label.chain or "",
+                label.source,
+                label.name,
+                label.entity_id,
+                label.is_cex,
+                label.is_dex,
+                label.is_contract,
+                label.is_paid_label,
+                label.precedence,
+            )
+            for label in labels
+        ]
+        with self._catalog() as catalog:
+            catalog.executemany(f"INSERT OR REPLACE INTO labels VALUES ({', '.join('?' * 10)})", rows)
+        return len(rows)
+
+    def _stored(self, catalog: sqlite3.Connection, chain: str, address: str) -> pa.Table:
+        found = catalog.execute(
+            "SELECT file FROM histories WHERE chain = ? AND token_address = ?", (chain, address)
+        ).fetchone()
+        return pq.read_table(self._transfers / found[0]) if found else TRANSFERS.empty_table()
+
+    def _new_rows(self, stored: pa.Table, rows: pa.Table, counts: dict[str, int]) -> pa.Table:
+        judged = self.query(_JUDGED, tables={"stored": stored, "imported": rows})
+        for verdict in judged["verdict"].to_pylist():
+            counts[verdict] += 1
+        is_new = pc.equal(judged["verdict"], "new")
+        return judged.filter(is_new).select(TRANSFERS.names).cast(TRANSFERS)
+
+    def _replace_history(
+        self, catalog: sqlite3.Connection, chain: str, address: str, stored: pa.Table, added: pa.Table
+    ) -> None:
+        merged = self.query(_MERGED, tables={"stored": stored, "added": added}).cast(TRANSFERS)
+        name = f"{uuid.uuid4().hex}.parquet"
+        with (self._transfers / name).open("wb") as file:
+            pq.write_table(merged, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        times = pc.min_max(merged["block_time"]).as_py()
+        catalog.execute(
+            "INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?, ?)",
+            (chain, address, name, merged.num_rows, times["min"], times["max"]),
+        )
+
+    def _remove_abandoned_files(self, catalog: sqlite3.Connection) -> None:
+        """Removes files that no history names: replaced ones, or a killed import's. Those of the last hour stay, for
+        a reader may still be in them."""
+        named = {name for (name,) in catalog.execute("SELECT file FROM histories")}
+        for path in self._transfers.glob("*.parquet"):
+            if path.name not in named and time.time() - path.stat().st_mtime > _GRACE_SECONDS:
+                path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ reading
+
+    def query(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        """Runs SQL in a cursor of its own, with Arrow tables under the names given.
+
+        ``$files``, where the SQL names it, is bound to the Parquet files of all stored histories.
+        """
+        bound = dict(parameters or {})
+        if "$files" in sql:
+            bound["files"] = self._files()
+        with self._duckdb.cursor() as cursor:
+            for name, table in (tables or {}).items():
+                cursor.register(name, table)
+            return cursor.sql(sql, params=bound or None).to_arrow_table()
+
+    def _files(self) -> list[str]:
+        with self._catalog() as catalog:
+            rows = catalog.execute("SELECT file FROM histories ORDER BY file").fetchall()
+        return [str(self._transfers / name) for (name,) in rows] or [str(self._empty_file())]
+
+    def _empty_file(self) -> Path:
+        path = self._transfers / "none.parquet"
+        if not path.exists():
+            pq.write_table(TRANSFERS.empty_table(), path)
+        return path
+
+    def history(self, chain: str, token_address: str) -> History | None:
+        """Size and period of a token's stored transfers, or None."""
+        with self._catalog() as catalog:
+            found = catalog.execute(
+                "SELECT transfers, first_time, last_time FROM histories WHERE chain = ? AND token_address = ?",
+                (chain, token_address),
+            ).fetchone()
+        return History(chain, token_address, *found) if found else None
+
+    def histories(self) -> list[History]:
+        """All stored histories, by chain and token."""
+        sql = "SELECT chain, token_address, transfers, first_time, last_time FROM histories ORDER BY 1, 2"
+        with self._catalog() as catalog:
+            return [History(*row) for row in catalog.execute(sql)]
+
+    def token(self, chain: str, token_address: str) -> TokenInfo | None:
+        """A token's metadata, real or assumed, or None."""
+        return self.tokens([(chain, token_address)]).get((chain, token_address))
+
+    def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
+        """Metadata of the tokens that are known among the keys."""
+        sql = f"""
+            SELECT {_COLUMNS} FROM tokens
+            JOIN json_each(?) AS wanted
+                ON chain = json_extract(wanted.value, '$[0]') AND address = json_extract(wanted.value, '$[1]')
+        """
+        with self._catalog() as catalog:
+            found = [_token_info(row) for row in catalog.execute(sql, (json.dumps(list(keys)),))]
+        return {(token.chain, token.address): token for token in found}
+
+    def indexed_tokens(self) -> list[tuple[str, str]]:
+        """Keys of the tokens whose transfers count on every map."""
+        with self._catalog() as catalog:
+            return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed ORDER BY 1, 2"))
+
+    def search(self, text: str, limit: int) -> list[TokenInfo]:
+        """Tokens by exact address, then exact symbol, then the beginning of symbol or name; case does not matter
+        but in an address that is not hexadecimal."""
+        with self._catalog() as catalog:
+            rows = catalog.execute(_SEARCH, {"text": text, "like": _prefix_pattern(text), "limit": limit}).fetchall()
+        return [_token_info(row) for row in rows]
+
+    def chains(self) -> list[str]:
+        """Chains that the store holds a token of."""
+        with self._catalog() as catalog:
+            return [chain for (chain,) in catalog.execute("SELECT DISTINCT chain FROM tokens ORDER BY 1")]
+
+    def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
+        """One merged label for each address that has any; see ``labels.merged_labels``."""
+        with self._catalog() as catalog:
+            return merged_labels(catalog, addresses, chain)
+
+
+_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported"
+
+_SEARCH: Final = f"""
+SELECT {_COLUMNS} FROM (
+    SELECT *, CASE
+        WHEN address = :text OR (address = lower(:text) AND address LIKE '0x%') THEN 0
+        WHEN lower(symbol) = lower(:text) THEN 1
+        ELSE 2
+    END AS place
+    FROM tokens
+    WHERE address IN (:text, lower(:text))
+        OR lower(symbol) LIKE lower(:like) ESCAPE '\\'
+        OR lower(name) LIKE lower(:like) ESCAPE '\\'
+) WHERE NOT (place = 2 AND address = lower(:text))
+ORDER BY place, is_indexed DESC, lower(symbol), chain, address
+LIMIT :limit
+"""
+
+
+def _prefix_pattern(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"{escaped}%"
+
+
+def _by_token(transfers: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
+    keys = transfers.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
+    for key in sorted(keys.to_pylist(), key=lambda key: (key["chain"], key["token_address"])):
+        chosen = pc.and_(
+            pc.equal(transfers["chain"], key["chain"]),
+            pc.equal(transfers["token_address"], key["token_address"]),
+        )
+        yield key["chain"], key["token_address"], transfers.filter(chosen)
+
+
+def _assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> None:
+    known = KNOWN_CHAINS.get(chain)
+    name, symbol, decimals = address, address[:8], 18 if standard == "erc20" else 0
+    if address == NATIVE:
+        name = known.name if known else chain
+        symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
+    assumed = TokenInfo(chain, address, name, symbol, decimals, standard)
+    catalog.execute(f"INSERT OR IGNORE INTO tokens VALUES ({', '.join('?' * 10)})", (*_token_row(assumed), 1))
+
+
+def _token_row(token: TokenInfo) -> tuple[Any, ...]:
+    return (
+        token.chain,
+        token.address,
+        token.name,
+        token.symbol,
+        token.decimals,
+        token.standard,
+        token.is_indexed,
+        token.img_url,
+        token.unsupported,
+    )
+
+
+def _token_info(row: Sequence[Any]) -> TokenInfo:
+    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
+    return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+
+
+def _rules_text(rules: Rules) -> str:
+    return json.dumps(asdict(rules), default=sorted)
+
+
+def _read_rules(text: str) -> Rules:
+    plain = json.loads(text)
+    known = {field.name for field in fields(Rules)}
+    kept = {name: value for name, value in plain.items() if name in known}
+    return Rules(**(kept | {"time_allowed": frozenset(kept.get("time_allowed", ()))}))

@@ -1,0 +1,92 @@
+"""Chains and tokens that the store knows: metadata, statistics and search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.chains import KNOWN_CHAINS, normalise_address
+from contract.tables import TABLES, build
+from contract.times import from_unix, utc_now
+from engine.records import TokenInfo
+from engine.store import Store
+
+SERVED_CHAINS: Final = (
+    "eth",
+    "base",
+    "solana",
+    "tron",
+    "bsc",
+    "sonic",
+    "ton",
+    "avalanche",
+    "polygon",
+    "monad",
+    "hyperevm",
+    "arbitrum",
+    "robinhood",
+    "arc",
+)
+"""The contract's chains (seed, section 2.2, and ``arc``); a store's own chains are served beside them."""
+
+
+def chains_table(store: Store) -> pa.Table:
+    """The lake's ``chains`` rows: the contract's chains, then those that the store knows further tokens of."""
+    own = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
+    return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *own)])
+
+
+def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = False) -> pa.Table:
+    """The lake's ``tokens`` rows in the order of the keys; unknown tokens are left out.
+
+    Without ``stats`` the three statistics are null.
+    """
+    known = store.tokens(keys)
+    return _tokens(store, (known[key] for key in keys if key in known), stats)
+
+
+def search_tokens(store: Store, text: str, limit: int = 50) -> pa.Table:
+    """``tokens`` rows by exact address, exact symbol, then the beginning of symbol or name."""
+    return _tokens(store, store.search(normalise_address(text), limit), stats=False)
+
+
+def _tokens(store: Store, tokens: Iterable[TokenInfo], stats: bool) -> pa.Table:
+    now = utc_now()
+    rows = [
+        {
+            "chain": token.chain,
+            "as_of": now,
+            "token_address": token.address,
+            "name": token.name,
+            "symbol": token.symbol,
+            "is_indexed": token.is_indexed,
+            "img_url": token.img_url,
+            **(_statistics(store, token) if stats else {}),
+        }
+        for token in tokens
+    ]
+    return build(TABLES["tokens"], rows)
+
+
+def _statistics(store: Store, token: TokenInfo) -> dict[str, Any]:
+    history = store.history(token.chain, token.address)
+    if history is None:
+        return {"transfers_count": 0}
+    return {
+        "transfers_count": history.transfers,
+        "min_date": from_unix(history.first_time),
+        "max_date": from_unix(history.last_time),
+    }
+
+
+def _chain_row(chain: str) -> dict[str, Any]:
+    known = KNOWN_CHAINS.get(chain)
+    return {
+        "chain": chain,
+        "as_of": utc_now(),
+        "name": known.name if known else chain,
+        "dexscreener_id": known.dexscreener_id if known else None,
+        "coingecko_id": known.coingecko_id if known else None,
+    }
