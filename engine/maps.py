@@ -22,7 +22,7 @@ from engine.addresses import AddressFacts, address_facts
 from engine.balances import Balances, holdings_as_of, mappable_token, token_units
 from engine.clusters import Cluster, clusters_of
 from engine.holders import holding_rows
-from engine.records import TokenInfo
+from engine.records import Rules, TokenInfo
 from engine.relationships import (
     Link,
     TimeNode,
@@ -83,36 +83,30 @@ def _graph(
     top = dict(balances.holders[: options.limit])
     shown = {address: balance for address, balance in top.items() if facts[address].is_shown(rules)}
     tokens = counted_tokens(store, (token.chain, token.address))
-    around = [found.address for found in neighbours(store, shown, tokens, as_of) if found.holders >= rules.magic_links]
-    around_facts = address_facts(store, around, as_of, token.chain)
+    met = neighbours(store, shown, tokens, as_of)
+    fewest = min(rules.magic_links, rules.time_links)
+    around = address_facts(store, [found.address for found in met if found.holders >= fewest], as_of, token.chain)
+    facts = {**facts, **around}
 
     magic: dict[str, AddressFacts] = {}
     if options.use_magic_nodes:
-        magic = _magic_nodes(around_facts, top, rules.magic_limit, store)
-    supernodes = {address for address, fact in {**facts, **around_facts}.items() if fact.is_supernode(rules)}
+        strongest = [found.address for found in met if found.holders >= rules.magic_links and found.address not in top]
+        magic = _magic_nodes({address: around[address] for address in strongest}, rules)
+    supernodes = {address for address, fact in facts.items() if fact.is_supernode(rules)}
     links = without_supernode_pairs(links_among(store, [*shown, *magic], tokens, as_of), supernodes)
     windows: list[TimeNode] = []
     if options.use_time_nodes:
-        exchanges = _exchanges({**facts, **around_facts}, rules.time_allowed)
-        windows = [
-            TimeNode(node.address, kept)
-            for node in time_nodes(store, shown, exchanges, tokens, as_of)
-            if (kept := without_supernode_pairs(node.links, supernodes))
-        ]
+        windows = time_nodes(store, shown, _exchanges(facts, rules.time_allowed), supernodes, tokens, as_of)
     pairs = [(link.from_address, link.to_address) for link in links]
     return _Graph(magic, links, windows, clusters_of(shown, list(magic), pairs))
 
 
-def _magic_nodes(
-    around: Mapping[str, AddressFacts], top: Collection[str], most: int, store: Store
-) -> dict[str, AddressFacts]:
-    """The strongest neighbours that are wallets of their own; ``around`` comes strongest first."""
+def _magic_nodes(strongest: Mapping[str, AddressFacts], rules: Rules) -> dict[str, AddressFacts]:
+    """The neighbours that are wallets of their own, as many as the rules allow; they come strongest first."""
     fit = {
-        address: fact
-        for address, fact in around.items()
-        if address not in top and fact.is_shown(store.rules) and not fact.is_supernode(store.rules)
+        address: fact for address, fact in strongest.items() if fact.is_shown(rules) and not fact.is_supernode(rules)
     }
-    return dict(list(fit.items())[:most])
+    return dict(list(fit.items())[: rules.magic_limit])
 
 
 def _exchanges(facts: Mapping[str, AddressFacts], allowed: Collection[str]) -> list[str]:

@@ -84,16 +84,21 @@ uses AS (
     SELECT *, to_address, from_address, block_time // $width
     FROM moved SEMI JOIN exchanges ON to_address = exchanges.address SEMI JOIN shown ON from_address = shown.address
 ),
+kept AS (
+    SELECT *
+    FROM uses
+    WHERE NOT (list_contains($supernodes, exchange) AND list_contains($supernodes, wallet))
+),
 shared AS (
     SELECT exchange, time_window, count(DISTINCT wallet) AS wallets
-    FROM uses
+    FROM kept
     GROUP BY exchange, time_window
     HAVING count(DISTINCT wallet) >= $links
     ORDER BY wallets DESC, exchange, time_window
     LIMIT $most
 )
 SELECT exchange, time_window, wallets, {_GROUP}
-FROM uses JOIN shared USING (exchange, time_window)
+FROM kept JOIN shared USING (exchange, time_window)
 GROUP BY exchange, time_window, wallets, from_address, to_address, chain, token_address
 ORDER BY wallets DESC, exchange, time_window, from_address, to_address, chain, token_address
 """
@@ -148,13 +153,22 @@ def neighbours(store: Store, shown: Collection[str], tokens: TokenKeys, as_of: d
 
 
 def time_nodes(
-    store: Store, shown: Collection[str], exchanges: Collection[str], tokens: TokenKeys, as_of: datetime
+    store: Store,
+    shown: Collection[str],
+    exchanges: Collection[str],
+    supernodes: Collection[str],
+    tokens: TokenKeys,
+    as_of: datetime,
 ) -> list[TimeNode]:
-    """Each exchange and window that enough shown holders share, the most shared first, at most ``time_limit``."""
+    """Each exchange and window that enough shown holders share, the most shared first, at most ``time_limit``.
+
+    What is between two supernodes is dropped before it is counted.
+    """
     rules = store.rules
     parameters = {
         "addresses": list(shown),
         "exchanges": list(exchanges),
+        "supernodes": [address for address in (*shown, *exchanges) if address in supernodes],
         "width": rules.time_window,
         "links": rules.time_links,
         "most": rules.time_limit,

@@ -50,7 +50,10 @@ judged AS (
     FROM together
     WINDOW same_key AS (
         PARTITION BY coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address), log_index, token_id
-        ORDER BY origin, from_address, to_address, value
+        -- a known row stays; of rows that come together the exact one is kept, and never one by the chance of its place
+        ORDER BY
+            origin, from_address, to_address, value,
+            time_kind <> 'exact', log_index_kind <> 'exact', block_number, block_time, source
     )
 )
 SELECT
@@ -93,11 +96,12 @@ class Store:
         with self._catalog() as catalog:
             catalog.executescript(_SCHEMA)
             catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
+            (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+            if found != FORMAT:
+                raise BadSource(f"{root} holds a store of format {found}; this version reads format {FORMAT}")
             if rules is not None:
                 catalog.execute("INSERT OR REPLACE INTO settings VALUES ('rules', ?)", (_rules_text(rules),))
             stored = dict(catalog.execute("SELECT name, value FROM settings").fetchall())
-        if stored["format"] != FORMAT:
-            raise BadSource(f"{root} holds a store of format {stored['format']}; this version reads format {FORMAT}")
         self.rules = _read_rules(stored["rules"]) if "rules" in stored else Rules()
 
     def close(self) -> None:
@@ -196,14 +200,22 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
         times = pc.min_max(merged["block_time"]).as_py()
+        self._begin_grace(catalog, chain, address)
         catalog.execute(
             "INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?, ?)",
             (chain, address, name, merged.num_rows, times["min"], times["max"]),
         )
 
+    def _begin_grace(self, catalog: sqlite3.Connection, chain: str, address: str) -> None:
+        """Counts the grace of the file that is being replaced from now on, however old it is."""
+        for (name,) in catalog.execute(
+            "SELECT file FROM histories WHERE chain = ? AND token_address = ?", (chain, address)
+        ):
+            os.utime(self._transfers / name)
+
     def _remove_abandoned_files(self, catalog: sqlite3.Connection) -> None:
-        """Removes files that no history names: replaced ones, or a killed import's. Those of the last hour stay, for
-        a reader may still be in them."""
+        """Removes files that no history names: replaced ones, or a killed import's. Those written or replaced within
+        the last hour stay, for a reader may still be in them."""
         named = {name for (name,) in catalog.execute("SELECT file FROM histories")}
         for path in self._transfers.glob("*.parquet"):
             if path.name not in named and time.time() - path.stat().st_mtime > _GRACE_SECONDS:

@@ -1,0 +1,45 @@
+# Each target builds what it needs: a virtual environment from the hashed lock, nothing else.
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
+	command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& echo $$name && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+export HOLDERLAKE_HOME ?= data
+export DAGSTER_HOME ?= $(abspath $(HOLDERLAKE_HOME))/dagster
+
+.PHONY: demo test ui lint lock clean help
+
+help: ## what each target does
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
+
+demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, DuckDB, two queries
+	@$(BIN)/holderlake demo
+
+test: $(READY) ## the whole test suite
+	@$(BIN)/python -m pytest
+
+ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
+	@$(BIN)/holderlake doctor --quiet
+	@$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+
+lint: $(READY) ## format, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+lock: $(READY) ## the lock made anew from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--group dev pyproject.toml --output-file requirements.lock --upgrade
+
+clean: ## removes the environment and everything that runs produced
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	find data -mindepth 1 -maxdepth 1 ! -name sample -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "Building the environment in $(VENV) with $(PYTHON) (once; about a minute)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,68 @@
+"""Metadata of the addresses that matter: the top holders in the lake's partition, and the named address sets.
+
+The endpoint needs a custom plan: on any other the family is skipped, at no cost, and says so. It has no history mode:
+rows of a past instant hold what was known when they were fetched (``fetched_at``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from resources.normalise import address_rows
+from resources.settings import Settings
+
+from assets.family import Family, Slice
+from assets.tokens import watched_tokens
+from contract.chains import normalise_address
+from contract.models import AddressMetadata
+from contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
+from resources.workspace import Workspace
+
+
+def _subjects(workspace: Workspace, part: Slice) -> list[str]:
+    chosen = workspace.settings.addresses
+    if not chosen.enabled:
+        return []
+    holders = workspace.lake.read("holders", part.chain, part.as_of)
+    ranked = zip(holders["address"].to_pylist(), holders["rank"].to_pylist(), strict=True)
+    return sorted({address for address, rank in ranked if rank <= chosen.top} | _named(workspace, part))
+
+
+def most_subjects(workspace: Workspace, part: Slice) -> int:
+    """How many addresses at most a partition will ask for, before its holders are known."""
+    chosen = workspace.settings.addresses
+    watched = len(watched_tokens(workspace, part))
+    return chosen.top * watched + len(_named(workspace, part)) if chosen.enabled else 0
+
+
+def _named(workspace: Workspace, part: Slice) -> set[str]:
+    sets = workspace.settings.address_sets.values()
+    own = [members.addresses for members in sets if members.chain in (None, part.chain)]
+    return {normalise_address(address) for addresses in own for address in addresses}
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    return [AddressesMetadataRequest(addresses=tuple(subjects))]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[AddressMetadata]]) -> dict[str, pa.Table]:
+    (answer,) = answers
+    return {"addresses": address_rows(answer, part.chain, part.as_of)}
+
+
+def _answered(tables: dict[str, pa.Table], address: str) -> bool:
+    return address in tables["addresses"]["address"].to_pylist()
+
+
+ADDRESSES = Family(
+    name="addresses",
+    by="address",
+    tables=("addresses",),
+    historic=False,
+    batch=MAX_METADATA_ADDRESSES,
+    subjects=_subjects,
+    requests=_requests,
+    rows=_rows,
+    named_in=_answered,
+)

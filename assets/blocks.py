@@ -1,0 +1,68 @@
+"""Covering designs: a large address set in blocks of at most 1,000, so that every pair stands together in one block.
+
+A subgraph request takes at most 1,000 addresses and costs 10 credits and 1 for each of them. The addresses are dealt
+into equal groups, and a block is the union of some groups in which any two groups meet. Known optimal or near-optimal
+designs are tried (all pairs of groups; five groups in four triples; projective planes of prime order), and the cheapest
+that fits is taken. Source for the small cases: W. H. Mills, "Covering designs I", Ars Combinatoria 8 (1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+
+from contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
+from contract.requests import MAX_SUBGRAPH_ADDRESSES
+
+Design = list[tuple[int, ...]]
+"""Blocks of group numbers; any two groups stand together in at least one block."""
+
+_FIVE_IN_FOUR: Design = [(0, 1, 2), (0, 3, 4), (1, 2, 3), (1, 2, 4)]
+
+
+def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
+    """Blocks of at most ``most`` addresses in which every pair of the (distinct) addresses stands at least once."""
+    distinct = list(dict.fromkeys(addresses))
+    if len(distinct) <= most:
+        return [distinct]
+    options = [_deal(distinct, design) for design in _designs(len(distinct), most)]
+    fitting = [blocks for blocks in options if all(len(block) <= most for block in blocks)]
+    return [block for block in min(fitting, key=blocks_cost) if len(block) > 1]
+
+
+def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
+    """Hundredths of a credit that asking for the blocks costs."""
+    return sum(SUBGRAPH_BASE + SUBGRAPH_ADDRESS * len(block) for block in blocks)
+
+
+def _designs(count: int, most: int) -> Iterator[Design]:
+    """Designs worth trying. Of the planes only the first that fits: an address stands in (order + 1) blocks."""
+    groups = max(3, -(-count // (most // 2)))
+    yield list(combinations(range(groups), 2))
+    yield list(combinations(range(groups + 1), 2))
+    yield _FIVE_IN_FOUR
+    for order in (2, 3, 5, 7, 11, 13, 17, 19, 23):
+        points = order * order + order + 1
+        if -(-count // points) * (order + 1) <= most:
+            yield _projective_plane(order)
+            return
+
+
+def _projective_plane(order: int) -> Design:
+    """Lines of the projective plane over the integers modulo a prime: any two points lie on exactly one line."""
+    points = [(1, y, z) for y, z in product(range(order), repeat=2)]
+    points += [(0, 1, z) for z in range(order)] + [(0, 0, 1)]
+    return [
+        tuple(
+            number
+            for number, point in enumerate(points)
+            if sum(a * b for a, b in zip(line, point, strict=True)) % order == 0
+        )
+        for line in points
+    ]
+
+
+def _deal(addresses: Sequence[str], design: Design) -> list[list[str]]:
+    groups = 1 + max(number for block in design for number in block)
+    dealt = [list(addresses[number::groups]) for number in range(groups)]
+    return [[address for number in block for address in dealt[number]] for block in design]

@@ -1,0 +1,44 @@
+"""The supported chains: one call a day tells all of them, and each partition keeps its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from resources.normalise import chain_rows
+from resources.settings import Settings
+
+from assets.family import Family, Slice
+from contract.models import Chain
+from contract.requests import ChainsRequest, Request
+from resources.workspace import Workspace
+
+
+def _subjects(workspace: Workspace, part: Slice) -> list[str]:
+    return [part.chain]
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    return [ChainsRequest()]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Chain]]) -> dict[str, pa.Table]:
+    own = [chain for answer in answers for chain in answer if chain.id == part.chain]
+    return {"chains": chain_rows(own, part.as_of)}
+
+
+def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
+    return chain in tables["chains"]["chain"].to_pylist()
+
+
+CHAINS = Family(
+    name="chains",
+    by="chain",
+    tables=("chains",),
+    historic=False,
+    batch=1,
+    subjects=_subjects,
+    requests=_requests,
+    rows=_rows,
+    named_in=_listed,
+)

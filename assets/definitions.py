@@ -1,0 +1,42 @@
+"""Every family with what it is for and what it follows, as assets and checks: the list that ``pipelines`` defines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dagster import AssetChecksDefinition, AssetsDefinition
+
+from assets.addresses import ADDRESSES
+from assets.chains import CHAINS
+from assets.checks import checks_of
+from assets.family import Family
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.materialise import asset_of
+from assets.subgraphs import SUBGRAPHS
+from assets.tokens import TOKENS
+from assets.warehouse import warehouse_asset
+
+FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
+"""In the order in which a partition is filled: addresses follow holders, for they ask about the top ones."""
+
+_ABOUT: Final = {
+    "chains": "From `GET /v0/chains`, asked once a day.",
+    "tokens": "From `POST /v0/tokens/metadata`, all watched tokens of the chain in one call.",
+    "holders": "From `GET /v0/tokens/holders`, as of the partition's instants; history mode for past ones.",
+    "maps": "From `GET /v0/tokens/map`: one request a token fills the five tables of maps.",
+    "subgraphs": "From `POST /v0/relationships/subgraph`, for each named address set; large sets in covering blocks.",
+    "addresses": "From `POST /v0/addresses/metadata` (custom plans), for top holders and named address sets.",
+}
+_AFTER: Final = {"addresses": ("holders",)}
+
+
+def all_assets() -> list[AssetsDefinition]:
+    """The assets of all tables, and the warehouse behind them."""
+    families = [asset_of(family, _ABOUT[family.name], _AFTER.get(family.name, ())) for family in FAMILIES]
+    return [*families, warehouse_asset([table for family in FAMILIES for table in family.tables])]
+
+
+def all_checks() -> list[AssetChecksDefinition]:
+    """The checks of all families."""
+    return [checks_of(family) for family in FAMILIES]

@@ -1,0 +1,247 @@
+"""What all families of tables share: cover the subjects of a partition, and commit them to the lake together.
+
+A family is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests that tell of
+some of them, and the rows in the answers. ``ingest`` asks only for subjects that the partition's manifest does not name
+yet, so a killed run goes on where it stopped and a finished partition costs nothing. A subject that fails becomes a row
+of ``failures``; the rest lands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
+from resources.normalise import BadAnswer
+from resources.provider import Fetched, Provider
+from resources.settings import Settings
+
+from contract.requests import Request
+from contract.tables import TABLES, build, learnt
+from contract.times import to_unix, utc_now
+from resources.workspace import Workspace
+
+PARTITIONS_AT_ONCE = 8
+"""So many partitions are fetched side by side; it bounds memory, the client's own limits bound the calls."""
+
+FINAL_FAILURES = frozenset({"no_holders", "unsupported_token"})
+"""Answers about the token itself: asking again for the same instant can't change them."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One chain at one instant. ``live`` instants are asked for without a timestamp, at no surcharge."""
+
+    chain: str
+    as_of: datetime
+    live: bool
+
+    @property
+    def timestamp(self) -> int | None:
+        """What endpoints with history mode are asked for."""
+        return None if self.live else to_unix(self.as_of)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tables that are fetched and committed together.
+
+    ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
+    asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
+    ``requests(settings, part, subjects, refresh)`` tells what to ask; ``rows(part, subjects, answers)`` what the
+    answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out by the
+    provider, and is a failure.
+    """
+
+    name: str
+    by: str
+    tables: tuple[str, ...]
+    historic: bool
+    batch: int
+    subjects: Callable[[Workspace, Slice], list[str]]
+    requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
+    rows: Callable[[Slice, Sequence[str], Sequence[Any]], dict[str, pa.Table]]
+    named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
+
+    def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
+        """The subjects in groups that are asked for together."""
+        return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
+
+    def known_as_of(self, part: Slice) -> datetime | str:
+        """The instant that an answer is archived under: the slice's own, or the day on which it was learnt."""
+        return part.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived."""
+
+    provider: Provider
+    workspace: Workspace
+    refresh: bool = False
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What a partition of a family holds after an ingest, and what the ingest cost (hundredths of a credit)."""
+
+    family: str
+    chain: str
+    as_of: datetime
+    rows: Mapping[str, int]
+    failures: int
+    credits: int
+    calls: int
+    skipped: str | None = None
+
+
+@dataclass
+class _Batch:
+    """What came of asking for some subjects."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    covered: set[str] = field(default_factory=set)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    credits: int = 0
+    calls: int = 0
+    skipped: str | None = None
+
+    def fail(self, endpoint: str, subject: str, code: str, error: Exception | str) -> None:
+        """Notes a subject's failure; a final one counts as covered."""
+        answer_hash = getattr(error, "answer_hash", None)
+        self.failures.append(
+            {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
+        )
+        if code in FINAL_FAILURES:
+            self.covered.add(subject)
+
+
+async def ingest(
+    asking: Asking,
+    family: Family,
+    chain: str,
+    instants: Iterable[datetime],
+    only: Sequence[str] | None = None,
+    landed: Callable[[Landed], None] = lambda _: None,
+) -> list[Landed]:
+    """Fetches and commits partitions of a family; ``landed`` hears of each as it is finished.
+
+    ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
+    ceiling. Partitions that were finished by then are in the lake.
+    """
+    gate = asyncio.Semaphore(PARTITIONS_AT_ONCE)
+
+    async def one(as_of: datetime) -> Landed:
+        async with gate:
+            done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            landed(done)
+            return done
+
+    tasks = [asyncio.ensure_future(one(as_of)) for as_of in instants]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
+    """Fetches what one partition lacks and commits it."""
+    lake = asking.workspace.lake
+    wanted = missing(asking.workspace, family, part, only, asking.refresh)
+    batch = _Batch()
+    if wanted:
+        groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
+        batch = _together(await asyncio.gather(*groups))
+    if wanted and not batch.skipped:
+        lake.write(
+            family.name,
+            part.chain,
+            part.as_of,
+            {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
+            provider=asking.provider.provider_id,
+            by=family.by,
+            asked=set(wanted),
+            covered=batch.covered,
+            failures=_failures(part, batch.failures),
+        )
+    manifest = lake.manifest(family.name, part.chain, part.as_of)
+    rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
+    failures = manifest.failures if manifest else 0
+    return Landed(family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped)
+
+
+def missing(
+    workspace: Workspace, family: Family, part: Slice, only: Sequence[str] | None = None, refresh: bool = False
+) -> list[str]:
+    """The subjects that the partition does not hold yet; with ``refresh`` all of them."""
+    subjects = list(only) if only is not None and family.by == "token" else family.subjects(workspace, part)
+    manifest = None if refresh else workspace.lake.manifest(family.name, part.chain, part.as_of)
+    return [subject for subject in subjects if manifest is None or subject not in manifest.covered]
+
+
+def slice_of(settings: Settings, chain: str, as_of: datetime) -> Slice:
+    """The slice of a chain at an instant: live at the present tick, history beyond the tolerance."""
+    tolerance = timedelta(seconds=settings.schedule.live_tolerance_seconds)
+    return Slice(chain, as_of, live=as_of >= utc_now() - tolerance)
+
+
+async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[str]) -> _Batch:
+    """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
+    batch = _Batch()
+    requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
+    endpoint = requests[0].endpoint
+    try:
+        answers = [await _fetch(asking, family, part, request, batch) for request in requests]
+        tables = family.rows(part, subjects, [fetched.answer for fetched in answers])
+    except PlanRequired as error:
+        batch.skipped = error.detail
+    except (NoAnswer, TransientError, InvalidRequest) as error:
+        for subject in subjects:
+            batch.fail(endpoint, subject, error.code, error)
+    except (MalformedAnswer, BadAnswer) as error:
+        for subject in subjects:
+            batch.fail(endpoint, subject, "malformed_answer", error)
+    else:
+        learnt_at = max(fetched.fetched_at for fetched in answers)
+        batch.tables = {name: [learnt(TABLES[name], rows, learnt_at)] for name, rows in tables.items()}
+        for subject in subjects:
+            if family.named_in(tables, subject):
+                batch.covered.add(subject)
+            else:
+                batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
+    return batch
+
+
+async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched:
+    fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
+    batch.credits += fetched.cost
+    batch.calls += not fetched.from_archive
+    return fetched
+
+
+def _together(batches: Iterable[_Batch]) -> _Batch:
+    total = _Batch()
+    for batch in batches:
+        for name, tables in batch.tables.items():
+            total.tables.setdefault(name, []).extend(tables)
+        total.covered |= batch.covered
+        total.failures += batch.failures
+        total.credits += batch.credits
+        total.calls += batch.calls
+        total.skipped = total.skipped or batch.skipped
+    return total
+
+
+def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
+
+
+def _failures(part: Slice, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    common = {"chain": part.chain, "as_of": part.as_of}
+    return build(TABLES["failures"], [common | dict(row) for row in rows], utc_now())

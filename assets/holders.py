@@ -1,0 +1,41 @@
+"""The largest holders of the watched tokens, a request a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from resources.normalise import holder_rows
+from resources.settings import Settings
+
+from assets.family import Family, Slice
+from assets.tokens import watched_tokens
+from contract.models import Holder
+from contract.requests import HoldersOptions, HoldersRequest, Request
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = HoldersOptions(
+        limit=settings.holders.limit,
+        return_metadata=settings.holders.with_metadata,
+        refresh=refresh,
+        timestamp=part.timestamp,
+    )
+    return [HoldersRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Holder]]) -> dict[str, pa.Table]:
+    (token,), (answer,) = subjects, answers
+    return {"holders": holder_rows(answer, part.chain, token, part.as_of)}
+
+
+HOLDERS = Family(
+    name="holders",
+    by="token",
+    tables=("holders",),
+    historic=True,
+    batch=1,
+    subjects=watched_tokens,
+    requests=_requests,
+    rows=_rows,
+)

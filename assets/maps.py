@@ -1,0 +1,44 @@
+"""Maps of the watched tokens: one request a token fills maps, nodes, grouped transfers, clusters and their members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from resources.normalise import map_tables
+from resources.settings import Settings
+
+from assets.family import Family, Slice
+from assets.tokens import watched_tokens
+from contract.models import Map
+from contract.requests import MapOptions, MapRequest, Request
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = MapOptions(
+        limit=settings.maps.limit,
+        use_magic_nodes=settings.maps.use_magic_nodes,
+        use_time_nodes=settings.maps.use_time_nodes,
+        return_nodes=True,
+        return_relationships=True,
+        refresh=refresh,
+        timestamp=part.timestamp,
+    )
+    return [MapRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[Map]) -> dict[str, pa.Table]:
+    (token,), (answer,) = subjects, answers
+    return map_tables(answer, part.chain, token, part.as_of)
+
+
+MAPS = Family(
+    name="maps",
+    by="token",
+    tables=("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
+    historic=True,
+    batch=1,
+    subjects=watched_tokens,
+    requests=_requests,
+    rows=_rows,
+)

@@ -1,0 +1,175 @@
+"""Families as Dagster assets: partitions to instants, errors to failures, what landed to metadata.
+
+An asset run over a range of partitions is one run (``single_run``). Should it fail midway, the partitions that were
+finished are logged as materialised, so that the next run is for the rest only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from dagster import (
+    AssetExecutionContext,
+    AssetMaterialization,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    Backoff,
+    Config,
+    Failure,
+    FreshnessPolicy,
+    Jitter,
+    MaterializeResult,
+    MultiPartitionKey,
+    ResourceParam,
+    RetryPolicy,
+    TableColumn,
+    TableColumnConstraints,
+    TableSchema,
+    multi_asset,
+)
+from pydantic import Field
+from resources.errors import PermanentError
+
+from assets.family import Asking, Family, Landed, ingest, missing, slice_of
+from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
+from assets.plots import plots
+from contract.prices import credits_text
+from contract.tables import TABLES
+from contract.times import parse_when
+from resources.workspace import Workspace
+
+OWNERS = ["team:holderlake"]
+DUE = timedelta(hours=36)
+"""A daily partition and half a day's grace."""
+
+
+class IngestConfig(Config):
+    """What a run may narrow or add; everything else is the settings'."""
+
+    instants: list[str] = Field(
+        default=[], description="As-of instants (ISO or unix seconds); those of the schedule where none is given."
+    )
+    tokens: list[str] = Field(default=[], description="Only these tokens; the watchlist's where none is given.")
+    refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
+
+
+def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> AssetsDefinition:
+    """The asset of a family: one key a table, partitioned by chain and day."""
+
+    @multi_asset(
+        name=family.name,
+        specs=[_spec(family, table, description, deps) for table in family.tables],
+        partitions_def=CHAIN_BY_DAY,
+        backfill_policy=BackfillPolicy.single_run(),
+        retry_policy=RetryPolicy(max_retries=2, delay=20, backoff=Backoff.EXPONENTIAL, jitter=Jitter.PLUS_MINUS),
+    )
+    async def materialise(
+        context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
+    ) -> AsyncIterator[MaterializeResult[Any]]:
+        days = days_of(context.partition_keys)
+        try:
+            landed = await _ingest_days(context.run_id, family, config, workspace, days)
+        except Exception as error:
+            _log_finished(context, family, config, workspace, days)
+            if isinstance(error, PermanentError):
+                context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+                raise Failure(str(error), metadata={"code": error.code}, allow_retries=False) from error
+            raise
+        for table in family.tables:
+            yield MaterializeResult(asset_key=table, metadata=metadata_of(table, landed, workspace))
+
+    return materialise
+
+
+def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Chain and day of each partition key."""
+    parsed = [
+        key if isinstance(key, MultiPartitionKey) else CHAIN_BY_DAY.get_partition_key_from_str(key) for key in keys
+    ]
+    return [(key.keys_by_dimension["chain"], key.keys_by_dimension["date"]) for key in parsed]
+
+
+def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with_plots: bool = True) -> dict[str, Any]:
+    """Asset metadata: rows, cost, failures, the newest instant, and a plot where there is one to look at."""
+    total = {
+        "dagster/row_count": sum(one.rows.get(table, 0) for one in landed),
+        "credits": credits_text(sum(one.credits for one in landed)),
+        "calls": sum(one.calls for one in landed),
+        "failures": sum(one.failures for one in landed),
+        "instants": len(landed),
+    }
+    skipped = sorted({one.skipped for one in landed if one.skipped})
+    if skipped:
+        total["skipped"] = "; ".join(skipped)
+    if landed:
+        newest = max(landed, key=lambda one: one.as_of)
+        total["newest instant"] = f"{newest.as_of.isoformat()}Z"
+        if with_plots:
+            total |= plots(table, workspace.lake, newest.chain, newest.as_of)
+    return total
+
+
+def _spec(family: Family, table: str, description: str, deps: Sequence[str]) -> AssetSpec:
+    shape = TABLES[table]
+    return AssetSpec(
+        table,
+        deps=list(deps),
+        description=f"**A row is {shape.row}.** {description}\n\nKey: {', '.join(shape.key)}.",
+        owners=OWNERS,
+        group_name=family.name,
+        kinds={"api", "parquet"},
+        freshness_policy=FreshnessPolicy.time_window(fail_window=DUE),
+        metadata={"dagster/column_schema": column_schema(table), "dagster/relation_identifier": table},
+    )
+
+
+def column_schema(table: str) -> TableSchema:
+    """A table's columns as Dagster shows them."""
+    return TableSchema(
+        [
+            TableColumn(
+                field.name,
+                str(field.type),
+                description=field.metadata[b"comment"].decode(),
+                constraints=TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in TABLES[table].schema
+        ]
+    )
+
+
+def _instants(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
+    if config.instants:
+        return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
+    return instants_of(day, workspace.settings.schedule.offsets)
+
+
+async def _ingest_days(
+    run_id: str, family: Family, config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]
+) -> list[Landed]:
+    landed: list[Landed] = []
+    async with workspace.provider(run_id) as provider:
+        asking = Asking(provider, workspace, config.refresh)
+        for chain in dict.fromkeys(chain for chain, _ in days):
+            instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
+            landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+    return landed
+
+
+def _log_finished(
+    context: AssetExecutionContext,
+    family: Family,
+    config: IngestConfig,
+    workspace: Workspace,
+    days: Sequence[tuple[str, str]],
+) -> None:
+    """Logs the partitions that a failing run finished all the same."""
+    for chain, day in days:
+        slices = [slice_of(workspace.settings, chain, when) for when in _instants(config, workspace, day)]
+        if slices and not any(missing(workspace, family, part, config.tokens or None) for part in slices):
+            for table in family.tables:
+                key = partition_key(chain, slices[0].as_of)
+                context.log_event(AssetMaterialization(table, partition=key, metadata={"finished before": "a failure"}))

@@ -1,0 +1,95 @@
+"""Pictures in the asset metadata, for where one looks rather than reads. PNG within Markdown."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import pandas as pd
+import pyarrow as pa
+from dagster import MetadataValue
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from resources.lake import Lake
+
+_BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
+_SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+
+
+def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
+    """The plot of a table's partition, or nothing where the table has none or the partition is empty."""
+    draw = _DRAWN.get(table)
+    if draw is None:
+        return {}
+    rows = lake.read(table, chain, as_of)
+    if not rows.num_rows:
+        return {}
+    figure = Figure(figsize=(7.5, 3.6), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(f"{draw.__doc__} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC", fontsize=10, loc="left")
+    draw(axes, rows, _symbols(lake, chain, as_of))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    text = base64.b64encode(picture.getvalue()).decode()
+    return {"plot": MetadataValue.md(f"![{draw.__doc__}](data:image/png;base64,{text})")}
+
+
+def _symbols(lake: Lake, chain: str, as_of: datetime) -> dict[str, str]:
+    tokens = lake.read("tokens", chain, as_of)
+    return dict(zip(tokens["token_address"].to_pylist(), tokens["symbol"].to_pylist(), strict=True))
+
+
+def _name(symbols: Mapping[str, str], address: str) -> str:
+    return symbols.get(address) or (address if len(address) < 14 else f"{address[:6]}…{address[-4:]}")
+
+
+def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
+    """Share of supply held by the first N holders"""
+    frame = rows.select(["token_address", "rank", "share"]).to_pandas().sort_values(["token_address", "rank"])
+    for address, token in frame.groupby("token_address"):
+        axes.plot(token["rank"], token["share"].cumsum() * 100, label=_name(symbols, str(address)), linewidth=1.4)
+    axes.set_xscale("log")
+    axes.set_xlabel("first N holders", fontsize=8)
+    axes.set_ylabel("% of supply", fontsize=8)
+    axes.set_ylim(0, 102)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
+    """Who holds the supply"""
+    frame = rows.select(["token_address", "service_score", *_SUPPLY]).to_pandas()
+    frame.index = [_name(symbols, address) for address in frame["token_address"]]
+    (frame[list(_SUPPLY)] * 100).plot.barh(ax=axes, width=0.8, fontsize=8)
+    for place, score in enumerate(frame["service_score"]):
+        axes.annotate(
+            f"score {score:.0f}" if pd.notna(score) else "no score",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            fontsize=7,
+            va="center",
+            ha="right",
+        )
+    axes.set_xlabel("% of supply", fontsize=8)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
+    """Share of supply of each cluster"""
+    frame = rows.select(["token_address", "cluster_id", "share"]).to_pandas()
+    shares = frame.pivot_table(index="token_address", columns="cluster_id", values="share").fillna(0) * 100
+    shares.index = [_name(symbols, address) for address in shares.index]
+    colours = [_BLUE, _ORANGE, *[_GREY] * max(0, shares.shape[1] - 2)]
+    shares.plot.barh(ax=axes, stacked=True, legend=False, color=colours, edgecolor="white", fontsize=8)
+    axes.set_xlabel("% of supply; each part is a cluster", fontsize=8)
+    axes.set_ylabel("")
+
+
+_DRAWN: Mapping[str, Callable[[Axes, pa.Table, Mapping[str, str]], None]] = {
+    "holders": _draw_holders,
+    "maps": _draw_maps,
+    "clusters": _draw_clusters,
+}

@@ -1,0 +1,66 @@
+"""Grouped transfers within the named address sets of the settings; large sets are asked for in covering blocks.
+
+The endpoint has no history mode: rows of a past instant hold what was known when they were fetched (``fetched_at``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from resources.normalise import subgraph_rows
+from resources.settings import Settings
+
+from assets.blocks import covering_blocks
+from assets.family import Family, Slice
+from contract.models import GroupedTransfer, Relationship
+from contract.requests import Request, SubgraphRequest
+from contract.wire import encode
+from resources.workspace import Workspace
+
+
+def _subjects(workspace: Workspace, part: Slice) -> list[str]:
+    """The address sets that belong to the slice's chain, or to no chain."""
+    sets = workspace.settings.address_sets
+    return [name for name, members in sets.items() if members.chain in (None, part.chain)]
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    (name,) = subjects
+    chosen = settings.address_sets[name]
+    return [
+        SubgraphRequest(addresses=tuple(block), context_token_key=chosen.context)
+        for block in covering_blocks(chosen.addresses)
+    ]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Relationship]]) -> dict[str, pa.Table]:
+    (name,) = subjects
+    relationships = distinct(relationship for answer in answers for relationship in answer)
+    return {"subgraph_transfers": subgraph_rows(name, relationships, part.chain, part.as_of)}
+
+
+def distinct(relationships: Iterable[Relationship]) -> list[Relationship]:
+    """Relationships without those that several blocks told of, in the order in which they came."""
+    seen: dict[tuple[str, ...], Relationship] = {}
+    for relationship in relationships:
+        ends = (relationship.from_address, relationship.to_address, relationship.rel_type)
+        if isinstance(relationship, GroupedTransfer):
+            token = relationship.data.token_key
+            key: tuple[str, ...] = (*ends, token.chain, token.address)
+        else:
+            key = (*ends, encode(relationship.data).decode())
+        seen.setdefault(key, relationship)
+    return list(seen.values())
+
+
+SUBGRAPHS = Family(
+    name="subgraphs",
+    by="address_set",
+    tables=("subgraph_transfers",),
+    historic=False,
+    batch=1,
+    subjects=_subjects,
+    requests=_requests,
+    rows=_rows,
+)

@@ -1,0 +1,54 @@
+"""Metadata and statistics of the watched tokens, up to a thousand in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from resources.normalise import token_rows
+from resources.settings import Settings
+
+from assets.family import Family, Slice
+from contract.chains import normalise_address
+from contract.models import Token, TokenKey
+from contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
+from resources.workspace import Workspace
+
+
+def watched_tokens(workspace: Workspace, part: Slice) -> list[str]:
+    """The tokens of the watchlist on the slice's chain, as the contract writes them."""
+    watched = workspace.settings.watchlist.get(part.chain, [])
+    return list(dict.fromkeys(normalise_address(token) for token in watched))
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    keys = tuple(TokenKey(chain=part.chain, address=subject) for subject in subjects)
+    return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
+
+
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Token]]) -> dict[str, pa.Table]:
+    asked = set(subjects)
+    own = [
+        token
+        for answer in answers
+        for token in answer
+        if token.token_key.chain == part.chain and token.token_key.address in asked
+    ]
+    return {"tokens": token_rows(own, part.as_of)}
+
+
+def _answered(tables: dict[str, pa.Table], token: str) -> bool:
+    return token in tables["tokens"]["token_address"].to_pylist()
+
+
+TOKENS = Family(
+    name="tokens",
+    by="token",
+    tables=("tokens",),
+    historic=False,
+    batch=MAX_METADATA_TOKENS,
+    subjects=watched_tokens,
+    requests=_requests,
+    rows=_rows,
+    named_in=_answered,
+)

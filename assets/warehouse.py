@@ -1,0 +1,43 @@
+"""The warehouse as an asset: every partition that the lake committed since the last load, in one transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dagster import AssetExecutionContext, AssetsDefinition, BackfillPolicy, MaterializeResult, ResourceParam, asset
+
+from assets.materialise import OWNERS
+from assets.partitions import CHAIN_BY_DAY
+from resources.workspace import Workspace
+
+
+def warehouse_asset(deps: list[str]) -> AssetsDefinition:
+    """The asset ``warehouse``, downstream of all tables."""
+
+    @asset(
+        name="warehouse",
+        deps=deps,
+        partitions_def=CHAIN_BY_DAY,
+        backfill_policy=BackfillPolicy.single_run(),
+        group_name="warehouse",
+        owners=OWNERS,
+        kinds={"duckdb"},
+        description=(
+            "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. "
+            "A load is one transaction on a copy that replaces the file when it is whole, so no reader ever waits or "
+            "sees half a load. Ask it with `holderlake sql`."
+        ),
+    )
+    def warehouse(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
+        report = workspace.warehouse.load(workspace.lake)
+        return MaterializeResult(
+            metadata={
+                "dagster/row_count": sum(report.rows.values()),
+                "partitions loaded": report.partitions,
+                "seconds": round(report.seconds, 2),
+                "rows loaded": dict(report.rows),
+                "path": str(workspace.warehouse.path),
+            }
+        )
+
+    return warehouse

@@ -1,0 +1,139 @@
+"""What kind of address a label speaks of, from the names, tags and categories that label collections use.
+
+Conservative on purpose: a wrong exchange or contract label hides a holder from every map. Measured on 9,190 Ethereum
+addresses that two real collections name and a third says the true kind of: 6,904 contracts are found, and 18 wallets
+of 1,411 are taken for one, burn addresses (meant so) among them. Reading the collections belongs to ``labels``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What an address is, and the entity it belongs to (a slug), as far as its label tells."""
+
+    is_cex: bool = False
+    is_dex: bool = False
+    is_contract: bool = False
+    entity_id: str | None = None
+
+
+def kinds_of(name: str, tags: Collection[str] = ()) -> Kinds:
+    """The kinds that an explorer's or a person's name ("Brand: Detail 2") and its tags (slugs) speak for."""
+    exchange, venue = _owner(name, tags, EXCHANGES), _owner(name, tags, VENUES)
+    wallet = bool(_WALLET_WORDS.search(name)) or not _WALLET_TAGS.isdisjoint(tags)
+    is_cex = bool(exchange or (name and "exchange" in tags)) and not _NO_CUSTODY.search(name)
+    is_dex = not is_cex and bool(venue or (name and "dex" in tags)) and not _NO_VENUE.search(name) and not wallet
+    of_contract = is_named_contract(name) or not _CONTRACT_TAGS.isdisjoint(tags) or (is_dex and venue is not None)
+    return Kinds(is_cex, is_dex, of_contract and not wallet, exchange or venue)
+
+
+def is_named_contract(name: str) -> bool:
+    """True where the name says a contract: a token, a router, a burn address and the like."""
+    return bool(_CONTRACT_WORDS.search(name)) and not _WALLET_WORDS.search(name)
+
+
+def keeps_custody(name: str) -> bool:
+    """False where the name, though an exchange's, is of a token, a deployer, a charity and the like."""
+    return not _NO_CUSTODY.search(name)
+
+
+def entity_of(actor: str) -> str:
+    """The slug of an actor, in the one spelling that all sources get (``okex`` and ``OKX`` are ``okx``)."""
+    squeezed = _squeezed(actor)
+    return EXCHANGES.get(squeezed) or VENUES.get(squeezed) or re.sub(r"[^a-z0-9]+", "-", actor.lower()).strip("-")
+
+
+def _owner(name: str, tags: Collection[str], owners: dict[str, str]) -> str | None:
+    """The owner that the name's brand says; a nameless address has the one of its tags.
+
+    A tag alone does not count where there is a name: "Wintermute: Binance Deposit" is tagged binance, and is not.
+    """
+    brand = _brand(name)
+    if brand:
+        return owners.get(brand)
+    return next((owners[_squeezed(tag)] for tag in sorted(tags) if _squeezed(tag) in owners), None)
+
+
+def _brand(name: str) -> str:
+    return _squeezed(_BRAND_SUFFIX.sub("", name.partition(":")[0].strip().lower()))
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _owners(*spellings: str) -> dict[str, str]:
+    """Squeezed spelling to slug; the first spelling of a line is the slug."""
+    return {_squeezed(spelling): line.split()[0] for line in spellings for spelling in line.split()}
+
+
+EXCHANGES: Final = _owners(
+    *("abcc", "aprobit", "ascendex bitmax", "azbit", "bgogo", "bibox", "bigone", "biki biki.com", "bilaxy", "bingx"),
+    *("binance binance.com binancejex", "bit2c", "bitfinex", "bitflyer", "bitget", "bithumb", "bitkub", "bitmart"),
+    *("bitmex", "bitpanda", "bitrue", "bitso", "bitstamp", "bittrex", "bitvavo", "btcturk", "btse", "bybit"),
+    *("bitzlato", "cobinhood", "coinbase", "coinbene", "coindcx", "coinex", "coinfield", "coinhako", "coinmetro"),
+    *("coinone", "coinsquare", "coinw", "coss-io", "crex24", "crypto-com", "cryptopia", "deribit", "digifinex"),
+    *("exmo", "fixedfloat", "ftx", "gate-io gate", "gemini", "hitbtc", "hoo-com hoo", "hotbit", "htx huobi"),
+    *("indodax", "indoex", "korbit", "kraken", "kryptono", "kucoin", "kuna", "latoken", "lbank", "lcx lcx-ag"),
+    *("liquid", "livecoin", "luno", "maskex", "mercatox", "mexc mexc.com mxc", "okx okex", "paribu", "phemex"),
+    *("poloniex", "probit", "quadrigacx", "remitano", "resfinex", "southxchange", "swissborg", "tidex", "tokocrypto"),
+    *("topbtc", "trade-io", "upbit", "uphold uphold.com", "whitebit", "wazirx", "xt-com xt", "yobit", "yunbi"),
+    *("zb-com zb",),
+)
+VENUES: Final = _owners(
+    *("0x 0x-protocol", "1inch 1inch-network", "aerodrome", "airswap", "apeswap", "balancer", "bancor bancor-network"),
+    *("biswap", "bscswap", "burgerswap", "camelot", "cow-protocol", "curve-fi curve curve-finance", "dex-ag"),
+    *("dutchx", "ddex", "kyberswap kyber", "mdex", "mooniswap", "orca", "pancakeswap", "paraswap", "quickswap"),
+    *("raydium", "saddle-finance", "shibaswap", "solidly", "sudoswap", "sushiswap", "swipeswap", "thorswap"),
+    *("tokenlon", "trader-joe", "ubeswap", "uniswap uniswap-protocol", "velodrome"),
+)
+"""Decentralised exchanges whose addresses are contracts. Order-book hybrids with plain wallets (IDEX) are left to
+the tag ``dex``, of which one address in five is no contract."""
+
+_BRAND_SUFFIX: Final = re.compile(
+    r"(?:\s+(?:us|prime|hot|cold|warm|old|deposit|withdrawal|reserves?|wallets?|exchange|funder|address|migration"
+    r"|v?\d+))+$"
+)
+_NO_CUSTODY: Final = re.compile(
+    r"\b(?:tokens?|stablecoin|deployer|nft|cdcnft|dex|charity|pool|depositor|validators?|staking|treasury|team"
+    r"|founding|founders?|investors?|sale|proceeds|airdrop|vesting|merchant|commerce|blacklister|company|utility"
+    r"|hacker|exploiter|grants?|games?|bridge|router|fees?|operator|initiative|whitehat|mining|usd|month unlock)\b"
+    r"|:\s*\w+ deposit\b",
+    re.IGNORECASE,
+)
+_NO_VENUE: Final = re.compile(
+    r"\b(?:tokens?$|stablecoin|shareholder|vest(?:ing|er)|treasury|team|advisors|multi ?sig|dao|fund|funds|grants?"
+    r"|donate|governance|airdrop|distributor|fee recipient|merchant|staking|guardian|timelock|allowlist|ecosystem"
+    r"|ido|presale|sale)\b",
+    re.IGNORECASE,
+)
+_WALLET_WORDS: Final = re.compile(
+    r"\b(?:deployer|owner|minter|wallet|donate|donation|recipient|relayer|bundler|shareholder|depositor|operator"
+    r"|miner|builder|hacker|exploiter|exsender|founders?|old address|merchant|gitcoin grants|token sale|presale"
+    r"|bonder|eoa|pauser|phishing\w*|deposit funder|noncirculating supply)\b",
+    re.IGNORECASE,
+)
+_CONTRACT_WORDS: Final = re.compile(
+    r"\b(?:token(?: v?\d+)?$|stablecoin|contract|router|factory|vault|proxy|converter|gauge|synth|multi ?sig"
+    r"|timelock|vesting|registry|implementation|price feed|aggregator|liquidity pool|staking pool|swap pool"
+    r"|bridge|paymaster|multicall|burn address|zero address|dead address)\b|^null(?: address)?:",
+    re.IGNORECASE,
+)
+_WALLET_TAGS: Final = frozenset(
+    {"balancer-vested-shareholders", "contract-deployer", "donate", "gitcoin-grants", "mining", "multisig-owner"}
+)
+_CONTRACT_TAGS: Final = frozenset(
+    {
+        *("aave", "alchemix-finance", "bancor", "binance-pegged", "bridge", "bridged-token", "bscswap", "burgerswap"),
+        *("burn", "curve-fi", "deprecated", "factory-contract", "kyberswap", "logic-contract", "mcdex", "mev-bot"),
+        *("multisig", "old-contract", "parity-bug", "proxy-contract", "set-protocol", "smart-contract", "stablecoin"),
+        *("sushiswap", "synthetix", "system-contract", "token-contract", "tornado-cash", "vaults"),
+    }
+)
+"""Tags of which at least 97 of 100 addresses are contracts, once wallets by name are taken out."""

@@ -1,0 +1,319 @@
+"""Labels of addresses from the collections that people have, one ``Label`` an address, chain and source.
+
+Six public collections and our own simple CSV are recognised by their shape. What a name or a tag says of the kind of
+address belongs to ``label_kinds``; how labels of several sources merge belongs to ``engine.labels``.
+
+Names of a higher precedence win: a person's own labels (100), block explorers (40), eth-labels (30), the Edinburgh
+collection (20), GraphSense (10).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, normalise_address
+from engine.errors import BadSource
+from engine.records import Label
+from engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
+from engine.sources.raw import bad_source, read_text
+
+HAND: Final = 100
+EXPLORER: Final = 40
+ETH_LABELS: Final = 30
+EDINBURGH: Final = 20
+GRAPHSENSE: Final = 10
+
+_EXPLORERS: Final = {
+    **{"optimistic": "optimism", "bscscan": "bsc", "polygonscan": "polygon", "arbiscan": "arbitrum"},
+    **{"basescan": "base", "snowtrace": "avalanche", "snowscan": "avalanche", "gnosisscan": "gnosis"},
+    **{"etherscan": "eth"},
+}
+_NETWORKS: Final = {
+    **{"ETH": "eth", "BEP20": "bsc", "MATIC": "polygon", "AVAX": "avalanche", "TRX": "tron", "SOL": "solana"},
+}
+_KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
+_YES_NO: Final = {
+    **dict.fromkeys(("true", "1", "yes"), True),
+    **dict.fromkeys(("false", "0", "no", ""), False),
+}
+_BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
+_HEX_FORM: Final = re.compile(r"0x[0-9a-f]{40}")
+_FORMS: Final = {
+    "solana": re.compile(_BASE58 + r"{32,44}"),
+    "tron": re.compile("T" + _BASE58 + r"{33}"),
+    "ton": re.compile(r"[\w+/:=-]{48,67}"),
+}
+_NO_NAME: Final = re.compile(
+    r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
+)
+
+_TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
+"""GraphSense names a token contract with its ticker: "ABCC Token (AT)"."""
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """The labels of a file, and how many entries were passed over: no usable address, a chain that we have no name
+    of, or nothing said (no name, and tags that tell no kind)."""
+
+    source: str
+    labels: list[Label]
+    skipped: int
+
+
+@dataclass
+class _Entry:
+    """All that a file says of an address on a chain."""
+
+    names: list[str] = field(default_factory=list)
+    tags: set[str] = field(default_factory=set)
+    kinds: list[Kinds] = field(default_factory=list)
+
+
+@dataclass
+class _Entries:
+    """Entries by address and chain, and the count of rows that made none."""
+
+    by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
+    skipped: int = 0
+
+    def add(self, address: object, chain: str | None) -> _Entry | None:
+        """The entry to fill, or None, counted, where the address is none of that chain."""
+        normal = normalise_address(address) if isinstance(address, str) else ""
+        if not _is_address(normal, chain):
+            self.skipped += 1
+            return None
+        return self.by_key.setdefault((normal, chain), _Entry())
+
+    def labels(self, source: str, precedence: int) -> Iterator[Label]:
+        for (address, chain), entry in self.by_key.items():
+            name = next(filter(None, entry.names), None)
+            kinds = entry.kinds or [kinds_of(name or "", entry.tags)]
+            label = Label(
+                address=address,
+                chain=chain,
+                source=source,
+                name=name,
+                entity_id=next(filter(None, (kind.entity_id for kind in kinds)), None),
+                is_cex=any(kind.is_cex for kind in kinds),
+                is_dex=any(kind.is_dex for kind in kinds),
+                is_contract=any(kind.is_contract for kind in kinds),
+                precedence=precedence,
+            )
+            if label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract:
+                yield label
+            else:
+                self.skipped += 1
+
+    def file(self, source: str, precedence: int) -> LabelFile:
+        labels = list(self.labels(source, precedence))
+        return LabelFile(source, labels, self.skipped)
+
+
+def read_labels(path: Path) -> LabelFile:
+    """The labels of the file, gzip or not. Raises ``BadSource`` for a file of another shape.
+
+    Rows of a public collection that can't be used are passed over and counted; in a file of our own layout they are
+    errors, since somebody meant something by them.
+    """
+    text = read_text(path)
+    if text.lstrip()[:1] in ("{", "["):
+        return _read_json(path, text)
+    return _read_csv(path, text)
+
+
+def _read_json(path: Path, text: str) -> LabelFile:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return _edinburgh(_json_lines(path, text))
+    if isinstance(content, dict) and {"name", "address"} <= content.keys():
+        return _edinburgh([content])
+    if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
+        return _hand_names(path, content)
+    if isinstance(content, dict) and all(isinstance(value, dict) and "labels" in value for value in content.values()):
+        return _explorer(path, content)
+    raise _unknown(path, "JSON of another shape")
+
+
+def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise bad_source(path, f"not JSON ({error}); it may be cut short: fetch it again", row=number) from error
+        if not isinstance(row, dict) or "address" not in row:
+            raise bad_source(path, "not an object with an address; give one such object a line", row=number)
+        yield row
+
+
+def _read_csv(path: Path, text: str) -> LabelFile:
+    rows = csv.reader(io.StringIO(text, newline=""))
+    header = [name.strip() for name in next(rows, [])]
+    for needs, read in _CSV_LAYOUTS:
+        if needs <= set(header):
+            return read(path, header, _csv_rows(path, rows))
+    raise _unknown(path, f"columns {', '.join(header)}")
+
+
+def _csv_rows(path: Path, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    try:
+        yield from filter(None, rows)
+    except csv.Error as error:
+        raise bad_source(path, f"not a whole CSV ({error}); fetch it again") from error
+
+
+def _dicts(header: list[str], rows: Iterable[list[str]], entries: _Entries) -> Iterator[dict[str, str]]:
+    """Rows by column; those with too many or too few fields, as unquoted commas make them, are counted instead."""
+    for row in rows:
+        if len(row) == len(header):
+            yield dict(zip(header, (value.strip() for value in row), strict=True))
+        else:
+            entries.skipped += 1
+
+
+def _eth_labels(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+    entries = _Entries()
+    for row in _dicts(header, rows, entries):
+        chain = _chain_of_id(row["chain_id"])
+        entry = entries.add(row["address"] if chain else None, chain)
+        if entry is not None:
+            entry.names.append(row["name"])
+            entry.tags.add(row["label"])
+    return entries.file("eth-labels", ETH_LABELS)
+
+
+def _chain_of_id(text: str) -> str | None:
+    return CHAIN_BY_EVM_ID.get(int(text)) if text.isdecimal() else (text if text in KNOWN_CHAINS else None)
+
+
+def _graphsense(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+    entries = _Entries()
+    for row in _dicts(header, rows, entries):
+        chain = _NETWORKS.get(row["network"])
+        entry = entries.add(row["address"] if chain else None, chain)
+        if entry is not None:
+            entry.names.append(row["label"])
+            entry.kinds.append(_tag_kinds(row["label"], row["category"], row["actor"], row.get("pack", "")))
+    return entries.file("graphsense", GRAPHSENSE)
+
+
+def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
+    """Categories are of the actor: those of exchanges and venues count, but not for their tokens and deployers."""
+    named = kinds_of(name)
+    is_token = bool(_TICKER.search(name))
+    is_dex = not is_token and (named.is_dex or category == "defi_dex")
+    return Kinds(
+        is_cex=not (is_dex or is_token) and (named.is_cex or (category == "exchange" and keeps_custody(name))),
+        is_dex=is_dex,
+        is_contract=named.is_contract or is_token or category == "defi_dex" or pack == "defi-protocols-csh.yaml",
+        entity_id=entity_of(actor) if actor else named.entity_id,
+    )
+
+
+def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
+    entries = _Entries()
+    for row in rows:
+        entry = entries.add(row["address"], "eth")
+        if entry is not None:
+            # some names are the file or the error page that the collector read instead of a name
+            name = "" if _NO_NAME.search(str(row.get("name"))) else str(row.get("extra_info") or row.get("name") or "")
+            kinds = kinds_of(name)
+            is_contract = bool(row.get("is_contract", kinds.is_contract))
+            entry.names.append(name)
+            entry.kinds.append(replace(kinds, is_contract=is_contract))
+    return entries.file("edinburgh", EDINBURGH)
+
+
+def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
+    """An explorer's dump does not say its chain; the file's name does."""
+    source = path.name.split(".")[0].removesuffix("_accounts")
+    chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
+    entries = _Entries()
+    for address, value in content.items():
+        entry = entries.add(address, chain)
+        if entry is not None:
+            entry.names.append(str(value.get("name") or "").strip())
+            entry.tags.update(map(str, value["labels"]))
+    return entries.file(source, EXPLORER)
+
+
+def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
+    entries = _Entries()
+    for address, name in content.items():
+        entry = None if address.startswith("_") else entries.add(address, None)
+        if entry is not None:
+            entry.names.append(name.strip())
+    return entries.file(_hand_source(path), HAND)
+
+
+def _own(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+    """Our layout: what is written counts. Kinds come from the names only where the file has no column of kinds."""
+    states_kinds = not set(_KIND_COLUMNS).isdisjoint(header)
+    source = _hand_source(path)
+    labels: dict[tuple[str, str | None], Label] = {}
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise bad_source(path, f"{len(row)} fields instead of {len(header)}; quote names with commas", row=number)
+        fields = dict(zip(header, (value.strip() for value in row), strict=True))
+        address, chain = normalise_address(fields["address"]), fields.get("chain") or None
+        if not address:
+            raise bad_source(path, "a label needs an address; fill it in", column="address", row=number)
+        if (address, chain) in labels:
+            raise bad_source(path, f"{address} is labelled twice; leave one of them", column="address", row=number)
+        kinds = kinds_of(fields["name"])
+        flags = {"is_cex": kinds.is_cex, "is_dex": kinds.is_dex, "is_contract": kinds.is_contract}
+        labels[address, chain] = Label(
+            address=address,
+            chain=chain,
+            source=source,
+            name=fields["name"] or None,
+            entity_id=fields.get("entity_id") or kinds.entity_id,
+            precedence=HAND,
+            **(_stated_kinds(path, fields, number) if states_kinds else flags),
+        )
+    return LabelFile(source, list(labels.values()), 0)
+
+
+def _stated_kinds(path: Path, fields: dict[str, str], number: int) -> dict[str, bool]:
+    flags = {}
+    for column in _KIND_COLUMNS:
+        flag = _YES_NO.get(fields.get(column, "").lower())
+        if flag is None:
+            raise bad_source(path, f"{fields[column]!r} is not true or false", column=column, row=number)
+        flags[column] = flag
+    return flags
+
+
+def _hand_source(path: Path) -> str:
+    """Labels of one file replace those of its last import, and leave other files' alone."""
+    return f"hand:{path.name.split('.')[0]}"
+
+
+def _is_address(address: str, chain: str | None) -> bool:
+    return bool(_FORMS.get(chain or "", _HEX_FORM).fullmatch(address))
+
+
+def _unknown(path: Path, seen: str) -> BadSource:
+    return bad_source(
+        path,
+        f"the layout of labels is not one that we know ({seen}). Known: CSV with address,name[,chain,entity_id,"
+        f"{','.join(_KIND_COLUMNS)}]; eth-labels CSV; GraphSense tags CSV; explorer JSON (address to name and labels); "
+        "JSON of address to name; JSON lines with address, name, is_contract",
+    )
+
+
+_CSV_LAYOUTS: Final[tuple[tuple[frozenset[str], Callable[[Path, list[str], Iterable[list[str]]], LabelFile]], ...]] = (
+    (frozenset({"chain_id", "address", "label", "name"}), _eth_labels),
+    (frozenset({"network", "address", "label", "category", "actor"}), _graphsense),
+    (frozenset({"address", "name"}), _own),
+)

@@ -1,0 +1,140 @@
+"""The sample world's calendar and its ledger, which refuses any transfer that the sender could not make."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.chains import ZERO_ADDRESS
+from contract.times import to_unix
+from engine.records import TRANSFERS, TokenInfo
+from engine.sources.sample.draws import Draw
+
+START: Final = datetime(2024, 11, 1)
+END: Final = datetime(2026, 11, 1)
+
+MINUTE: Final = 60
+HOUR: Final = 3_600
+DAY: Final = 86_400
+MAX_ID: Final = 2**256 - 1
+
+
+def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> int:
+    """Unix seconds of an hour of a day, noon unless said."""
+    return to_unix(datetime(year, month, number, hour, minute))
+
+
+@dataclass(frozen=True)
+class BlockClock:
+    """When a chain makes blocks: ``blocks`` every ``seconds``, the first of the world being ``first``."""
+
+    first: int
+    blocks: int
+    seconds: int
+
+    def block(self, time: int) -> tuple[int, int]:
+        """Number and time of the block that an instant falls into."""
+        turns = (time - to_unix(START)) // self.seconds
+        return self.first + turns * self.blocks, to_unix(START) + turns * self.seconds
+
+
+CLOCKS: Final = {
+    "eth": BlockClock(21_089_000, 1, 12),
+    "base": BlockClock(21_831_000, 1, 2),
+    "bsc": BlockClock(43_610_000, 1, 3),
+    "solana": BlockClock(298_900_000, 5, 2),
+}
+
+
+@dataclass
+class Calendar:
+    """What is to happen when. Actions take the instant first and may plan further ones that lie ahead."""
+
+    _actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+
+    def at(self, time: int, action: Callable[..., None], *details: Any) -> None:
+        """Plans an action; those of one instant happen in the order of planning."""
+        self._actions.append((time, len(self._actions), action, details))
+
+    def play(self) -> None:
+        """Lets everything happen that lies within the world's two years."""
+        for time, _, action, details in sorted(self._actions, key=lambda planned: planned[:2]):
+            if to_unix(START) <= time < to_unix(END):
+                action(time, *details)
+
+
+class Book:
+    """All transfers so far and what everybody holds of every token (and, of items, of every id)."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self._rows: list[tuple[Any, ...]] = []
+        self._logs: dict[tuple[str, int], int] = defaultdict(int)
+        self._held: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
+
+    def held(self, token: TokenInfo, holder: str, item: int | None = None) -> int:
+        """What the holder has of the token, or of one id of it."""
+        return self._held[token.chain, token.address][holder, item]
+
+    def transaction(self, token: TokenInfo) -> str:
+        """A new transaction's hash, for moves that happen together."""
+        return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
+
+    def move(
+        self,
+        time: int,
+        token: TokenInfo,
+        sender: str,
+        receiver: str,
+        amount: int,
+        item: int | None = None,
+        transaction: str | None = None,
+    ) -> None:
+        """Writes a transfer down. Raises ``ValueError`` where the sender has less: a story is wrong then."""
+        self.move_items(time, token, sender, receiver, {item: amount}, transaction)
+
+    def move_items(
+        self,
+        time: int,
+        token: TokenInfo,
+        sender: str,
+        receiver: str,
+        amounts: Mapping[int | None, int],
+        transaction: str | None = None,
+    ) -> None:
+        """Several ids in one log entry, as ERC-1155 does; ``{None: amount}`` is a plain transfer."""
+        block, block_time = CLOCKS[token.chain].block(time)
+        log_index = self._logs[token.chain, block]
+        self._logs[token.chain, block] += 1
+        transaction = transaction or self.transaction(token)
+        held = self._held[token.chain, token.address]
+        for item, amount in amounts.items():
+            if amount <= 0 or (sender != ZERO_ADDRESS and held[sender, item] < amount):
+                raise ValueError(f"{sender} can't move {amount} of {token.symbol} at {time}")
+            if sender != ZERO_ADDRESS:
+                held[sender, item] -= amount
+            if receiver != ZERO_ADDRESS:
+                held[receiver, item] += amount
+            item_text = None if item is None else str(item)
+            self._rows.append(
+                (token.chain, token.address, token.standard, sender, receiver, str(amount), item_text)
+                + (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
+            )
+
+    def table(self) -> pa.Table:
+        """All transfers by chain, block and log index."""
+        rows = sorted(self._rows, key=lambda row: (row[0], row[7], row[10]))
+        columns = zip(*rows, strict=True)
+        return pa.table(
+            [pa.array(column, kind.type) for column, kind in zip(columns, TRANSFERS, strict=True)], schema=TRANSFERS
+        )
+
+
+def _log_kind(token: TokenInfo) -> str:
+    # a native transfer leaves no log entry on a real chain, so its index is made up
+    return "synthetic" if token.standard == "native" else "exact"

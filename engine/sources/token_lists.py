@@ -1,0 +1,80 @@
+"""Names, symbols and decimals of tokens from the lists that wallets publish; balances come from transfers alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from contract.chains import CHAIN_BY_EVM_ID, normalise_address
+from engine.records import TokenInfo
+from engine.sources.raw import bad_source, read_text
+
+_SOLANA_MAINNET: Final = 101
+_CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
+_MAX_DECIMALS: Final = 255
+
+
+def read_tokens(path: Path) -> list[TokenInfo]:
+    """The tokens of a token list (``tokens`` with ``chainId``) or a contract map (address to token, on Ethereum).
+
+    Tokens of chains that we have no name of, such as test networks, are left out, and of a token that stands twice
+    the first is taken. Raises ``BadSource`` for another shape, and for a token without address, name or decimals.
+    """
+    text = read_text(path)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise bad_source(path, f"not whole JSON ({error}); it may be cut short: fetch it again") from error
+    found: dict[tuple[str, str], TokenInfo] = {}
+    for number, (chain_id, token) in enumerate(_entries(path, content), start=1):
+        if chain_id in _CHAINS:
+            info = _token(path, number, _CHAINS[chain_id], token)
+            found.setdefault((info.chain, info.address), info)
+    return list(found.values())
+
+
+def _entries(path: Path, content: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    if isinstance(content, dict) and isinstance(content.get("tokens"), list):
+        tokens: Iterable[tuple[Any, Any]] = ((_chain_id(token), token) for token in content["tokens"])
+    elif isinstance(content, dict) and content and all(_is_contract_map(value) for value in content.values()):
+        tokens = ((1, {**token, "address": address, "logoURI": None}) for address, token in content.items())
+    else:
+        raise bad_source(
+            path,
+            "the layout is not one that we know; give a token list (tokens with chainId, address, name, symbol, "
+            "decimals) or a map of address to name, symbol and decimals",
+        )
+    yield from tokens
+
+
+def _is_contract_map(value: object) -> bool:
+    return isinstance(value, dict) and {"symbol", "decimals"} <= value.keys()
+
+
+def _chain_id(token: object) -> Any:
+    return token.get("chainId") if isinstance(token, dict) else None
+
+
+def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> TokenInfo:
+    address, name, symbol = (token.get(key) for key in ("address", "name", "symbol"))
+    decimals = token.get("decimals")
+    if not isinstance(address, str) or not address.strip():
+        raise bad_source(path, "a token has no address; fill it in or leave the token out", row=number)
+    if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= _MAX_DECIMALS:
+        raise bad_source(path, f"{decimals!r} is not a number of decimals (0 to {_MAX_DECIMALS})", row=number)
+    # a few real tokens have a blank name or symbol; the one stands for the other
+    named = [str(text).strip() for text in (name, symbol) if text and str(text).strip()]
+    if not named:
+        raise bad_source(path, f"token {address} has neither name nor symbol; give it one", row=number)
+    img_url = token.get("logoURI")
+    return TokenInfo(
+        chain=chain,
+        address=normalise_address(address),
+        name=named[0],
+        symbol=named[-1],
+        decimals=decimals,
+        standard="erc721" if token.get("erc721") is True else "erc20",
+        img_url=img_url if isinstance(img_url, str) and img_url.startswith("https://") else None,
+    )

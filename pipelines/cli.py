@@ -1,0 +1,299 @@
+"""The ``holderlake`` command: a thin layer over the same functions that the assets use."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contract.prices import parse_credits
+from contract.times import parse_when
+from pipelines import show
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+
+    from resources.workspace import Workspace
+
+app = typer.Typer(
+    name="holderlake",
+    help="A time-travelling warehouse of token holders, the transfers between them, their clusters and labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
+Tokens = Annotated[list[str] | None, typer.Option("--token", help="Only this token's address; may be given again.")]
+From = Annotated[str, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
+To = Annotated[str, typer.Option("--to", help="Last instant, included; 'now' is understood.")]
+Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo.")]
+
+
+def main() -> None:
+    """Runs a command; what goes wrong is said in a sentence, without a trace."""
+    from engine.errors import EngineError
+    from pipelines.runs import RunFailed
+    from resources.errors import HolderlakeError
+
+    try:
+        app(standalone_mode=True)
+    except (EngineError, HolderlakeError, RunFailed, ValueError) as error:
+        show.err.print(f"holderlake: {error}", style="red", markup=False)
+        sys.exit(1)
+
+
+def _settings() -> Settings:
+    from resources.settings import load_settings
+
+    return load_settings()
+
+
+def _workspace(settings: Settings | None = None) -> Workspace:
+    from pipelines.embedded import make_workspace
+
+    return make_workspace(settings or _settings())
+
+
+@app.command()
+def demo(json: Json = False) -> None:
+    """The main job on the built-in sample world: several chains, tokens and pasts, through Dagster into DuckDB."""
+    from pipelines.demo import run_demo
+
+    run_demo(_workspace(_settings().without_provider()), as_json=json)
+
+
+@app.command()
+def ingest(
+    chain: Chains = None,
+    token: Tokens = None,
+    at: Annotated[
+        list[str] | None, typer.Option("--at", help="As-of instant, may be given again; the present one by default.")
+    ] = None,
+    refresh: Annotated[bool, typer.Option(help="Ask anew for what is there already (costs credits).")] = False,
+    json: Json = False,
+) -> None:
+    """Fetches one partition of each chain through Dagster, now or as of a past instant, and loads the warehouse."""
+    from pipelines.plan import past_instants
+    from pipelines.report import landed_report
+    from pipelines.runs import dagster_instance, ingest_day
+
+    workspace = _workspace()
+    instants = past_instants(at or ["now"])
+    chains = _chains(workspace, chain, token)
+    days = [list(day) for _, day in groupby(instants, key=datetime.date)]
+    with (
+        dagster_instance(workspace.settings.dagster_home) as instance,
+        show.progress("ingest", len(chains) * len(days)) as bar,
+    ):
+        for one in chains:
+            for day in days:
+                ingest_day(workspace, instance, one, day, token or (), refresh)
+                bar.advance(bar.task_ids[0])
+    landed_report(workspace, chains, instants, json)
+
+
+@app.command()
+def plan(
+    start: From, end: To = "now", every: Every = "1d", chain: Chains = None, token: Tokens = None, json: Json = False
+) -> None:
+    """What a backfill will cost before it costs it: calls, credits, minutes, and what is there already."""
+    from pipelines.plan import grid, make_plan
+    from pipelines.report import plan_report
+
+    workspace = _workspace()
+    instants = grid(parse_when(start), parse_when(end), every)
+    made = make_plan(workspace, workspace.provider_id, _chains(workspace, chain, token), instants, token)
+    plan_report(made, json)
+
+
+@app.command()
+def backfill(
+    start: From,
+    end: To = "now",
+    every: Every = "1d",
+    chain: Chains = None,
+    token: Tokens = None,
+    max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
+    json: Json = False,
+) -> None:
+    """Carries the plan out in one run. Interrupted, it goes on where it stopped when it is started again."""
+    from pipelines.plan import grid, make_plan
+    from pipelines.report import landed_report, plan_report
+    from pipelines.runs import backfill as run_backfill
+    from pipelines.runs import dagster_instance
+
+    settings = _settings()
+    if max_credits is not None:
+        settings = settings.with_run_ceiling(parse_credits(max_credits))
+    workspace = _workspace(settings)
+    instants = grid(parse_when(start), parse_when(end), every)
+    chains = _chains(workspace, chain, token)
+    if not json:
+        plan_report(make_plan(workspace, workspace.provider_id, chains, instants, token), False)
+    with dagster_instance(settings.dagster_home) as instance:
+        run_backfill(workspace, instance, chains, instants, token or ())
+    landed_report(workspace, chains, instants, json)
+
+
+@app.command()
+def credits(
+    by: Annotated[str, typer.Option(help="endpoint, day, run or token.")] = "endpoint", json: Json = False
+) -> None:
+    """The ledger: credits spent, reserved and left, and the renewal date."""
+    from pipelines.report import credits_report
+
+    credits_report(_workspace(), by, json)
+
+
+@app.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
+    format: Annotated[
+        str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    json: Json = False,
+) -> None:
+    """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
+    from pipelines.imports import import_paths
+
+    import_paths(_settings().engine_store, files, format, chain, json)
+
+
+@app.command()
+def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
+    """Imports address labels into the engine's store."""
+    from pipelines.imports import label_paths
+
+    label_paths(_settings().engine_store, files, json)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; the settings' by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; the settings' by default.")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Serve the sample world instead of what was imported.")
+    ] = False,
+) -> None:
+    """Serves the /v0 API over the engine's store until it is stopped."""
+    from engine.store import Store
+    from pipelines.embedded import sample_store
+    from service.keys import KeyStore
+    from service.run import serve as run_service
+
+    settings = _settings()
+    folder = sample_store(settings.home) if sample else settings.engine_store
+    host, port = host or settings.service.host, port or settings.service.port
+    with Store(folder) as store, KeyStore(settings.service_keys) as keys:
+        held = store.histories()
+        if not held:
+            show.err.print(f"{folder} holds no transfers yet; import some, or serve the sample world with --sample.")
+        show.err.print(
+            f"Serving {len(held)} tokens at http://{host}:{port}/v0 (docs at /docs). "
+            "Keys are made with 'holderlake keys create NAME'. Stop with Ctrl-C."
+        )
+        run_service(store, keys, host, port)
+
+
+@keys_app.command("create")
+def keys_create(
+    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    credits: Annotated[str, typer.Option(help="Monthly allowance in credits.")] = "100000",
+    custom: Annotated[bool, typer.Option(help="A custom plan, which may ask for address metadata.")] = True,
+    renewal_day: Annotated[
+        int, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
+    ] = 1,
+    json: Json = False,
+) -> None:
+    """Makes a key and shows it once; only a hash of it is kept."""
+    from service.keys import KeyStore
+
+    with KeyStore(_settings().service_keys) as keys:
+        secret = keys.create(name, parse_credits(credits), custom, renewal_day)
+    if json:
+        show.as_json({"name": name, "key": secret})
+    else:
+        show.err.print("The key, shown this once:")
+        show.out.print(secret, markup=False)
+
+
+@keys_app.command("list")
+def keys_list(json: Json = False) -> None:
+    """All keys, with what they spent this month."""
+    from pipelines.report import keys_report
+
+    keys_report(_settings().service_keys, json)
+
+
+@keys_app.command("revoke")
+def keys_revoke(prefix: Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]) -> None:
+    """Ends a key at once."""
+    from service.keys import KeyStore
+
+    with KeyStore(_settings().service_keys) as keys:
+        if not keys.revoke(prefix.removeprefix("hl_").split("_")[0]):
+            raise ValueError(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
+    show.out.print(f"Revoked {prefix}.")
+
+
+@app.command()
+def sql(
+    query: Annotated[str | None, typer.Argument(help="SQL; read from standard input where none is given.")] = None,
+    json: Json = False,
+) -> None:
+    """Asks the warehouse, read-only."""
+    answer = _workspace().warehouse.query(query or sys.stdin.read())
+    if json:
+        show.as_json(answer.to_pylist())
+    else:
+        show.arrow("", answer)
+
+
+@app.command()
+def tables(json: Json = False) -> None:
+    """The warehouse's tables, views and macros: rows, and what each is for."""
+    from pipelines.report import tables_report
+
+    tables_report(_workspace(), json)
+
+
+@app.command()
+def doctor(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only what is wrong.")] = False, json: Json = False
+) -> None:
+    """Checks settings, provider, key, disk and versions, and says what to do."""
+    from pipelines.doctor import examine
+
+    if not examine(quiet, json):
+        raise typer.Exit(1)
+
+
+def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
+    """The chains asked for, or the watchlist's. Raises ``ValueError`` with the way out when there is nothing to ask."""
+    watched = workspace.settings.watchlist
+    if tokens and not chains:
+        raise ValueError("--token needs --chain, for the same address can be a token on several chains")
+    chosen = chains or sorted(watched)
+    if not chosen:
+        raise ValueError(
+            "the watchlist is empty; name tokens under [watchlist] in holderlake.toml, or use --chain and --token"
+        )
+    for chain in chosen:
+        if not tokens and chain not in watched:
+            raise ValueError(
+                f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
+            )
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""All of Dagster's definitions, put together by one function, with overrides for tests."""
+
+from __future__ import annotations
+
+from dagster import Definitions, in_process_executor
+from resources.settings import load_settings
+
+from assets.definitions import all_assets, all_checks
+from pipelines.embedded import make_workspace
+from pipelines.jobs import all_jobs
+from pipelines.schedules import daily_schedule
+from pipelines.sensors import chain_sensor
+from resources.workspace import Workspace
+
+
+def build_defs(workspace: Workspace | None = None) -> Definitions:
+    """The definitions over a workspace; over that of the settings where none is given."""
+    chosen = workspace or make_workspace(load_settings())
+    return Definitions(
+        assets=all_assets(),
+        asset_checks=all_checks(),
+        jobs=all_jobs(),
+        schedules=[daily_schedule(chosen)],
+        sensors=[chain_sensor(chosen)],
+        resources={"workspace": chosen},
+        # a run is a process of its own already; a process a step would cost 2.6 s each
+        executor=in_process_executor,
+    )
+
+
+defs = build_defs()

@@ -1,0 +1,129 @@
+"""``holderlake demo``: the main job on the sample world, and what an analyst may ask of the outcome."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import pyarrow as pa
+
+from assets.definitions import FAMILIES
+from contract.prices import credits_text
+from contract.tables import TABLES
+from pipelines import show
+from pipelines.embedded import sample_period
+from pipelines.runs import backfill, dagster_instance, ingest_day
+from resources.workspace import Workspace
+
+_INSTANTS: Final = 9
+
+_CONCENTRATION: Final = """
+SELECT
+    tokens.symbol,
+    min_by(maps.service_score, maps.timestamp) AS score_first,
+    max_by(maps.service_score, maps.timestamp) AS score_last,
+    max_by(maps.bundles, maps.timestamp) AS in_clusters,
+    max_by(maps.cexs, maps.timestamp) AS on_exchanges
+FROM maps
+JOIN tokens USING (chain, timestamp, token_address)
+GROUP BY tokens.symbol
+HAVING count(maps.service_score) > 1
+ORDER BY abs(score_last - score_first) DESC
+LIMIT 6
+"""
+
+_CLUSTERS: Final = """
+SELECT tokens.symbol, clusters.timestamp, clusters.holder_count, clusters.magic_node_count, clusters.share
+FROM clusters
+JOIN tokens USING (chain, timestamp, token_address)
+WHERE clusters.cluster_id = 1
+ORDER BY clusters.share DESC, tokens.symbol, clusters.timestamp
+LIMIT 5
+"""
+
+_QUESTIONS: Final = (
+    ("Whose concentration changed most over two years?", _CONCENTRATION),
+    ("Which clusters held most of a token, and when?", _CLUSTERS),
+)
+
+
+def run_demo(workspace: Workspace, as_json: bool) -> None:
+    """Fills the lake at nine instants over the sample world's two years, checks the last, and asks two questions."""
+    began = time.monotonic()
+    start, end = sample_period()
+    instants = [(start + (end - start) / (_INSTANTS - 1) * n).replace(microsecond=0) for n in range(_INSTANTS)]
+    chains = sorted(workspace.settings.watchlist)
+    calls_before, spent_before = _spent(workspace)
+    with dagster_instance(workspace.settings.dagster_home) as instance:
+        with show.progress("backfill", len(chains) * len(instants) * len(FAMILIES)) as bar:
+            workspace.on_landed = lambda landed: bar.advance(bar.task_ids[0])
+            backfill(workspace, instance, chains, instants)
+        with show.progress("ingest and checks", len(chains)) as bar:
+            for chain in chains:
+                ingest_day(workspace, instance, chain, instants[-1:])
+                bar.advance(bar.task_ids[0])
+    calls, spent = _spent(workspace)
+    seconds = time.monotonic() - began
+    landed = _landed(workspace)
+    answers = [(question, sql, workspace.warehouse.query(sql)) for question, sql in _QUESTIONS]
+    if as_json:
+        show.as_json(_as_json(landed, calls - calls_before, spent - spent_before, seconds, answers))
+        return
+    _print(workspace, landed, answers)
+    show.out.print(
+        f"{calls - calls_before:,} calls, {credits_text(spent - spent_before)} credits, {seconds:.1f} s. "
+        "Run it again: nothing is asked or paid twice.\n"
+    )
+    _where_next(workspace)
+
+
+def _spent(workspace: Workspace) -> tuple[int, int]:
+    calls = sum(line.calls for line in workspace.ledger.report("endpoint"))
+    return calls, workspace.ledger.totals().spent
+
+
+def _landed(workspace: Workspace) -> list[dict[str, Any]]:
+    counts = " UNION ALL ".join(
+        f"SELECT '{name}' AS name, count(*) AS rows, count(DISTINCT chain) AS chains, "
+        f"count(DISTINCT timestamp) AS instants FROM {name}"
+        for name in TABLES
+    )
+    found = {row.pop("name"): row for row in workspace.warehouse.query(counts).to_pylist()}
+    return [{"table": name, **found[name], "a row is": TABLES[name].row} for name in TABLES]
+
+
+def _as_json(
+    landed: list[dict[str, Any]], calls: int, spent: int, seconds: float, answers: list[tuple[str, str, pa.Table]]
+) -> dict[str, Any]:
+    return {
+        "tables": landed,
+        "calls": calls,
+        "credits_hundredths": spent,
+        "seconds": round(seconds, 1),
+        "answers": [{"question": question, "sql": sql, "rows": rows.to_pylist()} for question, sql, rows in answers],
+    }
+
+
+def _print(workspace: Workspace, landed: list[dict[str, Any]], answers: list[tuple[str, str, pa.Table]]) -> None:
+    show.rows("What landed", list(landed[0]), (list(line.values()) for line in landed))
+    show.out.print()
+    for question, sql, rows in answers:
+        show.out.print(question, style="bold")
+        show.out.print(sql.strip("\n"), style="dim", markup=False)
+        show.arrow("", rows)
+        show.out.print()
+
+
+def _where_next(workspace: Workspace) -> None:
+    show.rows(
+        "Where to look next",
+        ("", ""),
+        [
+            ("make ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
+            ("holderlake tables", "tables, views and macros of the warehouse"),
+            ("holderlake sql \"FROM holder_changes('2025-01-01', '2026-01-01') LIMIT 5\"", "who came, who left"),
+            ("holderlake serve --sample", "the /v0 API itself, with its docs page"),
+            (str(workspace.lake.root), "the Parquet lake, for any reader"),
+            (str(workspace.warehouse.path), "the DuckDB warehouse"),
+        ],
+    )

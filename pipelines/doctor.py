@@ -1,0 +1,119 @@
+"""``holderlake doctor``: what is in order, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from resources.errors import HolderlakeError
+from resources.settings import Settings, load_settings
+
+from contract.requests import ChainsRequest
+from contract.times import utc_now
+from pipelines import show
+from pipelines.embedded import make_workspace
+from pipelines.runs import prepare_dagster_home
+from resources.workspace import Workspace
+
+_ROOM = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: in order or not, what was found, and the way out where it is not."""
+
+    what: str
+    fine: bool
+    found: str
+    advice: str = ""
+
+
+def examine(quiet: bool, as_json: bool) -> bool:
+    """Looks at everything, prints what was found, and returns whether all is in order."""
+    findings = [_versions(), *_settings_and_below()]
+    shown = [finding for finding in findings if not (quiet and finding.fine)]
+    if as_json:
+        show.as_json([asdict(finding) for finding in shown])
+    elif shown:
+        marks = {True: "ok", False: "!!"}
+        lines = ((marks[one.fine], one.what, one.found, one.advice) for one in shown)
+        show.rows("", ("", "what", "found", "what to do"), lines)
+    return all(finding.fine for finding in findings)
+
+
+def _versions() -> Finding:
+    names = ("dagster", "duckdb", "pyarrow", "httpx", "pydantic")
+    found = ", ".join(f"{name} {version(name)}" for name in names)
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding(
+        "versions", fine, f"Python {sys.version.split()[0]}, {found}", "" if fine else "use Python 3.11 to 3.13"
+    )
+
+
+def _settings_and_below() -> list[Finding]:
+    try:
+        settings = load_settings()
+    except HolderlakeError as error:
+        return [Finding("settings", False, str(error), "mend holderlake.toml or the environment")]
+    workspace = make_workspace(settings)
+    watched = sum(map(len, workspace.settings.watchlist.values()))
+    found = f"home {settings.home.resolve()}, {watched} tokens on {len(workspace.settings.watchlist)} chains watched"
+    advice = "" if watched else "name tokens under [watchlist] in holderlake.toml"
+    looks: list[Callable[[], Finding]] = [
+        lambda: Finding("settings", bool(watched), found, advice),
+        lambda: _disk(settings.home),
+        lambda: _dagster(settings),
+        lambda: _provider(workspace),
+        lambda: _lake(workspace),
+        lambda: _warehouse(workspace),
+    ]
+    return [look() for look in looks]
+
+
+def _disk(home: Path) -> Finding:
+    home.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(home).free
+    writable = os.access(home, os.W_OK)
+    advice = "" if free > _ROOM and writable else "set HOLDERLAKE_HOME to a folder with room that can be written to"
+    return Finding("disk", free > _ROOM and writable, f"{free / 2**30:.0f} GiB free", advice)
+
+
+def _dagster(settings: Settings) -> Finding:
+    prepare_dagster_home(settings.dagster_home)
+    return Finding("dagster", True, f"state in {settings.dagster_home}, telemetry off")
+
+
+def _provider(workspace: Workspace) -> Finding:
+    try:
+        answered = asyncio.run(_ask_chains(workspace))
+    except HolderlakeError as error:
+        return Finding(
+            "provider", False, str(error), "check provider.url and the API key; 'holderlake serve' runs your own"
+        )
+    name = workspace.settings.provider.url or "the embedded service over the sample world"
+    return Finding("provider", True, f"{name} answers, {answered} chains")
+
+
+async def _ask_chains(workspace: Workspace) -> int:
+    async with workspace.provider("doctor") as provider:
+        fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
+        return len(fetched.answer)
+
+
+def _lake(workspace: Workspace) -> Finding:
+    partitions = sum(1 for _ in workspace.lake.manifests())
+    return Finding("lake", True, f"{partitions} partitions in {workspace.lake.root}")
+
+
+def _warehouse(workspace: Workspace) -> Finding:
+    path = workspace.warehouse.path
+    if not path.exists():
+        return Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
+    rows = workspace.warehouse.query("SELECT count(*) AS n FROM holders")["n"][0].as_py()
+    return Finding("warehouse", True, f"{path}, {rows:,} rows of holders")

@@ -1,0 +1,77 @@
+"""``holderlake import`` and ``labels``: files into the engine's store, with what was found said in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.sources.labels import read_labels
+from engine.sources.token_lists import read_tokens
+
+from contract.times import utc_now
+from engine.balances import balances_as_of
+from engine.records import ImportReport
+from engine.sources.files import read_transfers
+from engine.store import Store
+from pipelines import show
+
+
+def import_paths(
+    store_folder: Path, paths: Sequence[Path], layout: str | None, chain: str | None, as_json: bool
+) -> None:
+    """Imports transfer files and token lists. A file is read whole before anything of it is stored.
+
+    Raises ``BadSource`` at the first file that can't be read; files before it are imported.
+    """
+    reports: list[dict[str, Any]] = []
+    with Store(store_folder) as store, show.progress("importing", len(paths)) as bar:
+        for path in paths:
+            if path.name.removesuffix(".gz").endswith(".json") and layout is None:
+                reports.append({"file": path.name, "tokens": store.add_tokens(read_tokens(path))})
+            else:
+                report = store.add_transfers(read_transfers(path, layout, chain), path.name)
+                reports.append(_transfers_line(store, report))
+            bar.advance(bar.task_ids[0])
+    if as_json:
+        show.as_json(reports)
+        return
+    columns = ("file", "tokens", "rows", "added", "duplicates", "conflicts", "negative balances")
+    show.rows("Imported", columns, ([line.get(column) for column in columns] for line in reports))
+    if any(line.get("negative balances") for line in reports):
+        show.err.print(
+            "Negative balances mean that transfers are missing from a history, or that its source rounds amounts. "
+            "Such addresses are never shown as holders."
+        )
+
+
+def label_paths(store_folder: Path, paths: Sequence[Path], as_json: bool) -> None:
+    """Imports label files. Raises ``BadSource`` at the first one that can't be read."""
+    reports = []
+    with Store(store_folder) as store, show.progress("importing", len(paths)) as bar:
+        for path in paths:
+            found = read_labels(path)
+            reports.append({"file": path.name, "labels": store.add_labels(found.labels), "passed over": found.skipped})
+            bar.advance(bar.task_ids[0])
+    if as_json:
+        show.as_json(reports)
+    else:
+        show.rows("Imported", ("file", "labels", "passed over"), (list(line.values()) for line in reports))
+
+
+def _transfers_line(store: Store, report: ImportReport) -> dict[str, Any]:
+    negative = 0
+    for token in report.tokens:
+        chain, address = token.split("/", 1)
+        negative += len(balances_as_of(store, chain, address, utc_now()).negative)
+    counted = asdict(report)
+    return {
+        "file": counted["source"],
+        "tokens": len(report.tokens),
+        "rows": report.rows,
+        "added": report.added,
+        "duplicates": report.duplicates,
+        "conflicts": report.conflicts,
+        "negative balances": negative,
+    }

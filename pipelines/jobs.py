@@ -1,0 +1,117 @@
+"""Jobs: ``ingest`` materialises partitions of all assets, ``backfill`` many instants in one run.
+
+A grid of instants has gaps, which a range of partitions has not. So the backfill is one step that logs each partition
+as materialised when it is in the lake, chain by chain, newest first, and loads the warehouse at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from dagster import (
+    AssetMaterialization,
+    AssetSelection,
+    Config,
+    Failure,
+    JobDefinition,
+    OpExecutionContext,
+    ResourceParam,
+    define_asset_job,
+    in_process_executor,
+    job,
+    op,
+)
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from pydantic import Field
+from resources.errors import PermanentError
+
+from assets.definitions import FAMILIES
+from assets.family import Asking, Landed, ingest
+from assets.materialise import metadata_of
+from assets.partitions import CHAIN_BY_DAY, partition_key
+from contract.prices import credits_text
+from contract.times import parse_when
+from resources.workspace import Workspace
+
+INGEST = "ingest"
+BACKFILL = "backfill"
+
+
+class BackfillConfig(Config):
+    """Chains and as-of instants of a backfill; all of the watchlist's chains where none is named."""
+
+    instants: list[str] = Field(description="As-of instants: ISO dates, date-times or unix seconds.")
+    chains: list[str] = Field(default=[], description="Only these chains.")
+    tokens: list[str] = Field(default=[], description="Only these tokens.")
+    refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
+
+
+@op(description="Fills the lake at each instant that it lacks, and loads the warehouse.", tags={"kind": "parquet"})
+async def fill_history(
+    context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]
+) -> None:
+    """The only step of the backfill."""
+    chains = config.chains or sorted(workspace.settings.watchlist)
+    instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
+    try:
+        async with workspace.provider(context.run_id) as provider:
+            asking = Asking(provider, workspace, config.refresh)
+            for chain in chains:
+                await _fill_chain(context, asking, chain, instants, config.tokens)
+    except PermanentError as error:
+        context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+        raise Failure(f"{error} What was finished is kept; start the same backfill again to go on.") from error
+    finally:
+        _load_warehouse(context, workspace, chains, instants)
+
+
+async def _fill_chain(
+    context: OpExecutionContext, asking: Asking, chain: str, instants: Sequence[datetime], tokens: Sequence[str]
+) -> None:
+    for family in FAMILIES:
+        landed = await ingest(asking, family, chain, instants, tokens or None, asking.workspace.on_landed)
+        context.log.info(
+            f"{chain} {family.name}: {len(landed)} partitions, {sum(one.calls for one in landed)} calls, "
+            f"{credits_text(sum(one.credits for one in landed))} credits"
+        )
+        for key, days in _by_day(chain, landed):
+            for table in family.tables:
+                metadata = metadata_of(table, days, asking.workspace, with_plots=False)
+                context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
+
+
+def _by_day(chain: str, landed: Iterable[Landed]) -> Iterable[tuple[str, list[Landed]]]:
+    days: dict[str, list[Landed]] = {}
+    for one in landed:
+        days.setdefault(partition_key(chain, one.as_of), []).append(one)
+    return days.items()
+
+
+def _load_warehouse(
+    context: OpExecutionContext, workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]
+) -> None:
+    report = workspace.warehouse.load(workspace.lake)
+    context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
+    for key in dict.fromkeys(partition_key(chain, as_of) for chain in chains for as_of in instants):
+        context.log_event(AssetMaterialization("warehouse", partition=key))
+
+
+@job(
+    name=BACKFILL,
+    executor_def=in_process_executor,
+    description="Fills the lake at many past instants in one run. It never pays twice: started again, it goes on.",
+)
+def _backfill() -> None:
+    fill_history()
+
+
+def all_jobs() -> list[JobDefinition | UnresolvedAssetJobDefinition]:
+    """The jobs by name."""
+    ingest_job = define_asset_job(
+        INGEST,
+        selection=AssetSelection.all(),
+        partitions_def=CHAIN_BY_DAY,
+        description="Fetches one day of a chain, all tables, and loads the warehouse.",
+    )
+    return [ingest_job, _backfill]

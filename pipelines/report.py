@@ -1,0 +1,141 @@
+"""Reports of the commands: what landed, what a plan costs, what was spent, what the warehouse holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from assets.definitions import FAMILIES
+from contract.prices import credits_text
+from contract.tables import TABLES
+from pipelines import show
+from pipelines.plan import Plan
+from resources.workspace import Workspace
+
+
+def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime], as_json: bool) -> None:
+    """Rows by table at the chains and instants, and the failures among them by kind."""
+    rows = dict.fromkeys((table for family in FAMILIES for table in family.tables), 0)
+    wanted = {(chain, instant) for chain in chains for instant in instants}
+    partitions = 0
+    for manifest in workspace.lake.manifests():
+        if (manifest.chain, manifest.as_of) in wanted:
+            partitions += 1
+            for name, table in manifest.tables.items():
+                rows[name] = rows.get(name, 0) + table.rows
+    spent = workspace.ledger.totals().spent
+    failures = _failures(workspace, chains, instants)
+    if as_json:
+        show.as_json({"partitions": partitions, "rows": rows, "failures": failures, "credits_spent_hundredths": spent})
+        return
+    show.rows(
+        f"In the lake: {len(chains)} chains, {len(instants)} instants",
+        ("table", "rows", "a row is"),
+        ((name, count, TABLES[name].row) for name, count in rows.items()),
+    )
+    if failures:
+        show.rows("Not answered (the rest landed)", ("code", "requests", "reason, for one"), _lines(failures))
+    show.out.print(f"Credits spent this month: {credits_text(spent)}")
+
+
+def _failures(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]) -> list[dict[str, Any]]:
+    kinds: dict[str, dict[str, Any]] = {}
+    for chain in chains:
+        for instant in instants:
+            for row in workspace.lake.read("failures", chain, instant).to_pylist():
+                kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
+                kind["requests"] += 1
+    return list(kinds.values())
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    return [list(row.values()) for row in rows]
+
+
+def plan_report(plan: Plan, as_json: bool) -> None:
+    """A plan as a table with its sum."""
+    if as_json:
+        show.as_json(plan.as_json())
+        return
+    lines: list[tuple[Any, ...]] = [
+        (line.family, line.partitions, line.whole, line.calls, line.archived, credits_text(line.credits))
+        for line in plan.lines
+    ]
+    lines.append(("together", None, None, plan.calls, None, credits_text(plan.credits)))
+    show.rows(
+        f"Plan: {len(plan.chains)} chains, {len(plan.instants)} instants",
+        ("family", "partitions", "whole already", "calls", "answers archived", "credits"),
+        lines,
+    )
+    left = "no monthly ceiling is set" if plan.left is None else f"{credits_text(plan.left)} left this month"
+    show.out.print(f"At least {plan.minutes:g} minutes at the rate limit; {left}.")
+
+
+def credits_report(workspace: Workspace, by: str, as_json: bool) -> None:
+    """The ledger's totals and a break-down."""
+    totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
+    if as_json:
+        show.as_json({"totals": asdict(totals), "by": by, "lines": [asdict(line) for line in lines]})
+        return
+    show.rows(
+        f"Credits by {by}",
+        (by, "calls", "spent", "reserved"),
+        ((line.name, line.calls, credits_text(line.spent), credits_text(line.reserved)) for line in lines),
+    )
+    set_ones = [ceiling for ceiling in totals.ceilings if ceiling.limit is not None]
+    show.rows(
+        "Ceilings",
+        ("ceiling", "limit", "used", "left"),
+        (
+            (one.name, credits_text(one.limit or 0), credits_text(one.used), credits_text(one.left or 0))
+            for one in set_ones
+        ),
+    )
+    told = totals.credits_remaining
+    said = "" if told is None else f" The provider last said that {credits_text(told)} remain."
+    show.out.print(
+        f"This month: {credits_text(totals.spent)} spent, {credits_text(totals.reserved)} reserved; "
+        f"renewal on {totals.renewal.isoformat()}.{said}"
+    )
+
+
+def keys_report(path: Path, as_json: bool) -> None:
+    """All keys with their plan and month."""
+    from service.keys import KeyStore
+
+    lines = []
+    with KeyStore(path) as keys:
+        for key in keys.keys():  # noqa: SIM118 - a method of ours, not a mapping's
+            month = keys.balance(key.id)
+            state = "revoked" if key.revoked_at else "in force"
+            plan = "custom" if key.custom_plan else "standard"
+            spent, allowance = credits_text(month.spent), credits_text(month.allowance)
+            lines.append((key.prefix, key.name, plan, state, spent, allowance, month.renews_on.isoformat()))
+    columns = ("prefix", "name", "plan", "state", "spent", "allowance", "renews on")
+    if as_json:
+        show.as_json([dict(zip(columns, line, strict=True)) for line in lines])
+    else:
+        show.rows("Keys", columns, lines)
+
+
+def tables_report(workspace: Workspace, as_json: bool) -> None:
+    """Tables, views and macros of the warehouse."""
+    found = workspace.warehouse.query(
+        """
+        SELECT table_name AS name, 'table' AS kind, estimated_size AS rows, comment FROM duckdb_tables()
+        WHERE table_name NOT LIKE '\\_%' ESCAPE '\\' AND NOT internal
+        UNION ALL
+        SELECT view_name, 'view', NULL, comment FROM duckdb_views() WHERE NOT internal
+        UNION ALL
+        SELECT DISTINCT function_name || '(' || array_to_string(parameters, ', ') || ')', 'macro', NULL, comment
+        FROM duckdb_functions() WHERE NOT internal AND function_type IN ('table_macro', 'macro')
+        ORDER BY kind, name
+        """
+    )
+    if as_json:
+        show.as_json(found.to_pylist())
+    else:
+        show.arrow("The warehouse", found)

@@ -1,0 +1,110 @@
+"""Starting Dagster runs from the command line: in this process, recorded in Dagster's own history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from dagster import DagsterInstance, ExecuteInProcessResult
+
+from assets.definitions import FAMILIES
+from assets.partitions import CHAINS, partition_key
+from pipelines.definitions import build_defs
+from pipelines.jobs import BACKFILL, INGEST
+from resources.workspace import Workspace
+
+_DAGSTER_YAML: Final = """\
+# Dagster's own settings. Nothing is told to anyone.
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+concurrency:
+  runs:
+    max_concurrent_runs: 2
+"""
+
+
+class RunFailed(Exception):
+    """A run ended in failure; the message is the first error's."""
+
+
+def prepare_dagster_home(home: Path) -> None:
+    """Makes Dagster's folder with telemetry off, and points Dagster at it."""
+    home.mkdir(parents=True, exist_ok=True)
+    config = home / "dagster.yaml"
+    if not config.exists():
+        config.write_text(_DAGSTER_YAML)
+    os.environ["DAGSTER_HOME"] = str(home.resolve())
+
+
+@contextmanager
+def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
+    """Dagster's history under a home."""
+    prepare_dagster_home(home)
+    with DagsterInstance.get() as instance:
+        yield instance
+
+
+def ingest_day(
+    workspace: Workspace,
+    instance: DagsterInstance,
+    chain: str,
+    instants: Sequence[datetime],
+    tokens: Sequence[str] = (),
+    refresh: bool = False,
+) -> None:
+    """Materialises one chain at some instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
+    options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
+    config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
+    instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
+    _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
+
+
+def backfill(
+    workspace: Workspace,
+    instance: DagsterInstance,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    tokens: Sequence[str] = (),
+) -> None:
+    """Fills the lake at many instants in one run. Raises ``RunFailed``; what was finished is kept."""
+    options = {"instants": [when.isoformat() for when in instants], "chains": list(chains), "tokens": list(tokens)}
+    instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
+    _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
+
+
+def _run(
+    workspace: Workspace,
+    instance: DagsterInstance,
+    job: str,
+    config: Mapping[str, Any],
+    partition: str | None,
+) -> None:
+    definition = build_defs(workspace).resolve_job_def(job)
+    result = definition.execute_in_process(
+        run_config={**config, "loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+        instance=instance,
+        partition_key=partition,
+        raise_on_error=False,
+    )
+    if not result.success:
+        raise RunFailed(_first_error(result))
+
+
+def _first_error(result: ExecuteInProcessResult) -> str:
+    for event in result.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            if data.user_failure_data and data.user_failure_data.description:
+                return data.user_failure_data.description
+            error = data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            if error is not None:
+                return error.message.strip()
+    return f"run {result.run_id} failed; see it in Dagster's UI (make ui)"

@@ -1,0 +1,198 @@
+"""The answer archive: each paid answer, compressed, under a name made of the request and its as-of instant.
+
+Answers are kept as they came, before anybody reads them: reading them anew costs nothing. A file is there whole or not
+at all, and is checked against its hash whenever it is read. What to ask, and when to ask again, stands in ``provider``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import zstandard
+
+from contract.requests import Request
+from contract.times import partition_text
+
+_log = logging.getLogger(__name__)
+_LEVEL: Final = 6
+_SUFFIX: Final = ".zst"
+_DAMAGED: Final = "damaged"
+
+
+@dataclass(frozen=True)
+class ArchivedAnswer:
+    """An answer as it came, and where it came from. ``digest`` names the file, ``sha256`` is the hash of ``raw``."""
+
+    raw: bytes = field(repr=False)
+    fetched_at: datetime
+    """Naive UTC."""
+    digest: str
+    sha256: str
+    provider_id: str
+    as_of: str
+    request: Mapping[str, Any]
+    """``method``, ``path``, ``query`` and ``body`` as they were sent."""
+
+
+@dataclass(frozen=True)
+class ArchiveSize:
+    """How many answers there are and what they take on disk, and how many damaged files were set aside."""
+
+    answers: int
+    stored_bytes: int
+    damaged: int
+
+
+class AnswerArchive:
+    """The archive in the folder ``root``, for any number of threads and processes."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
+        """The digest under which the answer is kept. A refreshed answer takes the place of the one before."""
+        parts = _sent(request)
+        parts["query"] = {name: value for name, value in request.query.items() if name != "refresh"}
+        named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
+        return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def put(
+        self,
+        key: str,
+        request: Request,
+        raw: bytes,
+        *,
+        fetched_at: datetime,
+        provider_id: str,
+        as_of: datetime | str | None,
+    ) -> ArchivedAnswer:
+        """Keeps an answer, in place of an earlier one. Raises ``OSError``; the earlier one is then still there."""
+        about = {
+            "provider": provider_id,
+            "as_of": as_of_text(as_of),
+            "fetched_at": fetched_at.isoformat(),
+            "sha256": hashlib.sha256(raw).hexdigest(),
+            "request": _sent(request),
+        }
+        header = json.dumps(about, separators=(",", ":")).encode()
+        _write_whole(
+            self._path(key), zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(header + b"\n" + raw)
+        )
+        return _answer(key, about, raw)
+
+    def get(self, key: str) -> ArchivedAnswer | None:
+        """The answer, or None. A damaged file is set aside with a warning, and counts as none."""
+        path = self._path(key)
+        try:
+            stored = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return _read(key, stored)
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
+            self._set_aside(path, error)
+            return None
+
+    def __contains__(self, key: str) -> bool:
+        """Whether there is a file of that name; only ``get`` looks into it."""
+        return self._path(key).exists()
+
+    def __iter__(self) -> Iterator[ArchivedAnswer]:
+        """All answers by digest; damaged ones are set aside."""
+        for path in self._files():
+            answer = self.get(path.stem)
+            if answer is not None:
+                yield answer
+
+    def size(self) -> ArchiveSize:
+        """Counts and bytes, without reading the answers."""
+        sizes = [path.stat().st_size for path in self._files()]
+        damaged = sum(1 for _ in (self.root / _DAMAGED).glob("*"))
+        return ArchiveSize(len(sizes), sum(sizes), damaged)
+
+    def _path(self, key: str) -> Path:
+        return self.root / key[:2] / f"{key}{_SUFFIX}"
+
+    def _files(self) -> list[Path]:
+        return sorted(path for path in self.root.glob(f"[0-9a-f][0-9a-f]/*{_SUFFIX}") if not path.name.startswith("."))
+
+    def _set_aside(self, path: Path, error: Exception) -> None:
+        aside = self.root / _DAMAGED
+        aside.mkdir(exist_ok=True)
+        kept = Path(tempfile.mkdtemp(prefix=f"{path.stem}-", dir=aside)) / path.name
+        try:
+            path.replace(kept)
+        except FileNotFoundError:  # another process was quicker
+            kept.parent.rmdir()
+            return
+        _log.warning(
+            "the archived answer %s is damaged (%s) and will be asked for again; it was set aside in %s",
+            path.stem,
+            error,
+            kept,
+        )
+
+
+def as_of_text(as_of: datetime | str | None) -> str:
+    """What an answer is true as of, as text: a partition value, words of the caller's, or nothing."""
+    return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
+
+
+def _sent(request: Request) -> dict[str, Any]:
+    return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
+
+
+def _read(key: str, stored: bytes) -> ArchivedAnswer:
+    """The answer in a file's bytes. Raises ``ZstdError``, ``ValueError``, ``KeyError``, ``TypeError`` on damage."""
+    reader = zstandard.ZstdDecompressor().decompressobj()  # trusts no size that a damaged file may claim
+    text = reader.decompress(stored)
+    if not reader.eof:
+        raise ValueError("it ends too early")
+    header, _, raw = text.partition(b"\n")
+    about = json.loads(header)
+    if about["sha256"] != hashlib.sha256(raw).hexdigest():
+        raise ValueError("its hash is another")
+    return _answer(key, about, raw)
+
+
+def _answer(key: str, about: Mapping[str, Any], raw: bytes) -> ArchivedAnswer:
+    fetched_at = datetime.fromisoformat(about["fetched_at"])
+    return ArchivedAnswer(raw, fetched_at, key, about["sha256"], about["provider"], about["as_of"], about["request"])
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Writes beside the place, to the disk, and then renames: no reader and no crash ever sees a part."""
+    fresh = not path.parent.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+    if fresh:
+        _sync_folder(path.parent.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes names in a folder last through a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

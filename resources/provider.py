@@ -1,0 +1,195 @@
+"""A provider as a run sees it: asked once for each answer, within the ceilings, and no more once asking is in vain.
+
+HTTP stands in ``client``, the books in ``ledger``, the kept answers in ``archive``; this module fixes their order.
+An attempt is reserved, sent, archived, settled, and only then read, so that a crash at any point loses no paid answer
+and never counts too little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+from contract.requests import Request
+from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
+from resources.client import ProviderClient, RawAnswer
+from resources.errors import AnswerNotKept, ProviderError, Unreachable
+from resources.ledger import CreditLedger
+
+A = TypeVar("A")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Fetched(Generic[A]):
+    """An answer that was read, when it was learnt (naive UTC), and what asking cost now (hundredths of a credit)."""
+
+    answer: A
+    fetched_at: datetime
+    cost: int
+    from_archive: bool
+    digest: str
+
+
+@dataclass
+class Counters:
+    """What a run did: calls sent (retries too), hundredths of a credit charged, answers that needed no call."""
+
+    calls: int = 0
+    credits: int = 0
+    archive_hits: int = 0
+
+
+@dataclass(frozen=True)
+class _Ask:
+    key: str
+    request: Request
+    as_of: str
+    anew: bool
+
+
+@dataclass(frozen=True)
+class _Landed:
+    """An answer in the archive; ``paid`` is what was charged for it now, None where it was there already."""
+
+    answer: ArchivedAnswer
+    paid: int | None
+
+
+class _Flight:
+    """One request under way: whoever else wants the same waits here and takes what comes of it."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.outcome: _Landed | ProviderError | None = None
+
+
+class Provider:
+    """Fetches answers for one run, for one event loop. ``provider_id`` names the source of the answers."""
+
+    def __init__(
+        self, client: ProviderClient, ledger: CreditLedger, archive: AnswerArchive, provider_id: str, run_id: str
+    ) -> None:
+        self.provider_id = provider_id
+        self.run_id = run_id
+        self.counters = Counters()
+        self._client = client
+        self._ledger = ledger
+        self._archive = archive
+        self._stopped: dict[str, ProviderError] = {}
+        self._flights: WeakValueDictionary[tuple[str, bool], _Flight] = WeakValueDictionary()
+
+    async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched[Any]:
+        """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.
+
+        ``refresh``, as an argument or among the request's own options, asks anew and replaces what is kept.
+        Raises ``ProviderError``; after one that ``stops`` the provider, nothing is sent any more.
+        """
+        text = as_of_text(as_of)
+        anew = refresh or request.query.get("refresh") == "true"
+        ask = _Ask(self._archive.key(self.provider_id, request, text), request, text, anew)
+        landed, paid = await self._shared(ask)
+        self.counters.archive_hits += paid is None
+        answer = self._client.read(request, landed.raw, ask.key)
+        return Fetched(answer, landed.fetched_at, paid or 0, paid is None, ask.key)
+
+    async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
+        """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""
+        flight = self._flights.setdefault((ask.key, ask.anew), _Flight())
+        async with flight.lock:
+            first = flight.outcome is None
+            if flight.outcome is None:
+                flight.outcome = await self._outcome(ask)
+        if isinstance(flight.outcome, ProviderError):
+            raise flight.outcome.with_traceback(None)
+        return flight.outcome.answer, flight.outcome.paid if first else None
+
+    async def _outcome(self, ask: _Ask) -> _Landed | ProviderError:
+        kept = self._kept(ask)
+        if kept is not None:
+            return kept
+        try:
+            return await self._client.retried(lambda: self._attempt(ask))
+        except ProviderError as error:
+            self._note(ask.request, error)
+            return error
+
+    def _kept(self, ask: _Ask) -> _Landed | None:
+        kept = None if ask.anew else self._archive.get(ask.key)
+        return _Landed(kept, None) if kept is not None else None
+
+    async def _attempt(self, ask: _Ask) -> _Landed:
+        """One call and its books. Whatever leaves the outcome unknown leaves the entry reserved, which counts."""
+        self._check_open(ask.request)
+        kept = self._kept(ask)  # another process may have paid while we waited for our turn
+        if kept is not None:
+            return kept
+        await asyncio.sleep(await _to_the_end(self._ledger.next_turn, self._client.rate_per_minute))
+        self._check_open(ask.request)
+        entry = await self._reserve(ask.request)
+        self.counters.calls += 1
+        try:
+            answer = await self._client.exchange(ask.request)
+        except ProviderError as error:
+            if not error.maybe_charged:
+                await _to_the_end(self._ledger.release, entry)
+            raise
+        return await _to_the_end(self._bank, ask, entry, answer)
+
+    async def _reserve(self, request: Request) -> int:
+        """Reserves the cost; gives it back where we are cancelled meanwhile, as nothing was sent yet."""
+        booking = asyncio.ensure_future(
+            asyncio.to_thread(self._ledger.reserve, self.run_id, request.endpoint, request.subject, request.cost)
+        )
+        try:
+            return await asyncio.shield(booking)
+        except asyncio.CancelledError:
+            await asyncio.wait([booking])
+            if booking.exception() is None:
+                self._ledger.release(booking.result())
+            raise
+
+    def _bank(self, ask: _Ask, entry: int, answer: RawAnswer) -> _Landed:
+        """Archives, then settles: between the two the entry is still reserved, so a crash there counts it too."""
+        try:
+            kept = self._archive.put(
+                ask.key,
+                ask.request,
+                answer.raw,
+                fetched_at=answer.fetched_at,
+                provider_id=self.provider_id,
+                as_of=ask.as_of,
+            )
+        except OSError as error:
+            raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
+        cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
+        self._ledger.settle(entry, cost, answer.credits_remaining)
+        self.counters.credits += cost
+        return _Landed(kept, cost)
+
+    def _check_open(self, request: Request) -> None:
+        stopped = self._stopped.get("") or self._stopped.get(request.endpoint)
+        if stopped is not None:
+            raise stopped.with_traceback(None)
+
+    def _note(self, request: Request, error: ProviderError) -> None:
+        """Remembers what makes further asking vain: a permanent failure, or a provider that no retry could reach."""
+        out_of_reach = isinstance(error, Unreachable) and not error.maybe_charged
+        if error.stops == "provider" or out_of_reach:
+            self._stopped.setdefault("", error)
+        elif error.stops == "endpoint":
+            self._stopped.setdefault(request.endpoint, error)
+
+
+async def _to_the_end(work: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
+    """Runs blocking work in a thread, and to its end though we be cancelled: half-kept books are worth nothing."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,84 @@
+"""A run's workspace: the stores under ``HOLDERLAKE_HOME``, and the provider that answers.
+
+Which provider that is (one on the network, or the embedded service) is told from outside by an ``Endpoint``, so that
+nothing here knows of a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import SecretStr
+
+from resources.archive import AnswerArchive
+from resources.client import ProviderClient
+from resources.lake import Lake
+from resources.ledger import CreditLedger
+from resources.provider import Provider
+from resources.settings import Settings
+from resources.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a provider answers. ``provider_id`` names the source of its answers in lake and archive."""
+
+    base_url: str
+    api_key: SecretStr | None
+    provider_id: str
+
+
+class Workspace:
+    """Settings, lake, warehouse, ledger and archive of one home, opened when first used."""
+
+    def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
+        self.settings = settings
+        self._endpoint = endpoint
+        self.on_landed: Callable[[object], None] = lambda _: None
+        """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+
+    @property
+    def provider_id(self) -> str:
+        """Names the source of the answers."""
+        return self._endpoint().provider_id
+
+    @cached_property
+    def lake(self) -> Lake:
+        return Lake(self.settings.lake)
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.settings.warehouse)
+
+    @cached_property
+    def ledger(self) -> CreditLedger:
+        budget = self.settings.budget
+        return CreditLedger(
+            self.settings.ledger,
+            per_run=budget.per_run,
+            per_day=budget.per_day,
+            per_month=budget.per_month,
+            renewal_day=budget.renewal_day,
+        )
+
+    @cached_property
+    def archive(self) -> AnswerArchive:
+        return AnswerArchive(self.settings.archive)
+
+    @asynccontextmanager
+    async def provider(self, run_id: str) -> AsyncIterator[Provider]:
+        """The provider for one run: connected, metered in the ledger, archived."""
+        endpoint = self._endpoint()
+        chosen = self.settings.provider
+        async with ProviderClient(
+            endpoint.base_url,
+            endpoint.api_key,
+            rate_per_minute=chosen.rate_per_minute,
+            timeout=chosen.timeout_seconds,
+            attempts=chosen.attempts,
+            concurrency=chosen.concurrency,
+        ) as client:
+            yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id)

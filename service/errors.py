@@ -1,0 +1,101 @@
+"""Every error as the contract's body, status and headers, whatever raised it.
+
+The table of codes is the contract's; why the engine has no answer is the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from contract import wire
+from contract.errors import ERROR_KINDS
+from contract.models import ErrorBody, HTTPValidationError
+from engine.errors import EngineError
+from service.keys import CreditsExhausted, KeysBusy
+
+INTERNAL_ERROR: Final = "The service failed; the request was not charged"
+_RETRY_SECONDS: Final = "1"
+_FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+class ServiceError(HTTPException):
+    """An error of the contract's table, with words for the caller."""
+
+    def __init__(self, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(ERROR_KINDS[code].status, detail, headers)
+        self.code = code
+
+
+def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
+    """The same error that a parameter of a wrong type gets."""
+    return RequestValidationError([{"loc": where, "msg": message, "type": kind}])
+
+
+def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """An error as it goes out."""
+    body = wire.encode({"detail": detail, "code": code})
+    return Response(body, ERROR_KINDS[code].status, headers, "application/json")
+
+
+def error_models(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """What a metered route declares in the API description: these codes, and those of every metered route."""
+    common = ("missing_key", "invalid_key", "credits_exhausted", "rate_limited", "internal_error", "unavailable")
+    declared: dict[int | str, dict[str, Any]] = {
+        422: {"model": HTTPValidationError, "description": f"`invalid_request`: {ERROR_KINDS['invalid_request'].when}"}
+    }
+    for code in (*codes, *common):
+        kind = ERROR_KINDS[code]
+        entry = declared.setdefault(kind.status, {"model": ErrorBody, "description": ""})
+        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {kind.when}")))
+    return declared
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Turns what routes and framework raise into error answers."""
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(EngineError, _engine_error)
+    app.add_exception_handler(CreditsExhausted, _credits_error)
+    app.add_exception_handler(KeysBusy, _busy_error)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, ServiceError):
+        return error_response(error.code, error.detail, error.headers)
+    raised = cast(HTTPException, error)
+    if raised.status_code in _FRAMEWORK_CODES:
+        text = HTTPStatus(raised.status_code).phrase
+        return error_response(_FRAMEWORK_CODES[raised.status_code], text, raised.headers)
+    # What is left is a body that is not text: the framework raises a bare 400.
+    return _invalid([{"loc": ["body"], "msg": "The body is not JSON", "type": "json_invalid"}])
+
+
+async def _validation_error(_: Request, error: Exception) -> Response:
+    # The rest of an item (the input, the exception within) is the caller's own text, or not JSON at all.
+    items = cast(RequestValidationError, error).errors()
+    return _invalid([{name: item[name] for name in ("loc", "msg", "type")} for item in items])
+
+
+def _invalid(items: list[dict[str, Any]]) -> Response:
+    return error_response("invalid_request", items)
+
+
+async def _engine_error(_: Request, error: Exception) -> Response:
+    code = cast(EngineError, error).code
+    if code not in ERROR_KINDS:
+        return error_response("internal_error", INTERNAL_ERROR)
+    return error_response(code, str(error), {"Retry-After": _RETRY_SECONDS} if code == "unavailable" else None)
+
+
+async def _credits_error(_: Request, error: Exception) -> Response:
+    return error_response("credits_exhausted", str(error))
+
+
+async def _busy_error(_: Request, error: Exception) -> Response:
+    return error_response("unavailable", str(error), {"Retry-After": _RETRY_SECONDS})

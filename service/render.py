@@ -1,0 +1,191 @@
+"""The engine's Arrow tables as the plain data of the contract's objects, amounts exact.
+
+Pure functions; what is computed and which blocks exist was decided before. Blocks not asked for are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal, localcontext
+from typing import Any
+
+import pyarrow as pa
+
+from contract.models import GROUPED_TRANSFER
+from contract.requests import MapOptions
+from contract.tables import DETAIL_COLUMNS, exact_amount
+from contract.times import to_unix
+from contract.wire import json_number
+
+Plain = dict[str, Any]
+Row = Mapping[str, Any]
+
+_DIGITS = 400
+_SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+_SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
+
+
+def chains(table: pa.Table) -> list[Plain]:
+    """Chain[]"""
+    return [
+        {"id": row["chain"]} | _chosen(row, ("name", "dexscreener_id", "coingecko_id")) for row in table.to_pylist()
+    ]
+
+
+def tokens(table: pa.Table, stats: bool) -> list[Plain]:
+    """Token[]"""
+    return [_token(row, stats) for row in table.to_pylist()]
+
+
+def holders(table: pa.Table, details: bool) -> list[Plain]:
+    """Holder[] by rank."""
+    return [
+        {
+            "address": row["address"],
+            "holder_data": _holder_data(row),
+            "address_details": _details(row) if details else None,
+        }
+        for row in table.to_pylist()
+    ]
+
+
+def addresses(table: pa.Table) -> list[Plain]:
+    """AddressMetadata[]"""
+    return [{"address": row["address"], "address_details": _details(row)} for row in table.to_pylist()]
+
+
+def relationships(table: pa.Table) -> list[Plain]:
+    """GroupedTransfer[]"""
+    return [_relationship(row) for row in table.to_pylist()]
+
+
+def token_map(tables: Mapping[str, pa.Table], options: MapOptions) -> Plain:
+    """Map"""
+    transfers = tables["grouped_transfers"].to_pylist()
+    return {
+        "metadata": _map_metadata(tables),
+        "metrics": metrics(tables),
+        "nodes": _nodes(tables["map_nodes"].to_pylist(), transfers, options) if options.return_nodes else None,
+        "relationships": _in_time_node(transfers, None) if options.return_relationships else None,
+        "clusters": _clusters(tables) if options.return_clusters else None,
+    }
+
+
+def metrics(tables: Mapping[str, pa.Table]) -> Plain:
+    """The Map's ``metrics``."""
+    row = _map_row(tables)
+    return {"supply_stats": _chosen(row, _SUPPLY_STATS), "scores": _chosen(row, _SCORES)}
+
+
+def dt_update(tables: Mapping[str, pa.Table]) -> str:
+    """When the map was made, as its metadata and ``X-Dt-Update`` say it."""
+    return str(_map_row(tables)["dt_update"])
+
+
+def _map_row(tables: Mapping[str, pa.Table]) -> Row:
+    row: Row = tables["maps"].to_pylist()[0]
+    return row
+
+
+def _map_metadata(tables: Mapping[str, pa.Table]) -> Plain:
+    text = dt_update(tables)
+    return {"dt_update": text, "ts_update": to_unix(datetime.fromisoformat(text))}
+
+
+def _nodes(rows: list[Row], transfers: list[Row], options: MapOptions) -> Plain:
+    by_kind: dict[str, list[Row]] = {"top_holder": [], "magic": [], "time": []}
+    for row in rows:
+        by_kind[row["kind"]].append(row)
+    return {
+        "top_holders": [_node(row) | {"holder_data": _holder_data(row)} for row in by_kind["top_holder"]],
+        "magic_nodes": [_node(row) for row in by_kind["magic"]] if options.use_magic_nodes else None,
+        "time_nodes": [_time_node(row, transfers) for row in by_kind["time"]] if options.use_time_nodes else None,
+    }
+
+
+def _node(row: Row) -> Plain:
+    return {
+        "address": row["address"],
+        "address_details": _details(row),
+        "is_shown_on_map": row["is_shown_on_map"],
+    }
+
+
+def _time_node(row: Row, transfers: list[Row]) -> Plain:
+    return {"address": row["address"], "relationships": _in_time_node(transfers, row["time_node"])}
+
+
+def _in_time_node(transfers: list[Row], time_node: int | None) -> list[Plain]:
+    return [_relationship(row) for row in transfers if row["time_node"] == time_node]
+
+
+def _clusters(tables: Mapping[str, pa.Table]) -> list[Plain]:
+    members: dict[tuple[int, str], list[str]] = {}
+    for member in tables["cluster_members"].to_pylist():
+        members.setdefault((member["cluster_id"], member["kind"]), []).append(member["address"])
+    return [
+        {
+            "share": row["share"],
+            "amount": _amount(row, "amount"),
+            "holder_count": row["holder_count"],
+            "holders": members.get((row["cluster_id"], "holder"), []),
+            "magic_node_count": row["magic_node_count"],
+            "magic_nodes": members.get((row["cluster_id"], "magic"), []),
+        }
+        for row in tables["clusters"].to_pylist()
+    ]
+
+
+def _relationship(row: Row) -> Plain:
+    return {
+        "from_address": row["from_address"],
+        "to_address": row["to_address"],
+        "rel_type": GROUPED_TRANSFER,
+        "data": {
+            "total_value": _amount(row, "total_value"),
+            "total_transfers": row["total_transfers"],
+            "first_date": to_unix(row["first_date"]),
+            "last_date": to_unix(row["last_date"]),
+            "token_key": {"chain": row["transfer_chain"], "address": row["transfer_token"]},
+        },
+    }
+
+
+def _token(row: Row, stats: bool) -> Plain:
+    return {
+        "token_key": {"chain": row["chain"], "address": row["token_address"]},
+        "metadata": _chosen(row, ("name", "symbol", "is_indexed", "img_url")),
+        "stats": {
+            "transfers_count": row["transfers_count"],
+            "min_date": _date_time(row["min_date"]),
+            "max_date": _date_time(row["max_date"]),
+        }
+        if stats
+        else None,
+    }
+
+
+def _holder_data(row: Row) -> Plain:
+    return {"amount": _amount(row, "amount"), "rank": row["rank"], "share": row["share"]}
+
+
+def _details(row: Row) -> Plain:
+    details = _chosen(row, DETAIL_COLUMNS)
+    return details | {"first_activity_date": _date_time(details["first_activity_date"])}
+
+
+def _amount(row: Row, name: str) -> Decimal | None:
+    exact = exact_amount(row, name)
+    if exact is None:
+        return None
+    with localcontext(prec=_DIGITS):  # the usual 28 digits would round a large amount
+        return json_number(exact)
+
+
+def _date_time(instant: datetime | None) -> str | None:
+    return f"{instant.isoformat()}Z" if instant is not None else None
+
+
+def _chosen(row: Row, names: tuple[str, ...]) -> Plain:
+    return {name: row[name] for name in names}

@@ -1,0 +1,56 @@
+"""What tests of several rooms share: the real data beside the checkout, and the service over the sample world."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data; tests that need it are skipped where it is not."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.exists():
+        pytest.skip(f"real data is not here: {folder.name} is expected beside the checkout, under shared")
+    return folder
+
+
+@dataclass(frozen=True)
+class RunningService:
+    """A service in this process: where it listens, its store and keys, and a key with a large allowance."""
+
+    base_url: str
+    store: object
+    keys: object
+    secret: str
+
+
+@pytest.fixture(scope="session")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The engine's store of the sample world."""
+    from pipelines.embedded import sample_store
+
+    return sample_store(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """The real service over the sample world, on loopback."""
+    from engine.store import Store
+    from service.keys import KeyStore
+    from service.run import BackgroundService
+
+    with (
+        Store(sample_folder) as store,
+        KeyStore(tmp_path_factory.mktemp("keys") / "keys.sqlite") as keys,
+        BackgroundService(store, keys) as service,
+    ):
+        secret = keys.create("tests", 10**9, custom_plan=True)
+        yield RunningService(service.base_url, store, keys, secret)

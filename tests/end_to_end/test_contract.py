@@ -1,0 +1,179 @@
+"""Every row of the contract's endpoint table through the client over real HTTP, errors and credits included."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine.sources.sample import sample_world
+
+from contract.chains import NATIVE
+from contract.models import TokenKey
+from contract.requests import (
+    AddressesMetadataRequest,
+    AddressMetadataRequest,
+    ChainsRequest,
+    HoldersOptions,
+    HoldersRequest,
+    MapOptions,
+    MapRequest,
+    MetricsRequest,
+    Request,
+    SearchRequest,
+    SubgraphRequest,
+    TokenMetadataRequest,
+    TokensMetadataRequest,
+)
+from contract.times import to_unix
+from resources import errors
+from resources.archive import AnswerArchive
+from resources.client import ProviderClient
+from resources.ledger import CreditLedger
+from resources.provider import Fetched, Provider
+
+WORLD = sample_world()
+INDEXED = next(token for token in WORLD.tokens if token.is_indexed and token.address != NATIVE)
+UNSUPPORTED = next(token for token in WORLD.tokens if token.unsupported)
+KEY = TokenKey(chain=INDEXED.chain, address=INDEXED.address)
+PAST = to_unix(datetime(2026, 1, 1))
+
+
+class Session:
+    """Asks one provider with a ledger and an archive of its own."""
+
+    def __init__(self, base_url: str, secret: str | None, folder: Path) -> None:
+        self.base_url = base_url
+        self.secret = secret
+        self.ledger = CreditLedger(folder / "ledger.sqlite")
+        self.archive = AnswerArchive(folder / "archive")
+
+    def ask(self, *requests: Request) -> list[Fetched]:
+        async def all_of_them() -> list[Fetched]:
+            async with ProviderClient(self.base_url, self.secret) as client:
+                provider = Provider(client, self.ledger, self.archive, "tests", "run")
+                return [await provider.fetch(request, "today") for request in requests]
+
+        return asyncio.run(all_of_them())
+
+
+@pytest.fixture
+def session(sample_service: Any, tmp_path: Path) -> Iterator[Session]:
+    opened = Session(sample_service.base_url, sample_service.secret, tmp_path)
+    yield opened
+    opened.ledger.close()
+
+
+def _billed(service: Any, secret: str) -> int:
+    key = service.keys.find(secret)
+    return service.keys.balance(key.id).spent
+
+
+HISTORY = MapOptions(timestamp=PAST)
+ROWS: list[tuple[Request, int]] = [
+    (ChainsRequest(), 1),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address), 25_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(limit=250)), 75_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(limit=500)), 125_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(return_nodes=True)), 50_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(refresh=True)), 50_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=HISTORY), 75_00),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(return_relationships=True)), 25_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address), 1_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(limit=250)), 11_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(limit=500)), 26_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(return_metadata=True)), 26_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(refresh=True)), 26_00),
+    (HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(timestamp=PAST)), 51_00),
+    (MetricsRequest(chain=KEY.chain, token_address=KEY.address), 25_00),
+    (TokenMetadataRequest(chain=KEY.chain, token_address=KEY.address), 10),
+    (TokenMetadataRequest(chain=KEY.chain, token_address=KEY.address, return_token_stats=True), 50),
+    (TokensMetadataRequest(tokens=(KEY, TokenKey(chain="eth", address="0x1"))), 20),
+    (TokensMetadataRequest(tokens=(KEY,), return_token_stats=True), 50),
+    (SearchRequest(text=INDEXED.symbol), 50),
+    (SubgraphRequest(addresses=("0xa1", "0xa2", "0xa3")), 13_00),
+    (SubgraphRequest(addresses=("0xa1", "0xa2"), context_token_key=KEY), 12_00),
+    (AddressMetadataRequest(address="0xa1"), 1_00),
+    (AddressesMetadataRequest(addresses=("0xa1", "0xa2")), 2_00),
+]
+
+
+@pytest.mark.parametrize(("request_", "cost"), ROWS, ids=lambda value: getattr(value, "endpoint", None))
+def test_each_endpoint_answers_and_the_ledger_equals_what_was_billed(
+    sample_service: Any, session: Session, request_: Request, cost: int
+) -> None:
+    before = _billed(sample_service, sample_service.secret)
+    (fetched,) = session.ask(request_)
+    assert fetched.cost == cost
+    assert _billed(sample_service, sample_service.secret) - before == cost
+    assert session.ledger.totals().spent == cost
+    assert fetched.answer is not None
+
+
+def test_the_ledger_equals_the_bill_over_all_endpoints_together(sample_service: Any, tmp_path: Path) -> None:
+    secret = sample_service.keys.create("all rows", 10**7, custom_plan=True)
+    session = Session(sample_service.base_url, secret, tmp_path)
+    session.ask(*(request for request, _ in ROWS))
+    spent = session.ledger.totals().spent
+    session.ledger.close()
+    assert spent == _billed(sample_service, secret)
+
+
+def test_a_request_that_was_answered_is_not_sent_again(sample_service: Any, session: Session) -> None:
+    session.ask(ROWS[1][0])
+    before = _billed(sample_service, sample_service.secret)
+    (again,) = session.ask(ROWS[1][0])
+    assert (again.cost, again.from_archive) == (0, True)
+    assert _billed(sample_service, sample_service.secret) == before
+
+
+REFUSED: list[tuple[Request, type[errors.ProviderError]]] = [
+    (MapRequest(chain=UNSUPPORTED.chain, token_address=UNSUPPORTED.address), errors.UnsupportedToken),
+    (HoldersRequest(chain=UNSUPPORTED.chain, token_address=UNSUPPORTED.address), errors.UnsupportedToken),
+    (
+        HoldersRequest(chain=KEY.chain, token_address=KEY.address, options=HoldersOptions(timestamp=0)),
+        errors.NoHolders,
+    ),
+    (MapRequest(chain=KEY.chain, token_address=KEY.address, options=MapOptions(timestamp=1)), errors.NoHolders),
+    (TokenMetadataRequest(chain="eth", token_address="0xdoesnotexist"), errors.UnknownToken),
+    (MapRequest(chain="nochain", token_address="0x1"), errors.InvalidRequest),
+]
+
+
+@pytest.mark.parametrize(("request_", "error"), REFUSED)
+def test_a_refused_request_raises_its_own_error_and_costs_nothing(
+    sample_service: Any, session: Session, request_: Request, error: type[errors.ProviderError]
+) -> None:
+    before = _billed(sample_service, sample_service.secret)
+    with pytest.raises(error):
+        session.ask(request_)
+    assert _billed(sample_service, sample_service.secret) == before
+    assert session.ledger.totals().spent == 0
+
+
+@pytest.mark.parametrize("secret", [None, "hl_00000000_wrong"])
+def test_a_missing_or_wrong_key_is_told_from_other_errors(
+    sample_service: Any, tmp_path: Path, secret: str | None
+) -> None:
+    session = Session(sample_service.base_url, secret, tmp_path)
+    with pytest.raises(errors.InvalidKey):
+        session.ask(ChainsRequest())
+    session.ledger.close()
+
+
+def test_address_metadata_needs_a_custom_plan(sample_service: Any, tmp_path: Path) -> None:
+    session = Session(sample_service.base_url, sample_service.keys.create("plain", 10_000), tmp_path)
+    with pytest.raises(errors.PlanRequired):
+        session.ask(AddressesMetadataRequest(addresses=("0xa1",)))
+    session.ledger.close()
+
+
+def test_an_exhausted_allowance_names_the_renewal_date(sample_service: Any, tmp_path: Path) -> None:
+    session = Session(sample_service.base_url, sample_service.keys.create("poor", 24_99), tmp_path)
+    with pytest.raises(errors.CreditsExhausted, match=r"20\d\d-\d\d-\d\d"):
+        session.ask(MapRequest(chain=KEY.chain, token_address=KEY.address))
+    assert session.ledger.totals().spent == 0
+    session.ledger.close()

@@ -1,0 +1,103 @@
+"""Client after service is the engine: what arrives over HTTP and is normalised equals the engine's own tables."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from engine.sources.sample import sample_world
+from resources.normalise import address_rows, holder_rows, map_tables, subgraph_rows
+
+from contract.requests import (
+    AddressesMetadataRequest,
+    HoldersOptions,
+    HoldersRequest,
+    MapOptions,
+    MapRequest,
+    SubgraphRequest,
+)
+from contract.tables import TABLES
+from contract.times import to_unix
+from engine.addresses import addresses_table
+from engine.errors import EngineError
+from engine.holders import holders_as_of
+from engine.maps import map_as_of
+from engine.relationships import subgraph
+from resources.client import ProviderClient
+
+WORLD = sample_world()
+RANDOM = Random(20261121)
+SPAN = int((WORLD.end - WORLD.start).total_seconds())
+MOMENTS = [
+    (token, WORLD.start + timedelta(seconds=RANDOM.randrange(SPAN // 3, SPAN)))
+    for token in WORLD.tokens
+    if not token.unsupported
+    for _ in range(2)
+]
+
+
+def _ask(service: Any, request: Any) -> Any:
+    async def ask() -> Any:
+        async with ProviderClient(service.base_url, service.secret) as client:
+            return await client.ask(request)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("token", "as_of"), MOMENTS, ids=lambda value: getattr(value, "symbol", None))
+def test_a_map_over_http_equals_the_engines_tables(sample_service: Any, token: Any, as_of: datetime) -> None:
+    options = MapOptions(return_nodes=True, return_relationships=True, timestamp=to_unix(as_of))
+    request = MapRequest(chain=token.chain, token_address=token.address, options=options)
+    try:
+        expected = map_as_of(sample_service.store, token.chain, token.address, as_of, options, as_of)
+    except EngineError:
+        pytest.skip("nobody holds the token at that instant")
+    arrived = map_tables(_ask(sample_service, request), token.chain, token.address, as_of)
+    assert set(arrived) == set(expected)
+    for name, rows in expected.items():
+        assert _without_dt_update(arrived[name]) == _without_dt_update(rows), name
+
+
+@pytest.mark.parametrize("details", [False, True])
+@pytest.mark.parametrize(("token", "as_of"), MOMENTS[::2], ids=lambda value: getattr(value, "symbol", None))
+def test_holders_over_http_equal_the_engines_table(
+    sample_service: Any, token: Any, as_of: datetime, details: bool
+) -> None:
+    options = HoldersOptions(limit=250, return_metadata=details, timestamp=to_unix(as_of))
+    request = HoldersRequest(chain=token.chain, token_address=token.address, options=options)
+    try:
+        expected = holders_as_of(sample_service.store, token.chain, token.address, as_of, 250, details)
+    except EngineError:
+        pytest.skip("nobody holds the token at that instant")
+    assert holder_rows(_ask(sample_service, request), token.chain, token.address, as_of) == expected
+
+
+def test_a_subgraph_over_http_equals_the_engines_table(sample_service: Any) -> None:
+    (name, addresses), *_ = WORLD.address_sets.items()
+    arrived = subgraph_rows(name, _ask(sample_service, SubgraphRequest(addresses=tuple(addresses))), "eth", WORLD.end)
+    expected = subgraph(sample_service.store, addresses, None, datetime(2027, 1, 1))
+    assert expected.num_rows > 0
+    assert arrived.select(expected.column_names) == expected
+
+
+def test_address_metadata_over_http_equals_the_engines_table(sample_service: Any) -> None:
+    addresses = sorted({address for members in WORLD.address_sets.values() for address in members})
+    arrived = address_rows(_ask(sample_service, AddressesMetadataRequest(addresses=tuple(addresses))), "", WORLD.end)
+    assert arrived == addresses_table(sample_service.store, addresses, WORLD.end)
+
+
+def test_no_amount_in_any_table_is_a_float() -> None:
+    amounts = [
+        field for table in TABLES.values() for field in table.schema if field.name.startswith(("amount", "total_value"))
+    ]
+    assert amounts
+    assert not any(pa.types.is_floating(field.type) for field in amounts)
+
+
+def _without_dt_update(table: pa.Table) -> pa.Table:
+    """When the answer was made differs between two makings of it."""
+    return table.drop_columns(["dt_update"]) if "dt_update" in table.column_names else table
