@@ -30,7 +30,13 @@ from contract.chains import normalise_address
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
 
-HolderLimit = Literal[80, 250, 500]
+
+def _integer(value: Any) -> Any:
+    # A literal compares and does not convert: "250" of a query string would be none of 80, 250 and 500.
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+
+
+HolderLimit = Annotated[Literal[80, 250, 500], BeforeValidator(_integer)]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
 Address = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s/]+$"), AfterValidator(normalise_address)

@@ -224,7 +224,11 @@ _TABLES: Final = (
         ("endpoint", "subject"),
         _text("endpoint", "Endpoint that was asked", required=True),
         _text("subject", "What was asked for: a token, an address set", required=True),
-        _text("code", "Kind of failure: the contract's error code, malformed_answer, left_out or unreachable", required=True),
+        _text(
+            "code",
+            "The contract's error code, malformed_answer, left_out or unreachable",
+            required=True,
+        ),
         _text("reason", "What happened, in words", required=True),
         _text("answer_hash", "SHA-256 of the archived answer, where one came"),
         token=False,

@@ -5,7 +5,7 @@ msgspec reads and writes the text (pydantic's own JSON parser goes through a dou
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 _ENCODER = msgspec.json.Encoder(decimal_format="number", order=None)
+_EXACT = Context(prec=400)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
@@ -47,5 +48,5 @@ def encode(plain: Any) -> bytes:
 
 def json_number(value: Decimal) -> Decimal:
     """The value in plain notation with at least one decimal, as clients expect a ``number`` to look (``5.0``)."""
-    text = format(value.normalize(), "f") if value else "0"
+    text = format(_EXACT.normalize(value), "f") if value else "0"
     return Decimal(text if "." in text else f"{text}.0")

@@ -5,35 +5,14 @@ Their names, defaults and bounds are the contract's.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Query, Request
-from pydantic import BeforeValidator, Field
 
-from contract.models import Address, ChainId, HolderLimit, TokenKey
+from contract.models import Address, ChainId, TokenKey
 from contract.requests import HoldersOptions, MapOptions
 from engine.tokens import chains_table
 from service.errors import invalid_request
-
-
-def _number(value: Any) -> Any:
-    # A literal compares, it does not convert: "250" of a query would be none of 80, 250 and 500.
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
-
-
-QueryLimit = Annotated[HolderLimit, BeforeValidator(_number)]
-
-
-class MapParameters(MapOptions):
-    """The map's options, read from text."""
-
-    limit: QueryLimit = Field(default=80, description=MapOptions.model_fields["limit"].description)
-
-
-class HoldersParameters(HoldersOptions):
-    """The holders' options, read from text."""
-
-    limit: QueryLimit = Field(default=80, description=HoldersOptions.model_fields["limit"].description)
 
 
 def _token_of_path(request: Request, chain: ChainId, token_address: Address) -> TokenKey:
@@ -44,5 +23,5 @@ def _token_of_path(request: Request, chain: ChainId, token_address: Address) -> 
 
 
 PathToken = Annotated[TokenKey, Depends(_token_of_path)]
-MapQuery = Annotated[MapParameters, Query()]
-HoldersQuery = Annotated[HoldersParameters, Query()]
+MapQuery = Annotated[MapOptions, Query()]
+HoldersQuery = Annotated[HoldersOptions, Query()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from contract.wire import json_number
 Plain = dict[str, Any]
 Row = Mapping[str, Any]
 
-_DIGITS = 400
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
@@ -177,10 +176,7 @@ def _details(row: Row) -> Plain:
 
 def _amount(row: Row, name: str) -> Decimal | None:
     exact = exact_amount(row, name)
-    if exact is None:
-        return None
-    with localcontext(prec=_DIGITS):  # the usual 28 digits would round a large amount
-        return json_number(exact)
+    return None if exact is None else json_number(exact)
 
 
 def _date_time(instant: datetime | None) -> str | None:

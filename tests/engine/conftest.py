@@ -1,0 +1,48 @@
+"""Stores for the engine's tests: small worlds made on the spot, and the real histories where they lie at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.records import TRANSFERS
+from engine.store import Store
+from tests.engine.world import Row, world
+
+_REAL = Path(__file__).parents[2].parent / "shared" / "data" / "transfers"
+REAL_FILES = ("helios_eth", "quidd_bsc", "cryptopunks_v1_eth", "mooncats_eth", "cyberkongz_eth")
+
+
+@pytest.fixture
+def build() -> Iterator[Callable[..., Store]]:
+    """Makes stores as ``world`` does; they live as long as the test."""
+    with ExitStack() as open_worlds:
+
+        def make(*transfers: Row, **more: Any) -> Store:
+            return open_worlds.enter_context(world(*transfers, **more))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def real_tables() -> dict[str, pa.Table]:
+    """The real histories by name (see /work/shared/data/README.md); they are not part of the repository."""
+    missing = [name for name in REAL_FILES if not (_REAL / f"{name}.parquet").exists()]
+    if missing:
+        pytest.skip(f"real histories are not at hand: {_REAL} lacks {', '.join(missing)}")
+    return {name: pq.read_table(_REAL / f"{name}.parquet").cast(TRANSFERS) for name in REAL_FILES}
+
+
+@pytest.fixture(scope="session")
+def real_store(real_tables: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store that holds all real histories."""
+    with Store(tmp_path_factory.mktemp("real")) as store:
+        for name, transfers in real_tables.items():
+            store.add_transfers(transfers, name)
+        yield store

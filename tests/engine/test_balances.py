@@ -1,0 +1,278 @@
+"""Balances and holders: exact to the unit, as of any second, whatever is imported later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.tables import exact_amount
+from contract.times import from_unix
+from engine.balances import balances_as_of, negative_balances
+from engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from engine.holders import holders_as_of
+from engine.store import Store
+from tests.engine.conftest import REAL_FILES
+from tests.engine.oracle import Oracle
+from tests.engine.world import (
+    COIN,
+    END,
+    UINT256,
+    Row,
+    a_token,
+    held,
+    histories,
+    holders,
+    lossless_histories,
+    settled,
+    table,
+    transfer,
+    world,
+)
+
+Build = Callable[..., Store]
+OTHER = ("bsc", "other")
+
+
+# ---------------------------------------------------------------------- who holds what
+
+
+def test_what_is_received_less_what_is_sent_is_held(build: Build) -> None:
+    store = build(transfer("mint -> a", 100), transfer("a -> b", 30), transfer("b -> c", 10))
+    assert holders(store) == [("a", 70), ("b", 20), ("c", 10)]
+
+
+def test_whoever_gave_all_away_is_no_holder(build: Build) -> None:
+    assert holders(build(transfer("mint -> a", 5), transfer("a -> b", 5))) == [("b", 5)]
+
+
+def test_a_transfer_to_oneself_changes_nothing(build: Build) -> None:
+    assert holders(build(transfer("mint -> a", 5), transfer("a -> a", 3))) == [("a", 5)]
+
+
+def test_equal_holders_are_in_order_of_their_addresses(build: Build) -> None:
+    store = build(*(transfer(f"mint -> {name}", 5) for name in "cabd"), transfer("mint -> z", 6))
+    assert holders(store) == [("z", 6), ("a", 5), ("b", 5), ("c", 5), ("d", 5)]
+
+
+def test_ranks_count_from_one_to_the_limit(build: Build) -> None:
+    store = build(*(transfer(f"mint -> {name}", 9 - size) for size, name in enumerate("abcd")))
+    rows = holders_as_of(store, *COIN, from_unix(END), 3).to_pylist()
+    assert [(row["rank"], row["address"]) for row in rows] == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_other_tokens_and_the_same_address_on_another_chain_do_not_count(build: Build) -> None:
+    store = build(
+        transfer("mint -> a", 5),
+        transfer("mint -> a", 7, token=("eth", "other")),
+        transfer("mint -> a", 9, token=("bsc", "coin")),
+    )
+    assert holders(store) == [("a", 5)]
+
+
+@pytest.mark.parametrize(("at", "expected"), [(9, [("a", 5)]), (10, [("a", 3), ("b", 2)]), (11, [("a", 3), ("b", 2)])])
+def test_a_transfer_counts_from_its_own_second_on(build: Build, at: int, expected: list[tuple[str, int]]) -> None:
+    store = build(transfer("mint -> a", 5, at=1), transfer("a -> b", 2, at=10))
+    assert holders(store, at) == expected
+
+
+def test_amounts_are_in_token_units_and_exact(build: Build) -> None:
+    store = build(transfer("mint -> a", UINT256), transfer("mint -> b", 1), tokens=[a_token(COIN, decimals=18)])
+    big, small = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    assert big["amount"] is None
+    assert big["amount_exact"] == "115792089237316195423570985008687907853269984665640564039457.584007913129639935"
+    assert small["amount"] == Decimal("0.000000000000000001")
+    assert small["amount_exact"] is None
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 6, 18, 24, 77])
+def test_every_number_of_decimals_is_exact(build: Build, decimals: int) -> None:
+    store = build(transfer("mint -> a", 123456789012345678901), tokens=[a_token(COIN, decimals=decimals)])
+    (row,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    assert Fraction(exact_amount(row, "amount")) == Fraction(123456789012345678901, 10**decimals)
+
+
+def test_details_are_null_unless_asked_for(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=3))
+    (bare,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    (full,) = holders_as_of(store, *COIN, from_unix(END), 80, details=True).to_pylist()
+    assert (bare["degree"], bare["is_contract"], bare["first_activity_date"]) == (None, None, None)
+    assert (full["degree"], full["is_contract"], full["first_activity_date"]) == (1, False, from_unix(3))
+
+
+# ---------------------------------------------------------------------- shares
+
+
+def test_a_share_is_a_part_of_all_that_was_minted_and_not_burnt(build: Build) -> None:
+    store = build(transfer("mint -> a", 120), transfer("a -> burn", 20), transfer("a -> dead", 50))
+    rows = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    assert {row["share"] for row in rows} == {0.5}
+
+
+def test_a_share_is_never_above_one_where_a_history_holds_more_than_its_supply(build: Build) -> None:
+    store = build(transfer("mint -> a", 10), transfer("lost -> a", 90))
+    (row,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    assert row["share"] == 1
+
+
+def test_shares_are_nothing_where_a_history_has_no_supply(build: Build) -> None:
+    store = build(transfer("lost -> a", 90))
+    (row,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
+    assert (row["address"], row["share"]) == ("a", 0)
+
+
+@settled(12)
+@given(lossless_histories())
+def test_shares_of_a_lossless_history_lie_in_0_to_1_and_sum_to_1_at_most(history: list[Row]) -> None:
+    with world(*history) as store:
+        if not held(store):
+            return
+        shares = holders_as_of(store, *COIN, from_unix(END), END)["share"].to_pylist()
+        assert all(0 <= share <= 1 for share in shares)
+        assert sum(shares) <= 1 + 1e-12
+
+
+# ---------------------------------------------------------------------- lossy histories
+
+
+def test_a_balance_below_nothing_is_no_holder_and_is_reported(build: Build) -> None:
+    store = build(transfer("mint -> a", 5), transfer("b -> a", 3), transfer("c -> a", 4))
+    assert holders(store) == [("a", 12)]
+    reported = negative_balances(store, *COIN, from_unix(END)).to_pylist()
+    assert reported == [{"address": "c", "balance": "-4"}, {"address": "b", "balance": "-3"}]
+
+
+def test_a_lossless_history_has_nothing_to_report(build: Build) -> None:
+    reported = negative_balances(build(transfer("mint -> a", 5)), *COIN, from_unix(END))
+    assert reported.num_rows == 0
+    assert reported.schema.types == [pa.string(), pa.string()]
+
+
+# ---------------------------------------------------------------------- no answer
+
+
+def test_before_the_first_transfer_nobody_holds(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=10))
+    with pytest.raises(NoHolders, match=r"nobody holds coin \(coin on eth\) at 1970-01-01T00:00:09Z"):
+        holders(store, at=9)
+
+
+def test_when_all_is_burnt_nobody_holds(build: Build) -> None:
+    with pytest.raises(NoHolders):
+        holders(build(transfer("mint -> a", 5), transfer("a -> burn", 5)))
+
+
+def test_a_known_token_without_transfers_has_no_holders(build: Build) -> None:
+    with pytest.raises(NoHolders):
+        holders(build(tokens=[a_token(COIN)]))
+
+
+@pytest.mark.parametrize("token", [("eth", "nothing"), ("bsc", "coin")])
+def test_a_token_that_the_store_does_not_hold_is_unknown(build: Build, token: tuple[str, str]) -> None:
+    with pytest.raises(UnknownToken, match=f"token {token[1]} on chain {token[0]} is not known"):
+        holders(build(transfer("mint -> a", 5)), token=token)
+
+
+def test_an_unsupported_token_is_refused_with_its_reason(build: Build) -> None:
+    store = build(transfer("mint -> a", 5), tokens=[a_token(COIN, unsupported="its balances rebase")])
+    with pytest.raises(UnsupportedToken, match="its balances rebase"):
+        holders(store)
+
+
+# ---------------------------------------------------------------------- any history
+
+
+@settled(25)
+@given(histories(), st.integers(0, 101))
+def test_balances_equal_plain_sums(history: list[Row], at: int) -> None:
+    oracle = Oracle(history, [a_token(COIN)])
+    with world(*history) as store:
+        balances = balances_as_of(store, *COIN, from_unix(at))
+    supply, expected = oracle.balances(COIN, at)
+    assert dict([*balances.holders, *balances.negative]) == expected
+    assert balances.supply == supply
+    assert balances.holders == oracle.holders(COIN, at)
+    assert all(balance < 0 for _, balance in balances.negative)
+
+
+@settled(12)
+@given(histories())
+def test_supply_is_conserved(history: list[Row]) -> None:
+    minted = sum(int(row["value"]) for row in history if row["from_address"] == transfer("mint -> a")["from_address"])
+    burnt = sum(int(row["value"]) for row in history if row["to_address"] == transfer("a -> burn")["to_address"])
+    with world(*history) as store:
+        assert sum(held(store).values()) == minted - burnt
+        assert balances_as_of(store, *COIN, from_unix(END)).supply == minted - burnt
+
+
+@settled(12)
+@given(histories(), st.integers(1, 99))
+def test_later_transfers_do_not_change_the_answer_of_a_second(history: list[Row], at: int) -> None:
+    early = [row for row in history if row["block_time"] <= at]
+    with world(transfer("mint -> a"), *early, transfer("mint -> b", 3, token=OTHER)) as store:
+        before = holders_as_of(store, *COIN, from_unix(at), 80, details=True) if holders_exist(store, at) else None
+        late = [row for row in history if row["block_time"] > at]
+        store.add_transfers(table([*late, transfer("a -> b", 7, at + 1, token=OTHER)]), "later")
+        after = holders_as_of(store, *COIN, from_unix(at), 80, details=True) if holders_exist(store, at) else None
+    assert after == before
+
+
+def holders_exist(store: Store, at: int) -> bool:
+    return bool(balances_as_of(store, *COIN, from_unix(at)).holders)
+
+
+# ---------------------------------------------------------------------- real histories
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_a_real_history_is_exact_to_the_unit(name: str, real_store: Store, real_tables: dict[str, pa.Table]) -> None:
+    rows = real_tables[name].to_pylist()
+    token = (rows[0]["chain"], rows[0]["token_address"])
+    oracle = Oracle(rows, [])
+    seconds = sorted(row["block_time"] for row in rows)
+    for at in (seconds[(len(seconds) - 1) * tenth // 9] for tenth in range(10)):
+        balances = balances_as_of(real_store, *token, from_unix(at))
+        supply, expected = oracle.balances(token, at)
+        assert dict([*balances.holders, *balances.negative]) == expected
+        assert (balances.supply, balances.holders) == (supply, oracle.holders(token, at))
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_a_real_history_becomes_a_table_of_exact_amounts(
+    name: str, real_store: Store, real_tables: dict[str, pa.Table]
+) -> None:
+    last = real_tables[name].to_pylist()[-1]
+    token, at = (last["chain"], last["token_address"]), last["block_time"]
+    decimals = 18 if last["token_standard"] == "erc20" else 0
+    rows = holders_as_of(real_store, *token, from_unix(at), END).to_pylist()
+    expected = Oracle(real_tables[name].to_pylist(), []).holders(token, at)
+    assert [(row["address"], exact_amount(row, "amount") * 10**decimals) for row in rows] == expected
+
+
+def last_of(store: Store, chain: str, like: str) -> tuple[str, str, int]:
+    (found,) = [one for one in store.histories() if one.chain == chain and one.token_address.startswith(like)]
+    return found.chain, found.token_address, found.last_time
+
+
+def test_cryptopunks_v1_ends_with_220_holders(real_store: Store) -> None:
+    chain, address, last = last_of(real_store, "eth", "0x6ba6")
+    assert holders_as_of(real_store, chain, address, from_unix(last), END).num_rows == 220
+
+
+def test_quidd_ends_with_a_supply_of_six_million(real_store: Store) -> None:
+    chain, address, last = last_of(real_store, "bsc", "0x7961")
+    assert balances_as_of(real_store, chain, address, from_unix(last)).supply == 6_000_000 * 10**18
+
+
+def test_the_real_histories_tell_which_of_them_are_lossy(real_store: Store) -> None:
+    below = {
+        like: negative_balances(real_store, chain, address, from_unix(last)).num_rows
+        for like in ("0x970a", "0x6ba6", "0xc3f7", "0x57a2")
+        for chain, address, last in [last_of(real_store, "eth", like)]
+    }
+    assert below == {"0x970a": 30, "0x6ba6": 0, "0xc3f7": 0, "0x57a2": 1}

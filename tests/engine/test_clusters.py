@@ -1,0 +1,161 @@
+"""Clusters: disjoint groups of shown holders that transfers connect, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.clusters import Cluster, clusters_of, connected
+from engine.records import Label, Rules
+from engine.store import Store
+from tests.engine.world import (
+    COIN,
+    NAMES,
+    a_token,
+    cex,
+    clusters,
+    contract,
+    dex,
+    draw,
+    exactly,
+    held,
+    histories,
+    nodes,
+    settled,
+    transfer,
+    world,
+)
+
+Build = Callable[..., Store]
+
+_pairs = st.lists(st.tuples(st.sampled_from("abcdefghij"), st.sampled_from("abcdefghij")), max_size=15)
+
+
+# ---------------------------------------------------------------------- components
+
+
+@settled(200)
+@given(_pairs)
+def test_components_equal_networkx(pairs: list[tuple[str, str]]) -> None:
+    component = connected(pairs)
+    groups = {frozenset(one for one in component if component[one] == root) for root in component.values()}
+    assert groups == {frozenset(members) for members in nx.connected_components(nx.Graph(pairs))}
+
+
+@settled(100)
+@given(_pairs, st.randoms(use_true_random=False))
+def test_neither_order_nor_direction_of_links_matters(pairs: list[tuple[str, str]], chance: st.random) -> None:
+    turned = [pair[::-1] for pair in chance.sample(pairs, len(pairs))]
+    assert connected(turned) == connected(pairs)
+
+
+def test_a_long_chain_of_wallets_is_one_component() -> None:
+    chain = [(f"{number:05}", f"{number + 1:05}") for number in range(20_000)]
+    assert set(connected(chain).values()) == {"00000"}
+
+
+# ---------------------------------------------------------------------- clusters of holders
+
+
+def test_holders_stand_by_falling_balance_and_clusters_by_falling_amount() -> None:
+    balances = {"a": 9, "b": 8, "c": 7, "d": 6, "e": 5}
+    found = clusters_of(balances, [], [("e", "a"), ("d", "c"), ("c", "b")])
+    assert found == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
+
+
+def test_equal_clusters_are_told_apart_by_their_first_holder() -> None:
+    found = clusters_of({"a": 5, "b": 5, "c": 5, "d": 5}, [], [("b", "c"), ("d", "a")])
+    assert [cluster.holders for cluster in found] == [("a", "d"), ("b", "c")]
+
+
+def test_one_holder_alone_is_no_cluster_even_with_magic_nodes() -> None:
+    assert clusters_of({"a": 5, "b": 5}, ["m", "n"], [("a", "m"), ("m", "n")]) == []
+
+
+def test_magic_nodes_stand_in_the_cluster_they_tie_and_add_nothing_to_its_amount() -> None:
+    found = clusters_of({"a": 5, "b": 4}, ["n", "m", "alone"], [("a", "m"), ("m", "n"), ("n", "b")])
+    assert found == [Cluster(("a", "b"), ("n", "m"), 9)]
+
+
+# ---------------------------------------------------------------------- clusters of a map
+
+
+def test_transfers_between_holders_make_a_cluster(build: Build) -> None:
+    store = build(transfer("mint -> a", 60), transfer("mint -> c", 40), transfer("a -> b", 20))
+    drawn = draw(store)
+    assert clusters(drawn) == [{"a", "b"}]
+    (cluster,) = drawn["clusters"]
+    assert (cluster["cluster_id"], cluster["share"], exactly(cluster, "amount")) == (1, 0.6, 60)
+    assert (cluster["holder_count"], cluster["magic_node_count"]) == (2, 0)
+
+
+@pytest.mark.parametrize("label", [cex, dex, contract])
+def test_an_exchange_or_a_contract_never_joins_wallets(build: Build, label: Callable[[str], Label]) -> None:
+    store = build(transfer("mint -> x", 100), transfer("x -> a", 30), transfer("x -> b", 20), labels=[label("x")])
+    assert nodes(draw(store), "top_holder") == ["x", "a", "b"]
+    assert draw(store)["clusters"] == []
+
+
+def test_a_hypernode_never_joins_wallets(build: Build) -> None:
+    store = build(
+        transfer("mint -> x", 99), transfer("x -> a", 3), transfer("x -> b", 2), rules=Rules(hypernode_transfers=2)
+    )
+    assert draw(store)["clusters"] == []
+
+
+def test_minting_and_burning_never_join_wallets(build: Build) -> None:
+    shared = [transfer(f"{name} -> {end}", 2) for name in "ab" for end in ("burn", "dead")]
+    assert draw(build(transfer("mint -> a", 9), transfer("mint -> b", 9), *shared))["clusters"] == []
+
+
+def test_two_supernodes_that_deal_with_each_other_are_not_joined(build: Build) -> None:
+    airdrops = [transfer(f"{name} -> {name}{number}", 1) for name in "ab" for number in range(3)]
+    store = build(
+        transfer("mint -> a", 99),
+        transfer("mint -> b", 99),
+        transfer("a -> b", 5),
+        *airdrops,
+        rules=Rules(supernode_degree=4),
+    )
+    assert clusters(draw(store, limit=2)) == []
+
+
+def test_holders_below_the_limit_are_in_no_cluster(build: Build) -> None:
+    store = build(transfer("mint -> a", 90), transfer("mint -> b", 50), transfer("a -> b", 9), transfer("a -> c", 1))
+    assert clusters(draw(store, limit=2)) == [{"a", "b"}]
+
+
+@settled(15)
+@given(histories(), st.sets(st.sampled_from(NAMES), max_size=3), st.integers(2, 6), st.booleans())
+def test_clusters_of_any_history_keep_their_promises(
+    history: list[dict], unshown: set[str], limit: int, use_magic_nodes: bool
+) -> None:
+    labels = [kind(name) for kind, name in zip((cex, dex, contract), sorted(unshown), strict=False)]
+    rules = Rules(supernode_degree=4, hypernode_transfers=9)
+    with world(transfer("mint -> a", 2**255), *history, labels=labels, rules=rules, tokens=[a_token(COIN)]) as store:
+        if not any(balance > 0 for balance in held(store).values()):
+            return
+        drawn = draw(store, limit=limit, use_magic_nodes=use_magic_nodes)
+    shown = {row["address"] for row in drawn["map_nodes"] if row["kind"] == "top_holder" and row["is_shown_on_map"]}
+    magic = set(nodes(drawn, "magic"))
+    found, helpers = clusters(drawn), clusters(drawn, "magic")
+
+    everyone = [address for members in (*found, *helpers) for address in members]
+    assert len(everyone) == len(set(everyone)), "disjoint"
+    assert all(len(members) >= 2 for members in found)
+    assert all(members <= shown for members in found)
+    assert all(members <= magic for members in helpers)
+    assert not shown & unshown
+    amounts = [exactly(row, "amount") for row in drawn["clusters"]]
+    assert amounts == sorted(amounts, reverse=True)
+    shares = [row["share"] for row in drawn["clusters"]]
+    assert shares == sorted(shares, reverse=True)
+    assert [row["holder_count"] for row in drawn["clusters"]] == [len(members) for members in found]
+
+    graph = nx.Graph((row["from_address"], row["to_address"]) for row in drawn["grouped_transfers"])
+    components = [set(members) & shown for members in nx.connected_components(graph)]
+    assert sorted(map(sorted, found)) == sorted(sorted(members) for members in components if len(members) > 1)

@@ -1,0 +1,135 @@
+"""Magic nodes: wallets outside the top holders that tie shown holders together, such as an insider's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.records import Label, Rules
+from engine.store import Store
+from tests.engine.world import Row, a_token, cex, clusters, contract, dex, draw, links, nodes, transfer
+
+Build = Callable[..., Store]
+
+
+def funded_by(wallet: str, *holders: str, **changed: object) -> list[Row]:
+    """A wallet that hands all it has to the holders."""
+    paid = [transfer(f"{wallet} -> {holder}", 10, **changed) for holder in holders]
+    return [transfer(f"mint -> {wallet}", 10 * len(holders), **changed), *paid]
+
+
+def test_an_insider_that_funded_two_holders_is_found(build: Build) -> None:
+    drawn = draw(build(*funded_by("insider", "a", "b")))
+    assert nodes(drawn, "magic") == ["insider"]
+    assert links(drawn) == ["insider -> a", "insider -> b"]
+
+
+def test_a_magic_node_makes_a_cluster_of_the_holders_it_ties(build: Build) -> None:
+    drawn = draw(build(*funded_by("insider", "a", "b"), transfer("mint -> c", 5)))
+    assert clusters(drawn) == [{"a", "b"}]
+    assert clusters(drawn, "magic") == [{"insider"}]
+    (cluster,) = drawn["clusters"]
+    assert (cluster["holder_count"], cluster["magic_node_count"]) == (2, 1)
+
+
+def test_without_magic_nodes_the_cluster_through_one_vanishes(build: Build) -> None:
+    drawn = draw(build(*funded_by("insider", "a", "b")), use_magic_nodes=False)
+    assert (nodes(drawn, "magic"), links(drawn), drawn["clusters"], drawn["cluster_members"]) == ([], [], [], [])
+
+
+def test_a_collector_is_one_as_much_as_a_giver(build: Build) -> None:
+    store = build(transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("a -> hub"), transfer("b -> hub"))
+    assert nodes(draw(store, limit=2), "magic") == ["hub"]
+
+
+def test_a_magic_node_carries_details_but_no_holding(build: Build) -> None:
+    store = build(*funded_by("insider", "a", "b"), labels=[Label("insider", None, "s", name="Team", entity_id="team")])
+    (row,) = [row for row in draw(store)["map_nodes"] if row["kind"] == "magic"]
+    assert (row["rank"], row["amount"], row["share"]) == (None, None, None)
+    assert row["is_shown_on_map"]
+    assert (row["label"], row["entity_id"], row["degree"], row["outward_relations"]) == ("Team", "team", 3, 2)
+
+
+def test_a_holder_below_the_limit_can_be_one_and_a_top_holder_cannot(build: Build) -> None:
+    store = build(*funded_by("insider", "a", "b"), transfer("mint -> insider", 1))
+    assert nodes(draw(store, limit=2), "magic") == ["insider"]
+    assert nodes(draw(store, limit=3), "magic") == []
+
+
+@pytest.mark.parametrize("label", [cex, dex, contract])
+def test_an_exchange_or_a_contract_is_none(build: Build, label: Callable[[str], Label]) -> None:
+    drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]))
+    assert (nodes(drawn, "magic"), drawn["clusters"]) == ([], [])
+
+
+def test_a_supernode_is_none(build: Build) -> None:
+    store = build(*funded_by("hub", "a", "b", "c"), rules=Rules(supernode_degree=4))
+    assert nodes(draw(store), "magic") == []
+
+
+def test_a_hypernode_is_none(build: Build) -> None:
+    store = build(*funded_by("hub", "a", "b"), rules=Rules(hypernode_transfers=2))
+    assert nodes(draw(store), "magic") == []
+
+
+def test_the_zero_address_and_a_tokens_contract_are_none(build: Build) -> None:
+    store = build(transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("coin -> a"), transfer("coin -> b"))
+    assert nodes(draw(store), "magic") == []
+
+
+@pytest.mark.parametrize(("needed", "found"), [(1, ["hub"]), (2, ["hub"]), (3, [])])
+def test_it_is_linked_to_as_many_shown_holders_as_the_rules_ask(build: Build, needed: int, found: list[str]) -> None:
+    assert nodes(draw(build(*funded_by("hub", "a", "b"), rules=Rules(magic_links=needed))), "magic") == found
+
+
+def test_holders_that_are_not_shown_do_not_count(build: Build) -> None:
+    assert nodes(draw(build(*funded_by("hub", "a", "b"), labels=[cex("b")])), "magic") == []
+
+
+def test_a_holder_that_it_deals_with_twice_counts_once(build: Build) -> None:
+    assert nodes(draw(build(*funded_by("hub", "a", "a"))), "magic") == []
+
+
+def test_zero_value_transfers_do_not_make_one(build: Build) -> None:
+    poison = [transfer("poison -> a", 0), transfer("poison -> b", 0)]
+    assert nodes(draw(build(transfer("mint -> a", 9), transfer("mint -> b", 8), *poison)), "magic") == []
+
+
+@pytest.mark.parametrize(("is_indexed", "found"), [(True, ["hub"]), (False, [])])
+def test_a_token_that_is_not_indexed_makes_none_on_another_map(
+    build: Build, is_indexed: bool, found: list[str]
+) -> None:
+    gas = ("bsc", "gas")
+    store = build(
+        transfer("mint -> a", 9),
+        transfer("mint -> b", 8),
+        *funded_by("hub", "a", "b", token=gas),
+        tokens=[a_token(gas, is_indexed=is_indexed)],
+    )
+    assert nodes(draw(store), "magic") == found
+
+
+def test_the_strongest_come_first_by_holders_then_transfers_then_address(build: Build) -> None:
+    store = build(
+        *funded_by("m2", "a", "b"),
+        *funded_by("m1", "a", "b"),
+        *funded_by("m3", "a", "b", "b"),
+        *funded_by("m4", "a", "b", "c"),
+    )
+    assert nodes(draw(store), "magic") == ["m4", "m3", "m1", "m2"]
+
+
+def test_a_map_has_as_many_as_the_rules_allow(build: Build) -> None:
+    many = [row for number in range(5) for row in funded_by(f"m{number}", "a", "b")]
+    drawn = draw(build(*many, rules=Rules(magic_limit=2)))
+    assert nodes(drawn, "magic") == ["m0", "m1"]
+    assert links(drawn) == ["m0 -> a", "m0 -> b", "m1 -> a", "m1 -> b"]
+
+
+def test_links_between_magic_nodes_are_on_the_map(build: Build) -> None:
+    store = build(*funded_by("m1", "a", "b"), *funded_by("m2", "c", "d"), transfer("m1 -> m2"))
+    drawn = draw(store, limit=4)
+    assert "m1 -> m2" in links(drawn)
+    assert clusters(drawn) == [{"a", "b", "c", "d"}]
+    assert clusters(drawn, "magic") == [{"m1", "m2"}]

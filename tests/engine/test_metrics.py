@@ -1,0 +1,221 @@
+"""Figures of concentration: against exact fractions, by hand, and monotone where the score promises it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import metrics
+from engine.records import Rules
+from engine.store import Store
+from tests.engine import oracle
+from tests.engine.world import UINT256, Row, cex, contract, dex, draw, figures, settled, transfer
+
+Build = Callable[..., Store]
+DAY = 86_400
+
+_sizes = st.lists(st.one_of(st.integers(1, 50), st.integers(1, UINT256)), min_size=1, max_size=40)
+
+
+def falling(sizes: list[int]) -> list[int]:
+    return sorted(sizes, reverse=True)
+
+
+# ---------------------------------------------------------------------- by definition
+
+
+@settled(100)
+@given(_sizes.map(falling))
+def test_figures_equal_their_definitions(sizes: list[int]) -> None:
+    assert metrics.gini_index(sizes) == float(oracle.gini(sizes))
+    assert metrics.herfindahl_hirschman_index(sizes) == float(oracle.hhi(sizes))
+    assert metrics.nakamoto_coefficient(sizes) == oracle.nakamoto(sizes)
+    assert metrics.service_score(sizes) == pytest.approx(oracle.service_score(sizes), abs=0.011)
+
+
+@settled(100)
+@given(_sizes.map(falling))
+def test_figures_stay_on_their_scales(sizes: list[int]) -> None:
+    assert 0 <= metrics.gini_index(sizes) < 1
+    assert 0 < metrics.herfindahl_hirschman_index(sizes) <= 1
+    assert 1 <= metrics.nakamoto_coefficient(sizes) <= len(sizes)
+    score = metrics.service_score(sizes)
+    assert (score is None) if len(sizes) < 2 else (0 <= score <= 100)
+
+
+@settled(50)
+@given(_sizes.map(falling), st.integers(2, 10**30))
+def test_figures_do_not_depend_on_the_unit(sizes: list[int], factor: int) -> None:
+    scaled = [size * factor for size in sizes]
+    assert metrics.gini_index(scaled) == metrics.gini_index(sizes)
+    assert metrics.herfindahl_hirschman_index(scaled) == metrics.herfindahl_hirschman_index(sizes)
+    assert metrics.nakamoto_coefficient(scaled) == metrics.nakamoto_coefficient(sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gini", "hhi"),
+    [([], 0, 0), ([5], 0, 1), ([5, 5], 0, 0.5), ([3, 1], 0.25, 0.625), ([1] * 4, 0, 0.25), ([6, 2, 1, 1], 0.4, 0.42)],
+)
+def test_gini_and_hhi_by_hand(sizes: list[int], gini: float, hhi: float) -> None:
+    assert metrics.gini_index(sizes) == pytest.approx(gini)
+    assert metrics.herfindahl_hirschman_index(sizes) == pytest.approx(hhi)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([], 0), ([9], 1), ([5, 5], 1), ([4, 3, 3], 2), ([1] * 10, 5), ([1] * 11, 6), ([51, 49], 1)]
+)
+def test_nakamoto_is_the_fewest_that_reach_half(sizes: list[int], expected: int) -> None:
+    assert metrics.nakamoto_coefficient(sizes) == expected
+
+
+# ---------------------------------------------------------------------- the score
+
+
+@pytest.mark.parametrize(
+    ("sizes", "score"),
+    [([7, 7], 10.03), ([1] * 10, 33.33), ([3] * 100, 66.67), ([1] * 1_000, 100), ([1] * 1_500, 100)],
+)
+def test_the_score_of_equal_entities(sizes: list[int], score: float) -> None:
+    assert metrics.service_score(sizes) == score
+
+
+@pytest.mark.parametrize("sizes", [[], [5]])
+def test_the_score_does_not_apply_below_two_entities(sizes: list[int]) -> None:
+    assert metrics.service_score(sizes) is None
+
+
+def test_dust_does_not_move_the_score() -> None:
+    assert metrics.service_score([10**24, 10**24, *[1] * 10_000]) == metrics.service_score([10**24, 10**24])
+
+
+@st.composite
+def _sizes_and_two(draw: st.DrawFn) -> tuple[list[int], int, int]:
+    """Sizes, and the places of two entities of which the first is no richer."""
+    sizes = sorted(draw(st.lists(st.one_of(st.integers(1, 50), st.integers(1, UINT256)), min_size=3, max_size=40)))
+    poorer = draw(st.integers(0, len(sizes) - 2))
+    return sizes, poorer, draw(st.integers(poorer + 1, len(sizes) - 1))
+
+
+@settled(200)
+@given(_sizes_and_two())
+def test_a_merger_of_two_entities_never_raises_the_score(case: tuple[list[int], int, int]) -> None:
+    sizes, one, other = case
+    merged = [size for place, size in enumerate(sizes) if place not in (one, other)] + [sizes[one] + sizes[other]]
+    assert metrics.service_score(falling(merged)) <= metrics.service_score(falling(sizes))
+
+
+@settled(200)
+@given(_sizes_and_two(), st.integers(0, 1_000))
+def test_a_gift_from_a_poorer_to_a_richer_entity_never_raises_the_score(
+    case: tuple[list[int], int, int], permille: int
+) -> None:
+    sizes, poorer, richer = case
+    gift = sizes[poorer] * permille // 1_000
+    after = list(sizes)
+    after[poorer] -= gift
+    after[richer] += gift
+    assert metrics.service_score(falling([size for size in after if size])) <= metrics.service_score(falling(sizes))
+
+
+def test_a_cluster_is_one_entity() -> None:
+    sizes = metrics.entity_sizes([("a", 5), ("b", 4), ("c", 3), ("d", 2)], [("b", "d"), ("x", "y")])
+    assert sizes == [6, 5, 3]
+
+
+# ---------------------------------------------------------------------- figures of a map
+
+
+def mints(**sizes: int) -> list[Row]:
+    return [transfer(f"mint -> {name}", size) for name, size in sizes.items()]
+
+
+def test_a_map_tells_what_exchanges_and_contracts_hold(build: Build) -> None:
+    store = build(
+        *mints(exchange=30, pool=20, vault=10, dead=5, a=25, b=10),
+        labels=[cex("exchange"), dex("pool"), contract("vault")],
+    )
+    told = figures(draw(store))
+    assert (told["cexs"], told["dexs"]) == (0.3, 0.2)
+    assert told["contracts"] == 0.35, "the pool, the vault and what is burnt"
+
+
+def test_a_map_tells_of_holders_below_its_limit_too(build: Build) -> None:
+    store = build(*mints(a=50, b=30, exchange=15, pool=5), labels=[cex("exchange"), dex("pool")])
+    told = figures(draw(store, limit=2))
+    assert (told["cexs"], told["dexs"], told["contracts"]) == (0.15, 0.05, 0.05)
+
+
+def test_concentration_leaves_out_exchanges_contracts_and_hypernodes(build: Build) -> None:
+    busy = [transfer("robot -> robot") for _ in range(9)]
+    store = build(
+        *mints(exchange=500, vault=300, dead=100, robot=60, a=20, b=20),
+        *busy,
+        labels=[cex("exchange"), contract("vault")],
+        rules=Rules(hypernode_transfers=8),
+    )
+    told = figures(draw(store))
+    assert (told["service_score"], told["gini_index"], told["herfindahl_hirschman_index"]) == (10.03, 0, 0.5)
+    assert told["nakamoto_coefficient"] == 1
+    assert told["top_10_adjusted"] == 0.04
+
+
+def test_concentration_counts_a_cluster_as_one(build: Build) -> None:
+    store = build(*mints(a=40, c=40), transfer("a -> b", 20), *mints(d=20))
+    told = figures(draw(store))
+    assert told["herfindahl_hirschman_index"] == 0.36  # of 40, 40 and 20
+    assert told["nakamoto_coefficient"] == 2
+
+
+def test_top_10_adjusted_is_the_part_of_the_ten_largest_entities(build: Build) -> None:
+    singles = {f"h{number:02}": 10 for number in range(11)}
+    store = build(*mints(**singles, pair=30), transfer("pair -> partner", 15), *mints(x=60), labels=[cex("x")])
+    assert figures(draw(store))["top_10_adjusted"] == (30 + 9 * 10) / 200
+
+
+def test_bundles_is_the_part_of_the_ten_largest_clusters(build: Build) -> None:
+    pairs = [
+        row
+        for number in range(11)
+        for row in (transfer(f"mint -> p{number}", 10), transfer(f"p{number} -> q{number}", 4))
+    ]
+    store = build(*pairs, *mints(alone=80, exchange=10), labels=[cex("exchange")])
+    assert figures(draw(store))["bundles"] == 0.5
+
+
+@pytest.mark.parametrize(("age", "fresh"), [(10 * DAY - 1, 0.25), (10 * DAY, 0), (0, 0.25)])
+def test_fresh_wallets_are_under_ten_days_old(build: Build, age: int, fresh: float) -> None:
+    now = 100 * DAY
+    store = build(transfer("mint -> old", 75, at=1), transfer("mint -> young", 25, at=now - age))
+    assert figures(draw(store, now))["fresh_wallets"] == fresh
+
+
+def test_a_wallet_is_as_old_as_its_first_transfer_anywhere(build: Build) -> None:
+    now = 100 * DAY
+    store = build(transfer("mint -> a", 75, at=now), transfer("mint -> a", 1, at=1, token=("bsc", "other")))
+    assert figures(draw(store, now))["fresh_wallets"] == 0
+
+
+def test_a_poisoning_transfer_does_not_make_a_wallet_old(build: Build) -> None:
+    now = 100 * DAY
+    store = build(transfer("mint -> a", 75, at=now), transfer("poison -> a", 0, at=1))
+    assert figures(draw(store, now))["fresh_wallets"] == 1
+
+
+def test_a_new_exchange_is_no_fresh_wallet(build: Build) -> None:
+    store = build(*mints(exchange=75, a=25), labels=[cex("exchange")])
+    assert figures(draw(store, 2))["fresh_wallets"] == 0.25
+
+
+def test_the_score_is_null_where_it_was_not_asked_for_and_the_rest_is_told(build: Build) -> None:
+    store = build(*mints(a=5, b=5))
+    told = figures(draw(store, return_decentralization_score=False))
+    assert (told["service_score"], told["herfindahl_hirschman_index"]) == (None, 0.5)
+
+
+def test_a_token_that_only_exchanges_hold_has_figures_of_nothing(build: Build) -> None:
+    told = figures(draw(build(*mints(exchange=75), labels=[cex("exchange")])))
+    assert (told["cexs"], told["service_score"], told["gini_index"]) == (1, None, 0)
+    assert (told["herfindahl_hirschman_index"], told["nakamoto_coefficient"], told["top_10_adjusted"]) == (0, 0, 0)

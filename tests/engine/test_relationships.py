@@ -1,0 +1,200 @@
+"""Grouped transfers: one for each sender, receiver and token, exact, and only of tokens that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.times import from_unix
+from engine.records import Rules
+from engine.relationships import links_among, subgraph
+from engine.store import Store
+from tests.engine.world import (
+    COIN,
+    END,
+    UINT256,
+    Key,
+    Row,
+    a_token,
+    draw,
+    exactly,
+    histories,
+    links,
+    settled,
+    transfer,
+    world,
+)
+
+Build = Callable[..., Store]
+INDEXED = ("bsc", "indexed")
+PLAIN = ("eth", "plain")
+
+
+def related(store: Store, *addresses: str, context: Key | None = COIN, at: int = END) -> list[Row]:
+    return subgraph(store, addresses, context, from_unix(at)).to_pylist()
+
+
+def told(rows: list[Row]) -> list[str]:
+    return [f"{row['from_address']} -> {row['to_address']}: {row['transfer_token']}" for row in rows]
+
+
+# ---------------------------------------------------------------------- grouping
+
+
+def test_several_transfers_of_one_token_one_way_are_one_relationship(build: Build) -> None:
+    store = build(transfer("a -> b", 5, at=3), transfer("a -> b", 7, at=9), transfer("a -> b", 1, at=6))
+    (row,) = related(store, "a", "b")
+    assert (row["from_address"], row["to_address"], row["rel_type"]) == ("a", "b", "GROUPED_TRANSFER")
+    assert (row["transfer_chain"], row["transfer_token"]) == COIN
+    assert (exactly(row, "total_value"), row["total_transfers"]) == (13, 3)
+    assert (row["first_date"], row["last_date"]) == (from_unix(3), from_unix(9))
+
+
+def test_each_direction_and_each_token_is_a_relationship_of_its_own(build: Build) -> None:
+    store = build(
+        transfer("a -> b"),
+        transfer("b -> a"),
+        transfer("a -> b", token=INDEXED),
+        tokens=[a_token(INDEXED, is_indexed=True)],
+    )
+    assert told(related(store, "a", "b")) == ["a -> b: indexed", "a -> b: coin", "b -> a: coin"]
+
+
+def test_sums_are_exact_beyond_256_bits(build: Build) -> None:
+    store = build(*(transfer("a -> b", UINT256) for _ in range(3)), tokens=[a_token(COIN, decimals=18)])
+    (row,) = related(store, "a", "b")
+    assert row["total_value"] is None
+    assert Decimal(row["total_value_exact"]).as_tuple().exponent == -18
+    assert exactly(row, "total_value") * 10**18 == 3 * UINT256
+
+
+def test_the_decimals_of_each_token_apply_to_its_own_transfers(build: Build) -> None:
+    store = build(
+        transfer("a -> b", 1_000_000),
+        transfer("a -> b", 1_000_000, token=INDEXED),
+        tokens=[a_token(COIN, decimals=6), a_token(INDEXED, decimals=2, is_indexed=True)],
+    )
+    values = {row["transfer_token"]: exactly(row, "total_value") for row in related(store, "a", "b")}
+    assert values == {"coin": 1, "indexed": 10_000}
+
+
+def test_transfers_to_oneself_and_of_nothing_make_no_relationship(build: Build) -> None:
+    assert related(build(transfer("a -> a"), transfer("a -> b", 0)), "a", "b") == []
+
+
+def test_transfers_with_anyone_else_are_left_out(build: Build) -> None:
+    store = build(transfer("a -> b"), transfer("a -> c"), transfer("c -> b"))
+    assert told(related(store, "a", "b")) == ["a -> b: coin"]
+
+
+@pytest.mark.parametrize(("at", "transfers"), [(3, 1), (8, 1), (9, 2)])
+def test_relationships_are_those_of_their_second(build: Build, at: int, transfers: int) -> None:
+    (row,) = related(build(transfer("a -> b", at=3), transfer("a -> b", at=9)), "a", "b", at=at)
+    assert row["total_transfers"] == transfers
+
+
+def test_an_address_named_twice_counts_once(build: Build) -> None:
+    (row,) = related(build(transfer("a -> b", 5)), "a", "b", "a", "b")
+    assert (exactly(row, "total_value"), row["total_transfers"]) == (5, 1)
+
+
+@settled(12)
+@given(histories(), st.integers(0, 101))
+def test_links_equal_plain_grouping(history: list[Row], at: int) -> None:
+    expected: dict[tuple[str, str], list[Row]] = {}
+    for row in history:
+        ends = (row["from_address"], row["to_address"])
+        if row["block_time"] <= at and row["value"] != "0" and ends[0] != ends[1] and {*ends} <= {"a", "b", "c"}:
+            expected.setdefault(ends, []).append(row)
+    with world(*history) as store:
+        found = links_among(store, ["a", "b", "c"], [COIN], from_unix(at))
+    assert [(link.from_address, link.to_address) for link in found] == sorted(expected)
+    for link in found:
+        rows = expected[link.from_address, link.to_address]
+        times = [row["block_time"] for row in rows]
+        assert link.total_value == sum(int(row["value"]) for row in rows)
+        assert (link.total_transfers, link.first_time, link.last_time) == (len(rows), min(times), max(times))
+
+
+# ---------------------------------------------------------------------- tokens that count
+
+
+def two_holders(*more: Row) -> list[Row]:
+    return [transfer("mint -> a", 9), transfer("mint -> b", 8), *more]
+
+
+def test_the_maps_own_token_counts_though_it_is_not_indexed(build: Build) -> None:
+    assert links(draw(build(*two_holders(transfer("a -> b"))))) == ["a -> b"]
+
+
+def test_an_indexed_token_counts_on_every_map_with_its_own_key(build: Build) -> None:
+    store = build(*two_holders(transfer("a -> b", 3, token=INDEXED)), tokens=[a_token(INDEXED, is_indexed=True)])
+    (row,) = draw(store)["grouped_transfers"]
+    assert (row["chain"], row["token_address"]) == COIN
+    assert (row["transfer_chain"], row["transfer_token"]) == INDEXED
+
+
+def test_a_token_that_is_not_indexed_does_not_count_on_other_maps(build: Build) -> None:
+    drawn = draw(build(*two_holders(transfer("a -> b", token=PLAIN))))
+    assert (links(drawn), drawn["clusters"]) == ([], [])
+
+
+def test_the_same_address_on_another_chain_is_another_token(build: Build) -> None:
+    assert links(draw(build(*two_holders(transfer("a -> b", token=("bsc", "coin")))))) == []
+
+
+def test_a_subgraph_has_indexed_tokens_and_the_context_token_only(build: Build) -> None:
+    store = build(
+        transfer("a -> b"),
+        transfer("a -> b", token=PLAIN),
+        transfer("a -> b", token=INDEXED),
+        tokens=[a_token(INDEXED, is_indexed=True)],
+    )
+    assert told(related(store, "a", "b", context=None)) == ["a -> b: indexed"]
+    assert told(related(store, "a", "b", context=PLAIN)) == ["a -> b: indexed", "a -> b: plain"]
+
+
+def test_a_context_token_that_is_unknown_adds_nothing(build: Build) -> None:
+    assert related(build(transfer("a -> b")), "a", "b", context=("eth", "nothing")) == []
+
+
+def test_a_subgraph_without_any_token_that_counts_is_empty(build: Build) -> None:
+    assert related(build(transfer("a -> b")), "a", "b", context=None) == []
+
+
+# ---------------------------------------------------------------------- supernodes
+
+BUSY = Rules(supernode_degree=3)
+
+
+def busy(name: str) -> list[Row]:
+    """Dealings with three strangers, so that the address is a supernode under ``BUSY``."""
+    return [transfer(f"{name}{number} -> {name}", 5) for number in range(3)]
+
+
+def test_a_relationship_between_two_supernodes_is_dropped(build: Build) -> None:
+    store = build(transfer("x -> y"), *busy("x"), *busy("y"), rules=BUSY)
+    assert related(store, "x", "y") == []
+
+
+def test_a_relationship_between_a_supernode_and_another_address_is_kept(build: Build) -> None:
+    store = build(transfer("x -> a"), transfer("a -> x"), *busy("x"), rules=BUSY)
+    assert told(related(store, "x", "a")) == ["a -> x: coin", "x -> a: coin"]
+
+
+def test_a_map_too_drops_what_is_between_two_supernodes(build: Build) -> None:
+    strangers = [*busy("x"), *busy("y"), transfer("mint -> a", 9)]
+    store = build(*strangers, transfer("x -> y"), transfer("x -> a"), rules=BUSY)
+    drawn = draw(store, limit=3)
+    assert links(drawn) == ["x -> a"]
+
+
+def test_supernodes_are_judged_as_of_the_second(build: Build) -> None:
+    late = [row | {"block_time": 50} for row in busy("y")]
+    store = build(transfer("x -> y"), *busy("x"), *late, rules=BUSY)
+    assert told(related(store, "x", "y", at=49)) == ["x -> y: coin"]
+    assert related(store, "x", "y", at=50) == []

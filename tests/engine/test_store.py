@@ -1,0 +1,398 @@
+"""The store keeps whole histories: imports are idempotent, atomic and safe to read beside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import BadSource
+from engine.records import TRANSFERS, Label, Rules, TokenInfo
+from engine.store import Store
+from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world
+
+Build = Callable[..., Store]
+OTHER = ("bsc", "other")
+
+
+def contents(store: Store) -> list[Row]:
+    """Every stored row."""
+    return store.query("SELECT * FROM read_parquet($files) ORDER BY ALL").to_pylist()
+
+
+def files(store: Store) -> set[str]:
+    return {path.name for path in (store.root / "transfers").glob("*.parquet")}
+
+
+# ---------------------------------------------------------------------- importing
+
+
+def test_importing_twice_stores_once(build: Build) -> None:
+    rows = [transfer("mint -> a", 5), transfer("a -> b", 2)]
+    store = build(*rows)
+    before = contents(store)
+    report = store.add_transfers(table(rows), "again")
+    assert (report.rows, report.added, report.duplicates, report.conflicts) == (2, 0, 2, 0)
+    assert contents(store) == before
+
+
+def test_importing_known_rows_again_writes_no_file(build: Build) -> None:
+    row = transfer("mint -> a", 5)
+    store = build(row)
+    before = files(store)
+    store.add_transfers(table([row]), "again")
+    assert files(store) == before
+
+
+def test_a_row_that_stands_twice_in_a_file_is_stored_once_and_counted(build: Build) -> None:
+    row = transfer("mint -> a", 5)
+    store = build()
+    report = store.add_transfers(table([row, row, row]), "file")
+    assert (report.rows, report.added, report.duplicates) == (3, 1, 2)
+    assert holders(store) == [("a", 5)]
+
+
+def test_a_report_names_the_source_and_the_tokens(build: Build) -> None:
+    report = build().add_transfers(table([transfer("mint -> a"), transfer("mint -> a", token=OTHER)]), "file.csv")
+    assert report.source == "file.csv"
+    assert report.tokens == ("bsc/other", "eth/coin")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"value": "6"}, {"to_address": "x"}, {"from_address": "x"}], ids=["value", "receiver", "sender"]
+)
+def test_another_content_for_a_known_transfer_is_counted_and_the_stored_row_kept(build: Build, changed: Row) -> None:
+    row = transfer("mint -> a", 5)
+    store = build(row)
+    report = store.add_transfers(table([row | changed]), "liar")
+    assert (report.added, report.duplicates, report.conflicts) == (0, 0, 1)
+    assert contents(store) == [row]
+
+
+def test_two_contents_for_one_transfer_in_one_file_are_a_conflict(build: Build) -> None:
+    row = transfer("mint -> a", 5)
+    store = build()
+    report = store.add_transfers(table([row, row | {"value": "6"}]), "file")
+    assert (report.added, report.conflicts) == (1, 1)
+    assert len(contents(store)) == 1
+
+
+def test_one_transaction_moves_many_items_by_log_index_and_by_token_id(build: Build) -> None:
+    one = transfer("mint -> a", tx_hash="0x1", log_index=0, token_id="7", token_standard="erc1155")
+    store = build(one, one | {"log_index": 1}, one | {"token_id": str(2**256 - 1)})
+    assert holders(store) == [("a", 3)]
+
+
+def test_one_transaction_moves_many_tokens(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, tx_hash="0x1"), transfer("mint -> a", 6, tx_hash="0x1", token=OTHER))
+    assert (holders(store), holders(store, token=OTHER)) == ([("a", 5)], [("a", 6)])
+
+
+def test_transfers_without_a_transaction_are_told_apart_by_block_and_addresses(build: Build) -> None:
+    rows = [
+        transfer("mint -> a", 5, tx_hash=None),
+        transfer("mint -> b", 5, tx_hash=None),
+        transfer("mint -> a", 5, at=2, tx_hash=None),
+    ]
+    store = build(*rows)
+    assert store.add_transfers(table(rows), "again").duplicates == 3
+    assert holders(store) == [("a", 10), ("b", 5)]
+
+
+def test_of_two_times_for_one_transfer_the_exact_one_is_stored_in_whatever_order_they_come(build: Build) -> None:
+    guessed = transfer("mint -> a", 5, at=90, time_kind="estimated", block_number=1)
+    known = guessed | {"block_time": 100, "time_kind": "exact"}
+    later = known | {"block_time": 101}
+    for rows in permutations([guessed, known, later]):
+        with world(*rows) as store:
+            assert contents(store) == [known]
+
+
+@settled(10)
+@given(histories(), st.randoms(use_true_random=False), st.integers(1, 4))
+def test_the_order_of_imports_does_not_matter(history: list[Row], chance: st.random, parts: int) -> None:
+    shuffled = chance.sample(history, len(history))
+    with world(*history) as at_once, world() as bit_by_bit:
+        for part in range(parts):
+            bit_by_bit.add_transfers(table(shuffled[part::parts]), "part")
+        assert contents(bit_by_bit) == contents(at_once)
+
+
+def test_rows_are_stored_in_order_of_block_and_log_index(build: Build) -> None:
+    late, early = transfer("a -> b", at=9), transfer("mint -> a", at=3)
+    second = early | {"log_index": 1}
+    store = build(late, second, early)
+    in_file = store.query("SELECT block_number, log_index FROM read_parquet($files)").to_pylist()
+    assert [tuple(row.values()) for row in in_file] == [(3, 0), (3, 1), (9, 0)]
+
+
+def test_every_column_comes_back_as_it_was_given(build: Build) -> None:
+    row = transfer(
+        "mint -> a", 2**256 - 1, 77, token_id=str(2**256 - 1), log_index=4, block_number=2**40, time_kind="none"
+    )
+    store = build(row)
+    stored = store.query("SELECT * FROM read_parquet($files)")
+    assert stored.to_pylist() == [row]
+    assert stored.schema.names == TRANSFERS.names
+
+
+def test_an_import_of_nothing_changes_nothing(build: Build) -> None:
+    store = build(transfer("mint -> a", 5))
+    report = store.add_transfers(TRANSFERS.empty_table(), "empty")
+    assert (report.rows, report.added, report.tokens) == (0, 0, ())
+    assert holders(store) == [("a", 5)]
+
+
+# ---------------------------------------------------------------------- all or nothing
+
+
+def fail_at(call: int) -> Callable[[int], None]:
+    """An fsync that fails the nth time, as a full disk does."""
+    calls = iter(range(1, END))
+
+    def fsync(_: int) -> None:
+        if next(calls) == call:
+            raise OSError(28, "No space left on device")
+
+    return fsync
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_import_that_fails_midway_leaves_nothing(build: Build, monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    store = build(transfer("mint -> a", 5))
+    more = table([transfer("mint -> b", 9, token=token) for token in (COIN, OTHER, ("eth", "third"))])
+    before = (contents(store), store.histories())
+    with monkeypatch.context() as broken:
+        broken.setattr("engine.store.os.fsync", fail_at(call))
+        with pytest.raises(OSError, match="No space left"):
+            store.add_transfers(more, "file")
+    assert (contents(store), store.histories()) == before
+    assert store.token(*OTHER) is None
+
+
+def test_an_import_that_failed_can_be_repeated(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build()
+    rows = table([transfer("mint -> a", 5), transfer("mint -> a", 6, token=OTHER)])
+    with monkeypatch.context() as broken:
+        broken.setattr("engine.store.os.fsync", fail_at(2))
+        with pytest.raises(OSError, match="No space left"):
+            store.add_transfers(rows, "file")
+    assert store.add_transfers(rows, "file").added == 2
+    assert len(contents(store)) == 2
+
+
+def test_transfers_without_a_required_column_are_refused_whole(build: Build) -> None:
+    store = build(transfer("mint -> a", 5))
+    with pytest.raises(KeyError):
+        store.add_transfers(table([transfer("mint -> b", 9)]).drop_columns(["value"]), "file")
+    assert holders(store) == [("a", 5)]
+
+
+# ---------------------------------------------------------------------- reading beside an import
+
+
+def test_a_reader_sees_nothing_of_an_import_that_is_under_way(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build(transfer("mint -> a", 5), transfer("mint -> a", 5, token=OTHER))
+    seen = []
+    monkeypatch.setattr("engine.store.os.fsync", lambda _: seen.append((holders(store), holders(store, token=OTHER))))
+    store.add_transfers(table([transfer("mint -> b", 9), transfer("mint -> b", 9, token=OTHER)]), "file")
+    assert seen == [([("a", 5)], [("a", 5)])] * 2
+    assert holders(store) == holders(store, token=OTHER) == [("b", 9), ("a", 5)]
+
+
+def test_a_reader_keeps_the_file_it_began_with(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build(transfer("mint -> a", 5))
+    read = Store._files
+
+    def then_two_imports(self: Store) -> list[str]:
+        began_with = read(self)
+        monkeypatch.setattr(Store, "_files", read)
+        for path in began_with:
+            os.utime(path, (0, 0))  # a history that nothing was added to for long
+        store.add_transfers(table([transfer("mint -> b", 9)]), "replaces the file")
+        store.add_transfers(table([transfer("mint -> c", 7)]), "removes abandoned files")
+        return began_with
+
+    monkeypatch.setattr(Store, "_files", then_two_imports)
+    assert holders(store) == [("a", 5)]
+    assert holders(store) == [("b", 9), ("c", 7), ("a", 5)]
+
+
+def test_readers_see_each_import_whole(build: Build) -> None:
+    store = build(transfer("mint -> a"), transfer("mint -> a", token=OTHER))
+
+    def import_in_pairs() -> None:
+        for _ in range(8):
+            store.add_transfers(table([transfer("mint -> a"), transfer("mint -> a", token=OTHER)]), "pair")
+
+    importer = Thread(target=import_in_pairs)
+    importer.start()
+    sizes = []
+    while importer.is_alive():
+        counted = "SELECT chain, count(*) AS size FROM read_parquet($files) GROUP BY chain"
+        sizes.append({row["size"] for row in store.query(counted).to_pylist()})
+    importer.join()
+    assert all(len(size) == 1 for size in sizes)
+    assert len(contents(store)) == 18
+
+
+def test_imports_from_two_openings_of_a_store_queue(build: Build) -> None:
+    store = build()
+
+    def import_alone(name: str) -> None:
+        with Store(store.root) as opened:
+            for _ in range(5):
+                opened.add_transfers(table([transfer(f"mint -> {name}")]), name)
+
+    importers = [Thread(target=import_alone, args=(name,)) for name in ("a", "b")]
+    for importer in importers:
+        importer.start()
+    for importer in importers:
+        importer.join()
+    assert held(store) == {"a": 5, "b": 5}
+
+
+# ---------------------------------------------------------------------- files
+
+
+def stray(store: Store, age: int) -> Path:
+    """A file that no history names, last written so many seconds ago."""
+    path = store.root / "transfers" / f"stray-{age}.parquet"
+    path.write_bytes(b"half a file")
+    then = time.time() - age
+    os.utime(path, (then, then))
+    return path
+
+
+def test_abandoned_files_are_removed_after_the_grace(build: Build) -> None:
+    store = build()
+    old, young = stray(store, age=2 * 3_600), stray(store, age=60)
+    store.add_transfers(table([transfer("mint -> a")]), "file")
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_an_abandoned_file_is_never_read(build: Build) -> None:
+    store = build(transfer("mint -> a", 5))
+    stray(store, age=60)
+    assert holders(store) == [("a", 5)]
+
+
+def test_a_replaced_file_goes_when_the_grace_is_over(build: Build) -> None:
+    store = build(transfer("mint -> a", 5))
+    (replaced,) = files(store)
+    store.add_transfers(table([transfer("mint -> b", 9)]), "file")
+    assert replaced in files(store)
+    os.utime(store.root / "transfers" / replaced, (0, 0))
+    store.add_transfers(table([transfer("mint -> c", 7)]), "file")
+    assert replaced not in files(store)
+    assert len(contents(store)) == 3
+
+
+def test_a_history_that_is_named_is_kept_however_old_its_file_is(build: Build) -> None:
+    store = build(transfer("mint -> a", 5))
+    for name in files(store):
+        os.utime(store.root / "transfers" / name, (0, 0))
+    store.add_transfers(table([transfer("mint -> a", token=OTHER)]), "file")
+    assert holders(store) == [("a", 5)]
+
+
+# ---------------------------------------------------------------------- opening
+
+
+def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.add_transfers(table([transfer("mint -> a", 5)]), "file")
+        store.add_labels([Label("a", None, "test", name="Ann")])
+        store.add_tokens([a_token(COIN)])
+    with Store(tmp_path) as store:
+        assert holders(store) == [("a", 5)]
+        assert store.labels(["a"])["a"].name == "Ann"
+
+
+def test_rules_survive_reopening(tmp_path: Path) -> None:
+    rules = Rules(supernode_degree=3, time_window=60, time_allowed=frozenset({"router", "bridge"}))
+    Store(tmp_path, rules).close()
+    with Store(tmp_path) as store:
+        assert store.rules == rules
+
+
+def test_rules_given_anew_replace_the_stored_ones(tmp_path: Path) -> None:
+    Store(tmp_path, Rules(supernode_degree=3)).close()
+    Store(tmp_path, Rules(supernode_degree=4)).close()
+    with Store(tmp_path) as store:
+        assert store.rules == Rules(supernode_degree=4)
+
+
+def test_a_store_without_rules_takes_the_default_ones(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        assert store.rules == Rules()
+
+
+def test_a_store_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    Store(tmp_path, Rules(supernode_degree=3)).close()
+
+    def settings_of_it(sql: str) -> list[tuple[str, str]]:
+        catalog = sqlite3.connect(tmp_path / "catalog.sqlite")
+        with catalog:
+            found = catalog.execute(sql).fetchall()
+        catalog.close()
+        return found
+
+    settings_of_it("UPDATE settings SET value = '0' WHERE name = 'format'")
+    before = settings_of_it("SELECT * FROM settings ORDER BY name")
+    with pytest.raises(BadSource, match="format 0; this version reads format 1"):
+        Store(tmp_path, Rules(supernode_degree=99))
+    assert settings_of_it("SELECT * FROM settings ORDER BY name") == before
+
+
+# ---------------------------------------------------------------------- metadata
+
+
+@pytest.mark.parametrize(
+    ("key", "standard", "assumed"),
+    [
+        (("eth", "0xc0ffee0000"), "erc20", ("0xc0ffee0000", "0xc0ffee", 18)),
+        (("eth", "0xc0ffee0000"), "erc721", ("0xc0ffee0000", "0xc0ffee", 0)),
+        (("solana", "native"), "native", ("Solana", "SOL", 9)),
+        (("nochain", "native"), "native", ("nochain", "NOCHAIN", 18)),
+    ],
+)
+def test_a_token_without_metadata_gets_an_assumed_one(
+    build: Build, key: tuple[str, str], standard: str, assumed: tuple[str, str, int]
+) -> None:
+    store = build()
+    store.add_transfers(table([transfer("mint -> a", token=key, token_standard=standard)]), "file")
+    token = store.token(*key)
+    assert (token.name, token.symbol, token.decimals, token.standard) == (*assumed, standard)
+    assert not token.is_indexed
+
+
+def test_assumed_metadata_is_replaced_by_real(build: Build) -> None:
+    store = build()
+    store.add_transfers(table([transfer("mint -> a")]), "file")
+    real = TokenInfo(*COIN, name="Coin", symbol="CN", decimals=6, is_indexed=True, img_url="https://img.example/cn.png")
+    store.add_tokens([real])
+    assert store.token(*COIN) == real
+
+
+def test_real_metadata_is_not_replaced_by_assumed(build: Build) -> None:
+    real = a_token(COIN, name="Coin", symbol="CN", decimals=6)
+    store = build(tokens=[real])
+    store.add_transfers(table([transfer("mint -> a")]), "file")
+    assert store.token(*COIN) == real
+
+
+def test_a_history_tells_its_size_and_period(build: Build) -> None:
+    store = build(transfer("mint -> a", at=3), transfer("a -> b", at=9), transfer("mint -> a", at=5, token=OTHER))
+    history = store.history(*COIN)
+    assert (history.transfers, history.first_time, history.last_time) == (2, 3, 9)
+    assert [(one.chain, one.transfers) for one in store.histories()] == [("bsc", 1), ("eth", 2)]
+    assert store.history("eth", "nothing") is None

@@ -1,0 +1,184 @@
+"""A small world, the service over it on a real port, and callers with keys of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from contract.chains import ZERO_ADDRESS
+from contract.prices import CREDIT
+from engine.records import TRANSFERS, Label, Rules, TokenInfo
+from engine.store import Store
+from service.keys import Key, KeyStore
+from service.run import BackgroundService
+from service.settings import ServiceSettings
+
+DAY = 86_400
+BEGIN = 1_700_000_000 // DAY * DAY
+UNIT = 10**18
+
+
+def _address(number: int) -> str:
+    return f"0x{number:040x}"
+
+
+@dataclass(frozen=True)
+class World:
+    """The store and the names of what is in it."""
+
+    store: Store
+    begin: int = BEGIN
+    token: str = _address(0xA1)
+    young: str = _address(0xA2)
+    wide: str = _address(0xA3)
+    unsupported: str = _address(0xA4)
+    strange_chain: str = "testnet-7"
+    cex: str = _address(0xCE)
+    wallets: tuple[str, ...] = field(default_factory=lambda: tuple(_address(0x1000 + n) for n in range(6)))
+    """The first two are linked by transfers, the next two by a magic node; the last two used the exchange together."""
+    magic: str = _address(0x3A)
+    wide_amount: int = 12345678901234567890123456789012345678901234567890
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with Store(tmp_path_factory.mktemp("store"), Rules(time_window=3_600)) as store:
+        made = World(store)
+        store.add_tokens(
+            [
+                TokenInfo("eth", made.token, "Alpha", "ALP", 18, is_indexed=True),
+                TokenInfo("eth", made.young, "Young", "YNG", 18),
+                TokenInfo("eth", made.wide, "Wide", "WID", 18),
+                TokenInfo("eth", made.unsupported, "Rebasing", "REB", 18, unsupported="its balances rebase"),
+                TokenInfo(made.strange_chain, made.token, "Elsewhere", "ELS", 18),
+            ]
+        )
+        store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
+        store.add_transfers(_transfers(made), "test")
+        yield made
+
+
+def _transfers(world: World) -> pa.Table:
+    a, b, c, d, e, f = world.wallets
+    moves: list[tuple[str, str, str, int, int]] = [
+        (world.token, ZERO_ADDRESS, a, 1_000 * UNIT, 0),
+        (world.token, a, b, 300 * UNIT + 1, DAY),
+        (world.token, ZERO_ADDRESS, c, 500 * UNIT, DAY),
+        (world.token, ZERO_ADDRESS, d, 400 * UNIT, DAY),
+        (world.token, ZERO_ADDRESS, e, 200 * UNIT, DAY),
+        (world.token, ZERO_ADDRESS, f, 100 * UNIT, DAY),
+        (world.token, ZERO_ADDRESS, world.cex, 600 * UNIT, DAY),
+        (world.token, c, world.magic, 5 * UNIT, 2 * DAY),
+        (world.token, world.magic, d, 5 * UNIT, 3 * DAY),
+        (world.token, e, world.cex, 7 * UNIT, 4 * DAY + 10),
+        (world.token, world.cex, f, 6 * UNIT, 4 * DAY + 20),
+        (world.young, ZERO_ADDRESS, a, 10 * UNIT, 30 * DAY),
+        (world.young, a, c, 1 * UNIT, 31 * DAY),
+        (world.wide, ZERO_ADDRESS, a, world.wide_amount, 0),
+        (world.unsupported, ZERO_ADDRESS, a, UNIT, 0),
+    ]
+    rows: list[dict[str, Any]] = [
+        {
+            "chain": "eth",
+            "token_address": token,
+            "token_standard": "erc20",
+            "from_address": sender,
+            "to_address": receiver,
+            "value": str(value),
+            "token_id": None,
+            "block_number": number,
+            "block_time": world.begin + after,
+            "tx_hash": f"0x{number:064x}",
+            "log_index": 0,
+            "time_kind": "block",
+            "log_index_kind": "chain",
+            "source": "test",
+        }
+        for number, (token, sender, receiver, value, after) in enumerate(moves, start=1)
+    ]
+    return pa.Table.from_pylist(rows, schema=TRANSFERS)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A client of the service with a key of its own."""
+
+    http: httpx.Client
+    keys: KeyStore
+    key: Key
+    secret: str
+
+    @property
+    def spent(self) -> int:
+        """Hundredths of a credit that the key was charged this month."""
+        return self.keys.balance(self.key.id).spent
+
+    @property
+    def reserved(self) -> int:
+        """Hundredths that are set aside."""
+        return self.keys.balance(self.key.id).reserved
+
+
+MakeCaller = Callable[..., Caller]
+
+
+def _connect(base_url: str, keys: KeyStore, allowance: int, custom_plan: bool) -> Caller:
+    secret = keys.create("test", allowance, custom_plan)
+    key = keys.find(secret)
+    assert key is not None
+    return Caller(httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=30), keys, key, secret)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that runs, its keys, and a way to make callers of it."""
+
+    base_url: str
+    keys: KeyStore
+    _open: ExitStack
+
+    def caller(self, allowance: int = 100_000 * CREDIT, custom_plan: bool = False) -> Caller:
+        """A client with a key of its own, closed with the service."""
+        made = _connect(self.base_url, self.keys, allowance, custom_plan)
+        self._open.enter_context(made.http)
+        return made
+
+
+@pytest.fixture
+def start(world: World, tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Starts further services, with settings or keys of the test's own."""
+    with ExitStack() as stack:
+
+        def started(keys: KeyStore | None = None, settings: ServiceSettings | None = None) -> Running:
+            kept = keys or stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
+            running = stack.enter_context(BackgroundService(world.store, kept, settings or ServiceSettings()))
+            return Running(running.base_url, kept, stack)
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with ExitStack() as stack:
+        keys = stack.enter_context(KeyStore(tmp_path_factory.mktemp("keys") / "keys.sqlite"))
+        running = stack.enter_context(BackgroundService(world.store, keys))
+        yield Running(running.base_url, keys, stack)
+
+
+@pytest.fixture
+def caller(service: Running) -> Caller:
+    """A caller who may not ask for addresses."""
+    return service.caller()
+
+
+@pytest.fixture
+def custom(service: Running) -> Caller:
+    """A caller on a custom plan."""
+    return service.caller(custom_plan=True)

@@ -1,0 +1,260 @@
+"""What the service answers: the contract's shapes, the engine's numbers, null for what was not asked."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from contract import requests, wire
+from contract.tables import exact_amount
+from contract.times import from_unix, to_unix, utc_now
+from engine.holders import holders_as_of
+
+DAY = 86_400
+
+
+def _get(caller: Any, request: requests.Request) -> Any:
+    """The answer to a request of the contract, read as its client would."""
+    answer = caller.http.request(
+        request.method, request.path, params=request.query, json=request.body if request.method == "POST" else None
+    )
+    assert answer.status_code == 200, answer.text
+    return wire.decode(answer.content, request.answer)
+
+
+def test_every_endpoint_answers_in_the_shape_of_the_contract(custom, world):
+    options = requests.MapOptions(return_nodes=True, return_relationships=True, limit=500)
+    one = {"chain": "eth", "token_address": world.token}
+    for request in (
+        requests.ChainsRequest(),
+        requests.MapRequest(**one, options=options),
+        requests.MetricsRequest(**one),
+        requests.HoldersRequest(**one, options=requests.HoldersOptions(return_metadata=True, limit=250)),
+        requests.TokenMetadataRequest(**one, return_token_stats=True),
+        requests.TokensMetadataRequest(tokens=({"chain": "eth", "address": world.token},), return_token_stats=True),
+        requests.SearchRequest(text="alp"),
+        requests.SubgraphRequest(addresses=world.wallets),
+        requests.AddressMetadataRequest(address=world.cex),
+        requests.AddressesMetadataRequest(addresses=world.wallets),
+    ):
+        assert _get(custom, request), request
+
+
+def test_blocks_that_were_not_asked_for_are_present_as_null(caller, world):
+    answer = caller.http.get(
+        f"/v0/tokens/map/eth/{world.token}",
+        params={"return_clusters": "false", "return_decentralization_score": "false"},
+    ).json()
+    assert {name: answer[name] for name in ("nodes", "relationships", "clusters")} == {
+        "nodes": None,
+        "relationships": None,
+        "clusters": None,
+    }
+    assert answer["metrics"]["scores"]["service_score"] is None
+    assert answer["metrics"]["scores"]["nakamoto_coefficient"] >= 1
+
+
+def test_a_map_without_options_has_clusters_and_a_score_and_nothing_else(caller, world):
+    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()
+    assert answer["nodes"] is None
+    assert answer["relationships"] is None
+    assert len(answer["clusters"]) == 2
+    assert answer["metrics"]["scores"]["service_score"] > 0
+
+
+def test_magic_and_time_nodes_that_were_not_wanted_are_null(caller, world):
+    query = {"return_nodes": "true", "use_magic_nodes": "false", "use_time_nodes": "false"}
+    nodes = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params=query).json()["nodes"]
+    assert nodes["magic_nodes"] is None
+    assert nodes["time_nodes"] is None
+    assert len(nodes["top_holders"]) == 7
+
+
+def test_magic_nodes_stand_among_nodes_and_clusters(caller, world):
+    options = requests.MapOptions(return_nodes=True)
+    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
+    assert [node.address for node in answer.nodes.magic_nodes] == [world.magic]
+    assert [cluster.magic_nodes for cluster in answer.clusters] == [[], [world.magic]]
+    assert [cluster.holders for cluster in answer.clusters] == [list(world.wallets[0:2]), list(world.wallets[2:4])]
+
+
+def test_a_time_node_carries_its_relationships_and_the_map_does_not_repeat_them(caller, world):
+    options = requests.MapOptions(return_nodes=True, return_relationships=True)
+    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
+    (node,) = answer.nodes.time_nodes
+    assert node.address == world.cex
+    assert {(item.from_address, item.to_address) for item in node.relationships} == {
+        (world.cex, world.wallets[5]),
+        (world.wallets[4], world.cex),
+    }
+    assert world.cex not in {end for item in answer.relationships for end in (item.from_address, item.to_address)}
+
+
+def test_an_exchange_is_among_the_top_holders_but_not_shown(caller, world):
+    options = requests.MapOptions(return_nodes=True)
+    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
+    (exchange,) = [node for node in answer.nodes.top_holders if node.address == world.cex]
+    assert not exchange.is_shown_on_map
+    assert exchange.address_details.label == "Some Exchange"
+
+
+def test_holders_are_exactly_what_the_engine_says(caller, world):
+    answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token))
+    rows = holders_as_of(world.store, "eth", world.token, utc_now().replace(microsecond=0), 80, False).to_pylist()
+    assert [
+        (item.address, item.holder_data.amount, item.holder_data.rank, item.holder_data.share) for item in answer
+    ] == [(row["address"], exact_amount(row, "amount"), row["rank"], row["share"]) for row in rows]
+    assert answer[0].holder_data.amount == Decimal("699.999999999999999999")
+
+
+def test_an_amount_of_fifty_digits_keeps_every_one_of_them(caller, world):
+    answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.wide))
+    assert str(answer[0].holder_data.amount) == "12345678901234567890123456789012.34567890123456789"
+
+
+def test_whole_amounts_are_written_with_a_decimal(caller, world):
+    raw = caller.http.get(f"/v0/tokens/holders/eth/{world.young}").text
+    assert '"amount":9.0,' in raw
+
+
+def test_holder_details_come_only_when_asked_for(caller, world):
+    plain = caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
+    full = caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"return_metadata": "true"}).json()
+    assert {item["address_details"] for item in plain} == {None}
+    assert all(item["address_details"]["degree"] >= 1 for item in full)
+
+
+def test_a_timestamp_answers_as_of_that_second(caller, world):
+    past = requests.HoldersOptions(timestamp=world.begin + DAY - 1)
+    answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token, options=past))
+    assert [(item.address, item.holder_data.amount) for item in answer] == [(world.wallets[0], 1000)]
+
+
+def test_a_map_of_the_past_shows_only_what_had_happened(caller, world):
+    past = requests.MapOptions(timestamp=world.begin + DAY, return_relationships=True)
+    answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=past))
+    assert [cluster.holders for cluster in answer.clusters] == [list(world.wallets[0:2])]
+    assert len(answer.relationships) == 1
+
+
+@pytest.mark.parametrize("timestamp", [4_102_444_800, 10**15])
+def test_a_timestamp_in_the_future_is_now(caller, world, timestamp):
+    path = f"/v0/tokens/holders/eth/{world.token}"
+    future = caller.http.get(path, params={"timestamp": timestamp})
+    assert future.status_code == 200
+    assert future.json() == caller.http.get(path).json()
+
+
+def test_a_map_of_the_future_is_dated_now(caller, world):
+    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"timestamp": 4_102_444_800}).json()
+    assert abs(answer["metadata"]["ts_update"] - time.time()) < 60
+
+
+@pytest.mark.parametrize("kind", ["map", "metrics", "holders"])
+def test_the_update_date_stands_in_the_header(caller, world, kind):
+    answer = caller.http.get(f"/v0/tokens/{kind}/eth/{world.token}")
+    updated = datetime.fromisoformat(answer.headers["X-Dt-Update"])
+    assert updated.tzinfo is None
+    assert abs((updated - utc_now()).total_seconds()) < 60
+
+
+def test_the_header_and_the_metadata_of_a_map_agree(caller, world):
+    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}")
+    metadata = answer.json()["metadata"]
+    assert metadata["dt_update"] == answer.headers["X-Dt-Update"]
+    assert metadata["ts_update"] == to_unix(datetime.fromisoformat(metadata["dt_update"]))
+
+
+def test_metrics_are_those_of_the_map(caller, world):
+    of_map = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]
+    assert caller.http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == of_map
+
+
+def test_an_address_in_checksum_case_is_the_same_address(caller, world):
+    path = f"/v0/tokens/holders/eth/{world.token.upper().replace('0X', '0x')}"
+    assert caller.http.get(path).json() == caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
+
+
+def test_unknown_query_parameters_are_ignored(caller, world):
+    assert caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"colour": "blue"}).status_code == 200
+    assert caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"colour": "blue"}).status_code == 200
+
+
+def test_chains_are_the_contracts_and_those_the_store_has_tokens_of(caller, world):
+    listed = [chain.id for chain in _get(caller, requests.ChainsRequest())]
+    named = "eth base solana tron bsc sonic ton avalanche polygon monad hyperevm arbitrum robinhood"
+    assert " ".join(listed).startswith(named)
+    assert {"arc", world.strange_chain} <= set(listed)
+    assert "optimism" not in listed
+
+
+def test_a_chain_of_the_store_is_good_in_a_path(caller, world):
+    answer = caller.http.get(f"/v0/tokens/metadata/{world.strange_chain}/{world.token}")
+    assert answer.json()["metadata"]["symbol"] == "ELS"
+
+
+def test_token_stats_come_only_when_asked_for(caller, world):
+    path = f"/v0/tokens/metadata/eth/{world.token}"
+    assert caller.http.get(path).json()["stats"] is None
+    assert caller.http.get(path, params={"return_token_stats": "true"}).json()["stats"] == {
+        "transfers_count": 11,
+        "min_date": f"{from_unix(world.begin).isoformat()}Z",
+        "max_date": f"{from_unix(world.begin + 4 * DAY + 20).isoformat()}Z",
+    }
+
+
+def test_a_batch_of_tokens_leaves_unknown_ones_out_and_takes_any_chain(caller, world):
+    keys = [
+        {"chain": "eth", "address": world.young},
+        {"chain": "a-chain-of-tomorrow", "address": "0x1"},
+        {"chain": "eth", "address": world.token},
+    ]
+    answer = caller.http.post("/v0/tokens/metadata", json=keys).json()
+    assert [token["metadata"]["symbol"] for token in answer] == ["YNG", "ALP"]
+
+
+def test_an_empty_batch_of_tokens_is_an_empty_answer_that_costs_nothing(caller):
+    answer = caller.http.post("/v0/tokens/metadata", json=[])
+    assert (answer.status_code, answer.json(), answer.headers["X-Credits-Cost"]) == (200, [], "0.00")
+
+
+def test_search_finds_by_name_ticker_and_address(caller, world):
+    for text in ("Alpha", "alp", world.token):
+        found = caller.http.get("/v0/tokens/search", params={"query": text}).json()
+        assert world.token in {token["token_key"]["address"] for token in found}
+
+
+def test_a_subgraph_holds_indexed_tokens_and_the_context_token(caller, world):
+    def tokens(**context: Any) -> set[str]:
+        body = {"addresses": list(world.wallets), **context}
+        answer = caller.http.post("/v0/relationships/subgraph", json=body).json()
+        return {item["data"]["token_key"]["address"] for item in answer}
+
+    assert tokens() == {world.token}
+    assert tokens(context_token_key=None) == {world.token}
+    assert tokens(context_token_key={"chain": "eth", "address": world.young}) == {world.token, world.young}
+
+
+def test_relationship_dates_are_unix_seconds(caller, world):
+    body = {"addresses": list(world.wallets[:2])}
+    (item,) = caller.http.post("/v0/relationships/subgraph", json=body).json()
+    assert item["rel_type"] == "GROUPED_TRANSFER"
+    assert item["data"]["first_date"] == item["data"]["last_date"] == world.begin + DAY
+
+
+def test_addresses_come_in_the_order_asked_for_and_unknown_ones_are_empty(custom, world):
+    asked = [world.wallets[3], "0x" + "9" * 40, world.cex]
+    answer = custom.http.post("/v0/addresses/metadata", json={"addresses": asked}).json()
+    assert [item["address"] for item in answer] == asked
+    unknown = answer[1]["address_details"]
+    assert (unknown["degree"], unknown["label"], unknown["first_activity_date"]) == (0, None, None)
+    assert custom.http.get(f"/v0/addresses/metadata/{asked[0]}").json() == answer[0]
+
+
+def test_date_times_end_in_z(custom, world):
+    details = custom.http.get(f"/v0/addresses/metadata/{world.wallets[0]}").json()["address_details"]
+    assert details["first_activity_date"] == f"{from_unix(world.begin).isoformat()}Z"
