@@ -26,12 +26,12 @@ from dagster import (
     ResourceParam,
     multi_asset_check,
 )
-from resources.lake import Lake, Manifest
 
 from assets.family import Family
 from assets.materialise import DUE, days_of
 from contract.tables import TABLES
 from contract.times import utc_now
+from resources.lake import Lake, Manifest
 from resources.workspace import Workspace
 
 _SHOWN: Final = 10
@@ -68,7 +68,7 @@ def short_files(lake: Lake, manifests: Iterable[Manifest], table: str) -> list[s
     found = []
     for manifest in manifests:
         promised = manifest.tables[table].rows
-        path = lake.path(table, manifest.chain, manifest.as_of)
+        path = lake.path(table, manifest.chain, manifest.as_of, manifest.family)
         there = pq.read_metadata(path).num_rows if path.exists() else None
         if there != promised:
             found.append(f"{manifest.chain} {manifest.as_of.isoformat()}Z: {promised} rows promised, {there} there")

@@ -15,14 +15,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
-from resources.normalise import BadAnswer
-from resources.provider import Fetched, Provider
-from resources.settings import Settings
 
 from contract.requests import Request
 from contract.tables import TABLES, build, learnt
 from contract.times import to_unix, utc_now
+from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
+from resources.normalise import BadAnswer
+from resources.provider import Fetched, Provider
+from resources.settings import Settings
 from resources.workspace import Workspace
 
 PARTITIONS_AT_ONCE = 8
@@ -52,9 +52,9 @@ class Family:
 
     ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
     asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
-    ``requests(settings, part, subjects, refresh)`` tells what to ask; ``rows(part, subjects, answers)`` what the
-    answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out by the
-    provider, and is a failure.
+    ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` what the
+    answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out
+    by the provider, and is a failure.
     """
 
     name: str
@@ -218,7 +218,7 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     return batch
 
 
-async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched:
+async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched[Any]:
     fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
     batch.credits += fetched.cost
     batch.calls += not fetched.from_archive

@@ -6,7 +6,7 @@ import sys
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +16,6 @@ from pipelines import show
 
 if TYPE_CHECKING:
     from resources.settings import Settings
-
     from resources.workspace import Workspace
 
 app = typer.Typer(
@@ -39,13 +38,17 @@ Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo."
 
 def main() -> None:
     """Runs a command; what goes wrong is said in a sentence, without a trace."""
+    from resources.warehouse import WarehouseError
+
     from engine.errors import EngineError
     from pipelines.runs import RunFailed
-    from resources.errors import HolderlakeError
+    from resources.errors import ProviderError
+    from resources.lake import LakeError
+    from resources.settings import SettingsError
 
     try:
         app(standalone_mode=True)
-    except (EngineError, HolderlakeError, RunFailed, ValueError) as error:
+    except (EngineError, ProviderError, LakeError, SettingsError, WarehouseError, RunFailed, ValueError) as error:
         show.err.print(f"holderlake: {error}", style="red", markup=False)
         sys.exit(1)
 
@@ -145,7 +148,8 @@ def backfill(
 
 @app.command()
 def credits(
-    by: Annotated[str, typer.Option(help="endpoint, day, run or token.")] = "endpoint", json: Json = False
+    by: Annotated[Literal["endpoint", "day", "run", "token"], typer.Option(help="What a line is.")] = "endpoint",
+    json: Json = False,
 ) -> None:
     """The ledger: credits spent, reserved and left, and the renewal date."""
     from pipelines.report import credits_report

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from resources.errors import HolderlakeError
-from resources.settings import Settings, load_settings
-
 from contract.requests import ChainsRequest
 from contract.times import utc_now
 from pipelines import show
 from pipelines.embedded import make_workspace
 from pipelines.runs import prepare_dagster_home
+from resources.errors import ProviderError
+from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Workspace
 
 _ROOM = 1 << 30
@@ -59,7 +58,7 @@ def _versions() -> Finding:
 def _settings_and_below() -> list[Finding]:
     try:
         settings = load_settings()
-    except HolderlakeError as error:
+    except SettingsError as error:
         return [Finding("settings", False, str(error), "mend holderlake.toml or the environment")]
     workspace = make_workspace(settings)
     watched = sum(map(len, workspace.settings.watchlist.values()))
@@ -92,7 +91,7 @@ def _dagster(settings: Settings) -> Finding:
 def _provider(workspace: Workspace) -> Finding:
     try:
         answered = asyncio.run(_ask_chains(workspace))
-    except HolderlakeError as error:
+    except (ProviderError, SettingsError) as error:
         return Finding(
             "provider", False, str(error), "check provider.url and the API key; 'holderlake serve' runs your own"
         )

@@ -16,13 +16,16 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
-from resources.settings import AddressSet, Settings, SettingsError
 
 from contract.prices import CREDIT
+from resources.settings import AddressSet, Settings, SettingsError
 from resources.workspace import Endpoint, Workspace
+
+if TYPE_CHECKING:
+    from engine.sources.sample import World
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
 """Nobody pays for the sample world, but its credits are counted all the same."""
@@ -37,9 +40,7 @@ def make_workspace(settings: Settings) -> Workspace:
 
 def with_sample_watchlist(settings: Settings) -> Settings:
     """The settings with the sample world's tokens and address sets, where they name none."""
-    from engine.sources.sample import sample_world  # only the embedded default needs the engine
-
-    world = sample_world()
+    world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
         watchlist.setdefault(token.chain, []).append(token.address)
@@ -49,24 +50,28 @@ def with_sample_watchlist(settings: Settings) -> Settings:
     )
 
 
+@cache
+def _world() -> World:
+    """The sample world; making it takes a second or two, so it is made once."""
+    from engine.sources.sample import sample_world  # only the embedded default needs the engine
+
+    return sample_world()
+
+
 def sample_period() -> tuple[datetime, datetime]:
     """The first and the last instant of the sample world."""
-    from engine.sources.sample import sample_world
-
-    world = sample_world()
+    world = _world()
     return world.start, world.end
 
 
 def sample_store(home: Path) -> Path:
     """The folder of the engine's store of the sample world, built when it is not there; whole or not at all."""
-    from engine.sources.sample import sample_world
-
     from engine.store import Store
 
     final = home / "sample-world" / f"engine-{_world_version()}"
     if final.exists():
         return final
-    world = sample_world()
+    world = _world()
     building = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     with Store(building, world.rules) as store:
         store.add_tokens(world.tokens)
@@ -82,9 +87,7 @@ def sample_store(home: Path) -> Path:
 @cache
 def _world_version() -> str:
     """Tells worlds of different versions of the generator apart."""
-    from engine.sources.sample import sample_world
-
-    world = sample_world()
+    world = _world()
     rows = zip(*(column.to_pylist() for column in world.transfers.columns), strict=True)
     rules = {**asdict(world.rules), "time_allowed": sorted(world.rules.time_allowed)}
     text = repr((world.tokens, world.labels, rules, list(rows)))

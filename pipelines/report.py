@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assets.definitions import FAMILIES
 from contract.prices import credits_text
@@ -14,6 +14,8 @@ from contract.tables import TABLES
 from pipelines import show
 from pipelines.plan import Plan
 from resources.workspace import Workspace
+
+Grouping = Literal["endpoint", "day", "run", "token"]
 
 
 def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime], as_json: bool) -> None:
@@ -74,7 +76,7 @@ def plan_report(plan: Plan, as_json: bool) -> None:
     show.out.print(f"At least {plan.minutes:g} minutes at the rate limit; {left}.")
 
 
-def credits_report(workspace: Workspace, by: str, as_json: bool) -> None:
+def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     """The ledger's totals and a break-down."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     if as_json:

@@ -58,7 +58,7 @@ def ingest_day(
     tokens: Sequence[str] = (),
     refresh: bool = False,
 ) -> None:
-    """Materialises one chain at some instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
+    """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
     instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])

@@ -18,6 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 import httpx
 import stamina
+import stamina.instrumentation
 from aiolimiter import AsyncLimiter
 from pydantic import SecretStr
 
@@ -43,6 +44,9 @@ _NEVER_SENT: Final = (
 )
 
 T = TypeVar("T")
+
+# By default retries are told by whatever logging library is installed, and structlog's default prints to stdout.
+stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 
 
 @dataclass(frozen=True)

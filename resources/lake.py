@@ -1,34 +1,21 @@
 """The lake: Parquet files by table, chain and timestamp, which appear a family of tables at a time.
 
-Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``; ``failures`` holds one ``part-<family>.parquet``
-a family, because families commit on their own. A table without rows has no file. Readers trust manifests only:
-``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` names each file's rows, bytes and SHA-256.
+Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``. ``failures`` has one ``part-<family>.parquet`` a
+family, because families commit on their own, and none where nothing failed. Readers trust manifests only:
+``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` tells the rows, bytes and SHA-256 of each file. A file
+that was damaged from outside does not match its manifest; such a partition counts as absent, and is written again.
 
-A write that is killed at any moment leaves the partition as it was, or as it was meant to be:
-
-1. each new file is written under a temporary name in its own folder, and synced;
-2. the new manifest is put beside the old one as ``<family>.next``, by one rename. This is the commit;
-3. the temporary files take their names, then ``<family>.next`` takes the manifest's.
-
-Killed before 2, the old manifest holds and the next write clears the temporary files away. Killed after it, whoever
-comes next, reader or writer, finishes 3 under the chain's lock. A file that was damaged from outside does not match
-its manifest; such a partition counts as incomplete and is written again.
-
-Loading into DuckDB belongs to the warehouse; which rows an answer makes, to ``normalise``.
+How files appear together stands in ``commits``, loading into DuckDB in ``warehouse``, which rows an answer makes in
+``normalise``.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
+import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
@@ -39,97 +26,28 @@ from pydantic import TypeAdapter, ValidationError
 
 from contract.models import ChainId
 from contract.tables import TABLES
-from contract.times import parse_partition, partition_text, utc_now
+from contract.times import partition_text, utc_now
+from resources import commits
+from resources.commits import FAILURES, NO_FILE, Manifest, TableFile
 
-FAILURES: Final = "failures"
-_MANIFESTS: Final = "_manifests"
+__all__ = ["FAILURES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
+
+SUBJECT_COLUMNS: Final = {
+    "chain": "chain",
+    "token": "token_address",
+    "address_set": "address_set",
+    "address": "address",
+}
+"""The column that tells what a row was asked for, by the kind of subject."""
+
 _PROVIDER: Final = "_provider.json"
+_FAMILY: Final = re.compile(r"[a-z_]+")
 _CHAIN_ID: Final = TypeAdapter(ChainId)
 _READ_ATTEMPTS: Final = 5
 
 
 class LakeError(Exception):
     """The lake can't take or give what was asked; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """Tables that one kind of request fills, committed together, and the endpoints that its failures name."""
-
-    name: str
-    tables: tuple[str, ...]
-    endpoints: tuple[str, ...]
-
-
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
-    {
-        family.name: family
-        for family in (
-            Family("chains", ("chains",), ("chains",)),
-            Family("tokens", ("tokens",), ("token_metadata", "tokens_metadata")),
-            Family("holders", ("holders",), ("holders",)),
-            Family("maps", ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"), ("map",)),
-            Family("subgraphs", ("subgraph_transfers",), ("subgraph",)),
-            Family("addresses", ("addresses",), ("address_metadata", "addresses_metadata")),
-        )
-    }
-)
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A table's file in a partition. Without rows there is no file."""
-
-    rows: int
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Answered:
-    """Subjects (tokens, address sets, addresses) that were answered under the same request parameters."""
-
-    parameters: dict[str, Any]
-    subjects: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a partition of a family holds. ``timestamp`` is the partition's text, ``written_at`` UTC."""
-
-    family: str
-    chain: str
-    timestamp: str
-    provider: str
-    written_at: datetime
-    commit: str
-    tables: dict[str, TableFile]
-    answered: tuple[Answered, ...]
-
-    @property
-    def as_of(self) -> datetime:
-        """The partition's instant."""
-        return parse_partition(self.timestamp)
-
-    @property
-    def subjects(self) -> frozenset[str]:
-        """All that was answered, what had no rows too."""
-        return frozenset(subject for group in self.answered for subject in group.subjects)
-
-    @property
-    def failures(self) -> int:
-        """How many requests did not end in rows."""
-        return self.tables[FAILURES].rows
-
-    def parameters_of(self, subject: str) -> dict[str, Any] | None:
-        """The request parameters that a subject was answered under, or None where it was not."""
-        return next((group.parameters for group in self.answered if subject in group.subjects), None)
-
-
-def subject_column(table: str) -> str:
-    """The column that tells what a table's row was asked for: rows are replaced and sorted by it."""
-    own = {"chains": "chain", "subgraph_transfers": "address_set", "addresses": "address", FAILURES: "subject"}
-    return own.get(table, "token_address")
 
 
 class Lake:
@@ -147,15 +65,67 @@ class Lake:
             return None
 
     def glob(self, table: str) -> str:
-        """A pattern for tools that read Parquet by themselves."""
+        """A pattern for tools that read Parquet by themselves. It does not know what is committed."""
         return str(self.root / _known(table) / "chain=*" / "timestamp=*" / "*.parquet")
 
-    def path(self, table: str, chain: str, as_of: datetime, family: str) -> Path:
-        """Where a table's file of a partition is, or would be."""
-        name = f"part-{family}.parquet" if table == FAILURES else "part-0.parquet"
-        return self.root / _known(table) / _partition(chain, as_of) / name
+    def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
+        """Where a table's file of a partition is, or would be. ``failures`` needs the family."""
+        if _known(table) == FAILURES and family is None:
+            raise LakeError("each family has its own file of failures; name the family")
+        return commits.table_path(self.root, table, _safe(chain), _timestamp(as_of), family)
 
-    def write(
+    def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
+        """What a partition holds; None where it was never committed, or a file of it is gone or cut short."""
+        path = commits.settled_manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
+        manifest = commits.read_manifest(path)
+        return manifest if manifest and commits.has_its_files(self.root, manifest) else None
+
+    def manifest_paths(self) -> Iterator[Path]:
+        """The files of all manifests, by chain, timestamp and family, unread."""
+        return commits.manifest_paths(self.root)
+
+    def manifests(self, family: str | None = None) -> Iterator[Manifest]:
+        """What all partitions hold (of one family), by chain, timestamp and family."""
+        paths = (path for path in self.manifest_paths() if family in (None, path.stem))
+        return (manifest for manifest in map(commits.read_manifest, paths) if manifest)
+
+    def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
+        """A table's committed rows: of all partitions, or of one chain, or one instant.
+
+        Raises ``LakeError`` on a file that does not match its manifest.
+        """
+        schema = TABLES[_known(table)].schema
+        timestamp = None if as_of is None else _timestamp(as_of)
+        paths = commits.manifest_paths(self.root, None if chain is None else _safe(chain), timestamp)
+        found = (commits.read_manifest(path) for path in paths)
+        parts = [self.rows(manifest, table) for manifest in found if manifest and table in manifest.tables]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    def rows(self, manifest: Manifest, table: str) -> pa.Table:
+        """A table's rows of one partition. Raises ``LakeError`` on a file that does not match its manifest."""
+        for _ in range(_READ_ATTEMPTS):
+            data = self.intact_bytes(manifest, table)
+            if data is not None:
+                return _parsed(table, data)
+            newer = self.manifest(manifest.family, manifest.chain, manifest.as_of)
+            if newer is None or newer == manifest:
+                break
+            manifest = newer  # it was written anew between our two looks
+        path = commits.file_of(self.root, manifest, table)
+        raise LakeError(f"{path} is not the file that its manifest tells of; ingest that partition again")
+
+    def intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
+        """A table's file; empty where it has no rows to keep, None where it is not the one of the manifest."""
+        file = manifest.tables[table]
+        if file == NO_FILE:
+            return b""
+        try:
+            data = commits.file_of(self.root, manifest, table).read_bytes()
+        except FileNotFoundError:
+            return None
+        return data if commits.is_intact(data, file) else None
+
+    def write(  # noqa: PLR0913 - what is written, by whom, and what it stands for
         self,
         family: str,
         chain: str,
@@ -163,31 +133,143 @@ class Lake:
         tables: Mapping[str, pa.Table],
         *,
         provider: str,
-        subjects: Collection[str] | None = None,
+        by: str,
+        asked: Collection[str],
+        covered: Collection[str],
         failures: pa.Table | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        replace_all: bool = False,
     ) -> Manifest:
-        """Commits the rows of ``subjects`` (by default: of those that have rows) in place of their older ones.
+        """Commits a family's tables (with ``fetched_at``) in place of the older rows of the same subjects.
 
-        Rows of other subjects stay, unless ``replace_all``. ``subjects`` names what was answered, so that an answer
-        without rows counts as done; a subject that failed is none of them and keeps the rows it had. The failures of
-        an answered subject vanish. ``parameters`` are the request's, kept in the manifest. Writing the same again
-        changes nothing. Raises ``LakeError`` on rows that do not belong here and on another provider's lake.
+        ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. Of the subjects ``asked``, the ``covered`` ones
+        were answered: their rows replace older ones, the others keep what they had. The older failures of all that
+        were asked vanish for the new ones. Rows are sorted by subject, and keep their order within it. Writing the
+        same again changes nothing. Raises ``LakeError`` on rows that do not belong here and on another provider.
         """
-        partition = _Partition(self, FAMILIES[_known_family(family)], chain, as_of)
-        rows = partition.checked(tables)
-        failed = partition.checked_failures(failures)
-        done = _rows_subjects(rows) if subjects is None else frozenset(subjects)
-        if stray := _rows_subjects(rows) - done:
-            raise LakeError(f"there are rows of {', '.join(sorted(stray))}, which is not among the subjects answered")
-        with _locked(self.root):
-            self._claim(provider)
-        with _locked(partition.chain_folder):
-            partition.roll_forward()
-            partition.sweep()
-            old = None if replace_all else partition.intact_manifest()
-            merged = {name: partition.merged(name, old, rows.get(name), done) for name in partition.family.tables}
-            merged[FAILURES] = partition.merged_failures(old, failed, done)
-            answered = _merged_answers(old, done, dict(parameters or {}))
-            return partition.commit(merged, answered, provider)
+        new = {name: _declared(name, rows, chain, as_of) for name, rows in tables.items()}
+        failed = TABLES[FAILURES].schema.empty_table() if failures is None else failures
+        new[FAILURES] = _declared(FAILURES, failed, chain, as_of)
+        path = commits.manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
+        self._claim(provider)
+        with commits.locked(self.root, chain):
+            commits.finish(self.root, path)
+            old, before = self._before(path)
+            answered = {name: covered for name in new} | {FAILURES: asked}
+            merged = {
+                name: _merged(before.get(name), rows, _subject_column(name, by), answered[name])
+                for name, rows in new.items()
+            }
+            kept = frozenset() if old is None else old.covered
+            return self._commit(path, merged, kept | frozenset(covered), provider, old)
+
+    def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
+        """What the partition holds now; nothing where a file of it is damaged."""
+        manifest = commits.read_manifest(path)
+        if manifest is None:
+            return None, {}
+        files = {table: self.intact_bytes(manifest, table) for table in manifest.tables}
+        if any(data is None for data in files.values()):
+            return None, {}
+        return manifest, {table: _parsed(table, data) for table, data in files.items() if data is not None}
+
+    def _commit(
+        self,
+        path: Path,
+        tables: Mapping[str, pa.Table],
+        covered: frozenset[str],
+        provider: str,
+        old: Manifest | None,
+    ) -> Manifest:
+        files = {name: _parquet(rows) for name, rows in tables.items() if rows.num_rows or name != FAILURES}
+        told = {
+            name: commits.table_file(rows.num_rows, files[name]) if name in files else NO_FILE
+            for name, rows in tables.items()
+        }
+        if old is not None and (old.tables, old.covered) == (told, covered):
+            return old
+        chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
+        manifest = Manifest(path.stem, chain, timestamp, provider, utc_now(), uuid4().hex, told, covered)
+        commits.commit(self.root, manifest, files)
+        return manifest
+
+    def _claim(self, provider: str) -> None:
+        """The first write makes the lake its provider's."""
+        if self.provider is None:
+            with commits.locked(self.root, None):
+                if self.provider is None:
+                    commits.write_whole(self.root / _PROVIDER, msgspec.json.encode({"provider": provider}))
+        if self.provider != provider:
+            raise LakeError(
+                f"the lake {self.root} holds answers of {self.provider!r}, and answers of {provider!r} do not belong "
+                "among them; set HOLDERLAKE_HOME to another folder for that provider"
+            )
+
+
+def _subject_column(table: str, by: str) -> str:
+    return "subject" if table == FAILURES else SUBJECT_COLUMNS[by]
+
+
+def _merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:
+    """The old rows but for those of subjects that are answered anew, and the new ones, by subject."""
+    if old is not None:
+        replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
+        new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
+    return new.take(pc.sort_indices(new, sort_keys=[(subject, "ascending")]))  # stable
+
+
+def _declared(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Table:
+    """The rows in the table's declared schema. Nothing is rounded on the way there."""
+    schema = TABLES[_known(name)].schema
+    if set(rows.column_names) != set(schema.names):
+        odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
+        raise LakeError(f"the rows of {name} have other columns than the table: {odd}")
+    for field in schema:
+        given = rows.schema.field(field.name).type
+        if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
+            raise LakeError(f"{name}.{field.name} came as {given}, which is not exact; {field.type} is declared")
+        if not field.nullable and rows[field.name].null_count:
+            raise LakeError(f"{name}.{field.name} may not be null")
+    try:
+        declared = rows.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise LakeError(f"the rows of {name} do not fit the table: {error}") from error
+    for column, value in (("chain", chain), ("as_of", as_of)):
+        if set(pc.unique(declared[column]).to_pylist()) - {value}:
+            raise LakeError(f"rows of {name} do not belong to the partition: their {column} is not {value}")
+    return declared
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def _parsed(table: str, data: bytes) -> pa.Table:
+    schema = TABLES[table].schema
+    return pq.read_table(pa.BufferReader(data)).cast(schema) if data else schema.empty_table()
+
+
+def _known(table: str) -> str:
+    if table not in TABLES:
+        raise LakeError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    return table
+
+
+def _family(family: str) -> str:
+    if not _FAMILY.fullmatch(family):
+        raise LakeError(f"{family!r} can't name a family: lower-case letters and underscores only")
+    return family
+
+
+def _safe(chain: str) -> str:
+    """The chain id, if it can stand in a path. Raises ``LakeError`` otherwise."""
+    try:
+        return _CHAIN_ID.validate_python(chain)
+    except ValidationError as error:
+        raise LakeError(f"{chain!r} is not a chain id: letters, digits, '_', '.' and '-' only") from error
+
+
+def _timestamp(as_of: datetime) -> str:
+    if as_of.tzinfo is not None or as_of.microsecond:
+        raise LakeError(f"{as_of.isoformat()} is not an instant of the lake: UTC without zone, in whole seconds")
+    return partition_text(as_of)

@@ -8,11 +8,11 @@ and never counts too little.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
 
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
@@ -66,6 +66,7 @@ class _Flight:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.outcome: _Landed | ProviderError | None = None
+        self.aboard = 0
 
 
 class Provider:
@@ -81,7 +82,7 @@ class Provider:
         self._ledger = ledger
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
-        self._flights: WeakValueDictionary[tuple[str, bool], _Flight] = WeakValueDictionary()
+        self._flights: dict[tuple[str, bool], _Flight] = {}
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched[Any]:
         """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.
@@ -99,14 +100,27 @@ class Provider:
 
     async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
         """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""
-        flight = self._flights.setdefault((ask.key, ask.anew), _Flight())
-        async with flight.lock:
+        async with self._flight(ask) as flight, flight.lock:
             first = flight.outcome is None
             if flight.outcome is None:
                 flight.outcome = await self._outcome(ask)
-        if isinstance(flight.outcome, ProviderError):
-            raise flight.outcome.with_traceback(None)
-        return flight.outcome.answer, flight.outcome.paid if first else None
+            outcome = flight.outcome
+        if isinstance(outcome, ProviderError):
+            raise outcome.with_traceback(None)
+        return outcome.answer, outcome.paid if first else None
+
+    @asynccontextmanager
+    async def _flight(self, ask: _Ask) -> AsyncIterator[_Flight]:
+        """The flight for an ask, forgotten when the last one leaves it: whoever comes later asks again."""
+        name = (ask.key, ask.anew)
+        flight = self._flights.setdefault(name, _Flight())
+        flight.aboard += 1
+        try:
+            yield flight
+        finally:
+            flight.aboard -= 1
+            if not flight.aboard:
+                del self._flights[name]
 
     async def _outcome(self, ask: _Ask) -> _Landed | ProviderError:
         kept = self._kept(ask)
@@ -138,7 +152,9 @@ class Provider:
             if not error.maybe_charged:
                 await _to_the_end(self._ledger.release, entry)
             raise
-        return await _to_the_end(self._bank, ask, entry, answer)
+        landed = await _to_the_end(self._bank, ask, entry, answer)
+        self.counters.credits += landed.paid or 0
+        return landed
 
     async def _reserve(self, request: Request) -> int:
         """Reserves the cost; gives it back where we are cancelled meanwhile, as nothing was sent yet."""
@@ -168,7 +184,6 @@ class Provider:
             raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
         cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
         self._ledger.settle(entry, cost, answer.credits_remaining)
-        self.counters.credits += cost
         return _Landed(kept, cost)
 
     def _check_open(self, request: Request) -> None:
@@ -192,4 +207,6 @@ async def _to_the_end(work: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at, or asyncio would report it as overlooked
         raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from engine.sources.sample.draws import Draw
 
 START: Final = datetime(2024, 11, 1)
 END: Final = datetime(2026, 11, 1)
+BEGIN_TIME: Final = to_unix(START)
+END_TIME: Final = to_unix(END)
 
 MINUTE: Final = 60
 HOUR: Final = 3_600
@@ -29,6 +32,11 @@ def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> 
     return to_unix(datetime(year, month, number, hour, minute))
 
 
+def every(days: int, start: int, end: int) -> list[int]:
+    """Instants so many days apart, from ``start`` on and before ``end``."""
+    return list(range(start, end, days * DAY))
+
+
 @dataclass(frozen=True)
 class BlockClock:
     """When a chain makes blocks: ``blocks`` every ``seconds``, the first of the world being ``first``."""
@@ -39,8 +47,8 @@ class BlockClock:
 
     def block(self, time: int) -> tuple[int, int]:
         """Number and time of the block that an instant falls into."""
-        turns = (time - to_unix(START)) // self.seconds
-        return self.first + turns * self.blocks, to_unix(START) + turns * self.seconds
+        turns = (time - BEGIN_TIME) // self.seconds
+        return self.first + turns * self.blocks, BEGIN_TIME + turns * self.seconds
 
 
 CLOCKS: Final = {
@@ -51,20 +59,23 @@ CLOCKS: Final = {
 }
 
 
-@dataclass
 class Calendar:
-    """What is to happen when. Actions take the instant first and may plan further ones that lie ahead."""
+    """What is to happen when. Actions take the instant first, and may plan further ones that lie ahead."""
 
-    _actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._planned = 0
 
     def at(self, time: int, action: Callable[..., None], *details: Any) -> None:
         """Plans an action; those of one instant happen in the order of planning."""
-        self._actions.append((time, len(self._actions), action, details))
+        heappush(self._actions, (time, self._planned, action, details))
+        self._planned += 1
 
     def play(self) -> None:
         """Lets everything happen that lies within the world's two years."""
-        for time, _, action, details in sorted(self._actions, key=lambda planned: planned[:2]):
-            if to_unix(START) <= time < to_unix(END):
+        while self._actions:
+            time, _, action, details = heappop(self._actions)
+            if BEGIN_TIME <= time < END_TIME:
                 action(time, *details)
 
 
@@ -121,10 +132,9 @@ class Book:
             if receiver != ZERO_ADDRESS:
                 held[receiver, item] += amount
             item_text = None if item is None else str(item)
-            self._rows.append(
-                (token.chain, token.address, token.standard, sender, receiver, str(amount), item_text)
-                + (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
-            )
+            made = (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
+            parties = (token.chain, token.address, token.standard, sender, receiver)
+            self._rows.append((*parties, str(amount), item_text, *made))
 
     def table(self) -> pa.Table:
         """All transfers by chain, block and log index."""

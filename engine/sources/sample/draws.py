@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
-_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_LETTER_OF_BYTE: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(256))
 
 
 class Draw:
@@ -16,7 +17,8 @@ class Draw:
 
     def __init__(self, seed: str) -> None:
         # only getrandbits is used: what choice, sample and shuffle draw has changed between versions of Python
-        self._bits = random.Random(int.from_bytes(hashlib.sha256(seed.encode()).digest(), "big")).getrandbits
+        number = int.from_bytes(hashlib.sha256(seed.encode()).digest(), "big")
+        self._bits = random.Random(number).getrandbits  # noqa: S311 -- invented data, no secrets
 
     def below(self, limit: int) -> int:
         """A whole number from 0 to ``limit`` - 1."""
@@ -56,4 +58,4 @@ class Draw:
 
     def base58(self, letters: int) -> str:
         """So many letters of the alphabet that Solana writes addresses and signatures in."""
-        return "".join(_BASE58[byte % len(_BASE58)] for byte in self._bits(8 * letters).to_bytes(letters, "big"))
+        return self._bits(8 * letters).to_bytes(letters, "big").translate(_LETTER_OF_BYTE).decode()

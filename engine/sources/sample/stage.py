@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
-from contract.times import to_unix
 from engine.records import Label, TokenInfo
-from engine.sources.sample.book import DAY, START, Book, Calendar
+from engine.sources.sample.book import BEGIN_TIME, DAY, Book, Calendar
 from engine.sources.sample.draws import Draw
 
-_BEGIN: Final = to_unix(START)
 _FIRST_WAVE: Final = 26 * DAY
 
 
@@ -38,6 +36,7 @@ class Cast:
     dollar: int
     northgate: str
     lumen: str
+    bridge: str
     wallets: list[Wallet]
     friends: dict[str, str] = field(default_factory=dict)
 
@@ -80,6 +79,15 @@ class Stage:
         given = {"source": "sample", "precedence": 50, **kinds}
         self.labels.append(Label(address, chain, name=name, **given))  # type: ignore[arg-type]
 
+    def new_pool(self, draw: Draw, token: TokenInfo) -> str:
+        """The pool of a token at the world's decentralised exchange."""
+        name = f"Millpond: {token.symbol} Pool"
+        return self.new_actor(draw, token.chain, name, is_dex=True, is_contract=True, entity_id="millpond")
+
+    def fund(self, draw: Draw, time: int, cast: Cast, wallet: str, hundredths: int) -> None:
+        """Plans a wallet's first native tokens, withdrawn from an exchange."""
+        self.send(time, cast.native, draw.one(cast.exchanges), wallet, cast.one * hundredths // 100)
+
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
         """Plans a mint."""
         self.calendar.at(time, self.book.move, token, ZERO_ADDRESS, holder, amount)
@@ -99,7 +107,9 @@ def build_casts(stage: Stage) -> None:
     draw = Draw("cast")
     northgate = stage.new_actor(draw, "eth", "Northgate: Hot Wallet", is_cex=True, entity_id="northgate")
     # the same key is used on every EVM chain, and the label does not say of which
-    stage.labels[-1] = Label(northgate, None, "sample", "Northgate: Hot Wallet", "northgate", is_cex=True, precedence=50)
+    stage.labels[-1] = Label(
+        northgate, None, "sample", "Northgate: Hot Wallet", "northgate", is_cex=True, precedence=50
+    )
     stage.label(northgate, "eth", "an exchange, they say", source="sample-community", precedence=5)
     for chain, count in (("eth", 460), ("base", 380), ("bsc", 330), ("solana", 400)):
         stage.casts[chain] = _cast(stage, draw, chain, count, northgate)
@@ -129,6 +139,7 @@ def _cast(stage: Stage, draw: Draw, chain: str, count: int, northgate: str) -> C
         dollar=10**6,
         northgate=northgate,
         lumen=stage.new_actor(draw, chain, "Lumen Bourse 1", is_cex=True, entity_id="lumen-bourse"),
+        bridge=stage.new_actor(draw, chain, "Causeway: Bridge", is_contract=True, entity_id="causeway"),
         wallets=_wallets(draw, chain, count),
     )
     cast.friends = _friends(draw, cast.wallets)
@@ -138,13 +149,13 @@ def _cast(stage: Stage, draw: Draw, chain: str, count: int, northgate: str) -> C
 def _wallets(draw: Draw, chain: str, count: int) -> list[Wallet]:
     """Three in four are there within the first weeks, the others come over the two years."""
     early = count * 3 // 4
-    births = draw.times(_BEGIN + DAY, _BEGIN + _FIRST_WAVE, early)
-    births += draw.times(_BEGIN + _FIRST_WAVE, _BEGIN + 690 * DAY, count - early)
+    births = draw.times(BEGIN_TIME + DAY, BEGIN_TIME + _FIRST_WAVE, early)
+    births += draw.times(BEGIN_TIME + _FIRST_WAVE, BEGIN_TIME + 690 * DAY, count - early)
     return [Wallet(new_address(draw, chain), born) for born in births]
 
 
 def _friends(draw: Draw, wallets: Sequence[Wallet]) -> dict[str, str]:
     """A few pairs who send each other things; if everybody did, every map would be one cluster."""
-    paired = draw.some([wallet.address for wallet in wallets if wallet.born < _BEGIN + _FIRST_WAVE], 48)
+    paired = draw.some([wallet.address for wallet in wallets if wallet.born < BEGIN_TIME + _FIRST_WAVE], 48)
     pairs = dict(zip(paired[::2], paired[1::2], strict=True))
     return pairs | {second: first for first, second in pairs.items()}

@@ -1,0 +1,236 @@
+"""How the files of a family's partition appear together in the lake, whatever is killed and when.
+
+A commit goes in three steps, under the chain's lock:
+
+1. each new file is written under a temporary name in its own folder, and synced;
+2. the new manifest is put beside the old one as ``<family>.next``, by one rename. This is the commit;
+3. the temporary files take their names, then ``<family>.next`` takes the manifest's.
+
+Killed before 2, the old manifest holds, and the next commit sweeps the temporary files away. Killed after it, whoever
+comes next, reader or writer, finishes 3. Which rows belong into the files is the lake's matter.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from contract.times import parse_partition
+
+FAILURES: Final = "failures"
+_MANIFESTS: Final = "_manifests"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table's file in a partition: its rows, its bytes and their SHA-256. ``failures`` without rows has no file."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+NO_FILE: Final = TableFile(0, 0, "")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a family's partition holds. ``timestamp`` is the partition's text, ``written_at`` UTC.
+
+    ``covered`` are the subjects (tokens, address sets, …) that were answered, those without rows too.
+    """
+
+    family: str
+    chain: str
+    timestamp: str
+    provider: str
+    written_at: datetime
+    commit: str
+    tables: dict[str, TableFile]
+    covered: frozenset[str]
+
+    @property
+    def as_of(self) -> datetime:
+        """The partition's instant."""
+        return parse_partition(self.timestamp)
+
+    @property
+    def failures(self) -> int:
+        """How many requests did not end in rows."""
+        return self.tables[FAILURES].rows
+
+
+def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
+    """Where a family's manifest is, or would be."""
+    return root / _MANIFESTS / f"chain={chain}" / f"timestamp={timestamp}" / f"{family}.json"
+
+
+def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
+    """Where a table's file is, or would be. Each family has a file of failures of its own."""
+    name = f"part-{family}.parquet" if table == FAILURES else "part-0.parquet"
+    return root / table / f"chain={chain}" / f"timestamp={timestamp}" / name
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """A manifest; None where there is none, or none that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def settled_manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
+    """The manifest's path, after an interrupted commit was finished."""
+    path = manifest_path(root, family, chain, timestamp)
+    if _journal(path).exists():
+        with locked(root, chain):
+            finish(root, path)
+    return path
+
+
+def manifest_paths(root: Path, chain: str | None = None, timestamp: str | None = None) -> Iterator[Path]:
+    """All manifests, by chain, timestamp and family; interrupted commits are finished on the way."""
+    for chain_folder in _folders(root / _MANIFESTS, "chain=", chain):
+        for folder in _folders(chain_folder, "timestamp=", timestamp):
+            names = {Path(entry.name) for entry in os.scandir(folder)}
+            for name in names:
+                if name.suffix == ".next":
+                    with locked(root, chain_folder.name.removeprefix("chain=")):
+                        finish(root, folder / name.with_suffix(".json"))
+            families = {name.stem for name in names if name.suffix in (".json", ".next")}
+            yield from (folder / f"{family}.json" for family in sorted(families))
+
+
+def file_of(root: Path, manifest: Manifest, table: str) -> Path:
+    """A table's file of a manifest's partition."""
+    return table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)
+
+
+def has_its_files(root: Path, manifest: Manifest) -> bool:
+    """Whether each file is there with the size that the manifest tells: a quick look, without reading them."""
+    return all(
+        _size(file_of(root, manifest, table)) == file.bytes
+        for table, file in manifest.tables.items()
+        if file != NO_FILE
+    )
+
+
+def is_intact(data: bytes, file: TableFile) -> bool:
+    """Whether the bytes are those that the manifest tells of."""
+    return len(data) == file.bytes and hashlib.sha256(data).hexdigest() == file.sha256
+
+
+def table_file(rows: int, data: bytes) -> TableFile:
+    """What a manifest tells of a file with these bytes."""
+    return TableFile(rows, len(data), hashlib.sha256(data).hexdigest())
+
+
+def commit(root: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+    """Makes the files and the manifest appear together. The caller holds the chain's lock."""
+    path = manifest_path(root, manifest.family, manifest.chain, manifest.timestamp)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(root, manifest)
+    for table, data in files.items():
+        final = file_of(root, manifest, table)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        _write_synced(_temporary(final, manifest), data)
+        _sync_folder(final.parent)
+    staged = _temporary(path, manifest)
+    _write_synced(staged, msgspec.json.encode(manifest, order="sorted"))
+    os.replace(staged, _journal(path))  # noqa: PTH105 - tests stop a commit at its renames
+    _sync_folder(path.parent)
+    finish(root, path)
+
+
+def finish(root: Path, path: Path) -> None:
+    """Does what is left of a commit, or nothing. The caller holds the chain's lock."""
+    journal = _journal(path)
+    manifest = read_manifest(journal)
+    if manifest is None:
+        return
+    for table, file in manifest.tables.items():
+        final = file_of(root, manifest, table)
+        if file == NO_FILE:
+            final.unlink(missing_ok=True)
+            continue
+        with suppress(FileNotFoundError):  # it took its name already, or was not changed
+            os.replace(_temporary(final, manifest), final)  # noqa: PTH105
+        _sync_folder(final.parent)
+    os.replace(journal, path)  # noqa: PTH105
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def locked(root: Path, chain: str | None) -> Iterator[None]:
+    """Holds the lock of a chain's commits, or with None that of the lake itself; others wait for it."""
+    folder = root / _MANIFESTS / (f"chain={chain}" if chain else "")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a small file so that it is there whole or not at all."""
+    staged = path.with_name(f"{path.name}.tmp")
+    _write_synced(staged, data)
+    os.replace(staged, path)  # noqa: PTH105
+    _sync_folder(path.parent)
+
+
+def _journal(path: Path) -> Path:
+    return path.with_suffix(".next")
+
+
+def _temporary(final: Path, manifest: Manifest) -> Path:
+    return final.with_name(f"{final.name}.{manifest.commit}.tmp")
+
+
+def _sweep(root: Path, manifest: Manifest) -> None:
+    """Removes what killed commits left behind; under the chain's lock nobody else is writing it."""
+    folders = {file_of(root, manifest, table).parent for table in manifest.tables}
+    for folder in folders | {manifest_path(root, manifest.family, manifest.chain, manifest.timestamp).parent}:
+        for stale in folder.glob("*.tmp"):
+            stale.unlink()
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
+
+
+def _folders(parent: Path, prefix: str, value: str | None) -> list[Path]:
+    if value is not None:
+        only = parent / f"{prefix}{value}"
+        return [only] if only.is_dir() else []
+    try:
+        names = sorted(entry.name for entry in os.scandir(parent) if entry.name.startswith(prefix))
+    except FileNotFoundError:
+        return []
+    return [parent / name for name in names]

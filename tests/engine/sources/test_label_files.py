@@ -1,0 +1,300 @@
+"""Labels are read from six public collections and our own layout, conservatively as to kinds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from contract.chains import ZERO_ADDRESS
+from engine.errors import BadSource
+from engine.records import Label
+from engine.sources.label_kinds import Kinds, kinds_of
+from engine.sources.labels import EDINBURGH, ETH_LABELS, EXPLORER, GRAPHSENSE, HAND, LabelFile, read_labels
+
+A, B, C = ("0x" + letter * 40 for letter in "abc")
+
+
+def written(tmp_path: Path, text: str, name: str = "labels.csv") -> LabelFile:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return read_labels(path)
+
+
+def by_address(file: LabelFile) -> dict[str, Label]:
+    return {label.address: label for label in file.labels}
+
+
+def kinds(label: Label) -> tuple[bool, bool, bool]:
+    return label.is_cex, label.is_dex, label.is_contract
+
+
+@pytest.fixture(scope="session")
+def collections(shared_data: Path) -> dict[str, LabelFile]:
+    return {path.name.split(".")[0]: read_labels(path) for path in sorted((shared_data / "labels").iterdir())}
+
+
+# ---------------------------------------------------------------- kinds from names and tags
+
+CEX = Kinds(is_cex=True)
+DEX = Kinds(is_dex=True, is_contract=True)
+CONTRACT = Kinds(is_contract=True)
+NOTHING = Kinds()
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "expected"),
+    [
+        ("Binance 14", ["binance"], CEX),
+        ("Binance: Hot Wallet 10", ["exchange"], CEX),
+        ("Coinbase Prime: Deposit Funder 1", ["coinbase"], CEX),
+        ("mexc.com 2", ["exchange"], CEX),
+        ("HTX:Old Address 4", [], CEX),
+        ("FTX US 4", ["ftx"], CEX),
+        ("", ["hotbit"], CEX),
+        ("Gemini: Contract 1", ["gemini"], Kinds(is_cex=True, is_contract=True)),
+        # an exchange's own, but not where customers' coins lie
+        ("Binance: BNB Token", ["binance"], CONTRACT),
+        ("Coinbase: Deployer", ["coinbase"], NOTHING),
+        ("Binance Charity: Wallet", ["binance-charity"], NOTHING),
+        ("Huobi Mining Pool", ["mining", "huobi"], NOTHING),
+        ("OKX DEX: Aggregation Router", ["okx"], CONTRACT),
+        # tagged like an exchange, named as somebody else's
+        ("Wintermute: Binance Deposit", ["binance"], NOTHING),
+        ("Arbitrum Foundation: Old L1 Security Council 9", ["deribit"], NOTHING),
+        ("Upbit Hacker 4.22", [], NOTHING),
+        ("", ["binance-deposit"], NOTHING),
+        ("Validator: Coinbase", ["coinbase", "validator"], NOTHING),
+        ("Uniswap V3", [], DEX),
+        ("SushiSwap: USDC-QUARTZ", ["sushiswap"], DEX),
+        ("Balancer: ETH/DAI 60/40 #2", ["balancer"], DEX),
+        ("Bancor: Converter 288", ["bancor"], DEX),
+        ("BSCswap: ELON", ["bscswap"], DEX),
+        ("SushiSwap: SUSHI Token", ["sushiswap"], CONTRACT),
+        ("Balancer: Shareholder 38", ["balancer", "balancer-vested-shareholders"], NOTHING),
+        ("Uniswap: Deployer", ["uniswap"], NOTHING),
+        ("Gitcoin Grants: Uniswap", ["gitcoin-grants"], NOTHING),
+        ("Radar Relay", ["0x-protocol-ecosystem", "dex"], Kinds(is_dex=True)),
+        ("Arbitrum Bridge", [], CONTRACT),
+        ("", ["old-contract"], CONTRACT),
+        ("QuiDao: Deployer", ["old-contract", "contract-deployer"], NOTHING),
+        ("Null: 0x000...dEaD", ["burn"], CONTRACT),
+        ("Burn Address", [], CONTRACT),
+        ("Token Contract", [], CONTRACT),
+        ("Endaoment: Desert X", ["charity", "endaoment"], NOTHING),
+        ("", ["friend-tech-users"], NOTHING),
+        ("Fund: Paradigm (old)", ["fund"], NOTHING),
+    ],
+)
+def test_a_name_and_its_tags_tell_the_kind(name: str, tags: list[str], expected: Kinds) -> None:
+    found = kinds_of(name, tags)
+    assert (found.is_cex, found.is_dex, found.is_contract) == (expected.is_cex, expected.is_dex, expected.is_contract)
+
+
+@pytest.mark.parametrize(
+    ("name", "entity"),
+    [("OKX 4", "okx"), ("Huobi 3", "htx"), ("Crypto.com: MultiSig 7", "crypto-com"), ("Kyber: KNC", "kyberswap")],
+)
+def test_an_owner_has_one_spelling(name: str, entity: str) -> None:
+    assert kinds_of(name).entity_id == entity
+
+
+# ---------------------------------------------------------------- layouts made by hand
+
+
+def test_our_own_layout_says_what_it_says(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "address,name,chain,entity_id,is_cex,is_dex,is_contract,is_paid_label\n"
+        f"{A.upper().replace('0X', '0x')},Northgate 1,eth,northgate,true,no,0,\n"
+        f"{A},Somebody else,bsc,,,,,1\n"
+        "So11111111111111111111111111111111111111112,Uniswap V3,solana,,false,false,false,false\n",
+    )
+    assert file.source == "hand:labels"
+    assert file.labels[0] == Label(A, "eth", "hand:labels", "Northgate 1", "northgate", is_cex=True, precedence=HAND)
+    assert file.labels[1] == Label(A, "bsc", "hand:labels", "Somebody else", is_paid_label=True, precedence=HAND)
+    assert kinds(file.labels[2]) == (False, False, False)
+    assert file.labels[2].address.startswith("So1")
+
+
+def test_our_own_layout_without_kinds_takes_them_from_the_names(tmp_path: Path) -> None:
+    labels = by_address(written(tmp_path, f"address,name\n{A},Kucoin\n{B},Uniswap V3\n{C},Grandmother\n"))
+    assert kinds(labels[A]) == (True, False, False)
+    assert kinds(labels[B]) == (False, True, True)
+    assert kinds(labels[C]) == (False, False, False)
+    assert labels[C].chain is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (f"{A},Northgate,maybe\n", "row 1, column is_cex: 'maybe' is not true or false"),
+        (",Nobody,true\n", "row 1, column address"),
+        (f"{A},One,\n{A},Two,\n", "labelled twice"),
+        (f"{A},One, two,true\n", "quote names with commas"),
+    ],
+)
+def test_a_mistake_in_our_own_layout_is_an_error(tmp_path: Path, rows: str, words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        written(tmp_path, f"address,name,is_cex\n{rows}")
+
+
+def test_several_rows_of_eth_labels_make_one_label(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "chain_id,address,label,name\n"
+        f"1,{A},sushiswap,\n1,{A},defi,SushiSwap: USDC-QUARTZ\n56,{A},exchange,Gate.io\n"
+        f"42220,{B},celo,Celo: Something\ngnosis,{C},bridge,Gnosis: Bridge\n1,nonsense,dex,Nowhere\n",
+        "accounts.csv.gz",
+    )
+    assert [(label.chain, label.name) for label in file.labels] == [
+        ("eth", "SushiSwap: USDC-QUARTZ"),
+        ("bsc", "Gate.io"),
+        ("gnosis", "Gnosis: Bridge"),
+    ]
+    assert [kinds(label) for label in file.labels] == [(False, True, True), (True, False, False), (False, False, True)]
+    assert {(label.source, label.precedence) for label in file.labels} == {("eth-labels", ETH_LABELS)}
+    assert file.skipped == 2
+
+
+def test_graphsense_tags_are_taken_for_the_networks_we_name(tmp_path: Path) -> None:
+    solana = "FxteHmLwG9nk1eL4pjNve3Eub2goGkkz6g6TbvdmW46a"
+    file = written(
+        tmp_path,
+        "network,address,label,category,actor,pack\n"
+        f"ETH,{A},okx ERC20 reserves,exchange,okex,exchange-wallets-okx.yaml\n"
+        f"BEP20,{B} ,uniswap_SwapRouter,defi_dex,uniswap,defi-protocols-csh.yaml\n"
+        f"SOL,{solana},deribit reserves,exchange,deribit,x.yaml\n"
+        f"ETH,{C},ABCC Token (AT),exchange,abcc,etherscan-wordcloud-exchange.yaml\n"
+        "BTC,1NDyJtNTjmwk5xPNhjgAMu4HDHigtobu1s,binance.com,exchange,binance,binance.yaml\n"
+        "AVAX,X-avax1ju2khnvkex4u30rt5jm5x8jd3jdfhvawg7ed9x,bitfinex,exchange,bitfinex,x.yaml\n"
+        f"ETH,{A},a name, with a comma,exchange,okex,x.yaml\n",
+    )
+    labels = by_address(file)
+    assert [(label.chain, label.entity_id) for label in labels.values()] == [
+        ("eth", "okx"),
+        ("bsc", "uniswap"),
+        ("solana", "deribit"),
+        ("eth", "abcc"),
+    ]
+    assert kinds(labels[A]) == (True, False, False)
+    assert kinds(labels[B]) == (False, True, True)
+    assert kinds(labels[C]) == (False, False, True)
+    assert file.skipped == 3
+    assert {label.precedence for label in file.labels} == {GRAPHSENSE}
+
+
+def test_edinburgh_lines_keep_the_kind_and_lose_the_error_pages(tmp_path: Path) -> None:
+    rows = [
+        {"name": "Gemini", "extra_info": "Gemini 4", "is_contract": True, "address": A.upper().replace("0X", "0x")},
+        {"name": "Just a moment...", "is_contract": True, "address": B},
+        {"name": "./etherscan/fee_recipient_1.html", "is_contract": False, "address": C},
+        {"name": "Ethereum Account (Invalid Address)", "is_contract": False, "address": "0x"},
+    ]
+    file = written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "edinburgh.jsonl")
+    labels = by_address(file)
+    assert (labels[A].name, labels[A].entity_id, kinds(labels[A])) == ("Gemini 4", "gemini", (True, False, True))
+    assert (labels[B].name, kinds(labels[B])) == (None, (False, False, True))
+    assert set(labels) == {A, B}
+    assert file.skipped == 2
+    assert labels[A].precedence == EDINBURGH
+    assert by_address(written(tmp_path, json.dumps(rows[0]), "one.jsonl"))[A].name == "Gemini 4"
+
+
+@pytest.mark.parametrize(
+    ("name", "chain"),
+    [("etherscan_accounts.json", "eth"), ("bscscan_accounts.json.gz", "bsc"), ("polygonscan.json", "polygon")],
+)
+def test_an_explorers_file_name_tells_its_chain(tmp_path: Path, name: str, chain: str) -> None:
+    content = {A: {"name": "Binance 7", "labels": ["binance"]}, "": {"name": "", "labels": ["contract-deployer"]}}
+    file = written(tmp_path, json.dumps(content), name)
+    assert [(label.address, label.chain, label.is_cex) for label in file.labels] == [(A, chain, True)]
+    assert file.skipped == 1
+    assert file.labels[0].precedence == EXPLORER
+
+
+def test_names_by_hand_are_of_no_chain_in_particular(tmp_path: Path) -> None:
+    file = written(tmp_path, json.dumps({"_comment": "mine", A: "Kucoin", "oops": "nobody"}), "mine.json")
+    assert file.labels == [
+        Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND),
+    ]
+    assert file.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("colour,shape\nred,round\n", "columns colour, shape"),
+        ('{"a": [1]}', "JSON of another shape"),
+        ('{"address": "0x1"}\n{"name"', "row 2: not JSON"),
+        ('[1, 2]\n"x"', "row 1: not an object"),
+        ("", "empty"),
+    ],
+)
+def test_labels_of_another_shape_are_refused_with_the_layouts_known(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        written(tmp_path, text)
+
+
+# ---------------------------------------------------------------- real collections
+
+
+def test_all_six_collections_are_recognised(collections: dict[str, LabelFile]) -> None:
+    found = {name: (file.source, len(file.labels), file.skipped) for name, file in collections.items()}
+    assert found == {
+        "bscscan_accounts": ("bscscan", 2_865, 10),
+        "edinburgh_ethereum": ("edinburgh", 21_137, 43),
+        "eth_labels_accounts": ("eth-labels", 33_738, 12_534),
+        "etherscan_accounts": ("etherscan", 20_175, 3_113),
+        "graphsense_tags": ("graphsense", 13_810, 1_569),
+        "helios_labels": ("hand:helios_labels", 43, 0),
+    }
+
+
+def test_one_label_stands_for_an_address_on_a_chain(collections: dict[str, LabelFile]) -> None:
+    for file in collections.values():
+        counts = Counter((label.address, label.chain, label.source) for label in file.labels)
+        assert max(counts.values()) == 1
+        assert all(label.address for label in file.labels)
+
+
+def test_known_addresses_are_of_the_known_kind(collections: dict[str, LabelFile]) -> None:
+    etherscan = by_address(collections["etherscan_accounts"])
+    binance_14 = etherscan["0x28c6c06298d514db089934071355e5743bf21d60"]
+    assert (binance_14.name, kinds(binance_14), binance_14.entity_id) == (
+        "Binance 14",
+        (True, False, False),
+        "binance",
+    )
+    uniswap_router = by_address(collections["graphsense_tags"])["0x7a250d5630b4cf539739df2c5dacb4c659f2488d"]
+    assert kinds(uniswap_router) == (False, True, True)
+    tether = by_address(collections["eth_labels_accounts"])["0xdac17f958d2ee523a2206206994597c13d831ec7"]
+    assert kinds(tether) == (False, False, True)
+    zero = by_address(collections["eth_labels_accounts"])[ZERO_ADDRESS]
+    assert kinds(zero) == (False, False, True)
+    helios = by_address(collections["helios_labels"])
+    assert kinds(helios["0x2d0cd4e0065fe645c983c00db29a9a3d66eb2073"]) == (False, True, True)
+    assert kinds(helios["0x3b9f91d968a5fb014eff74cdb6e6334ae7dbcc16"]) == (True, False, False)
+    assert kinds(helios["0x5f0cf2d3738e67bba660d354e8483977bc61ba68"]) == (False, False, False)
+    assert helios["0x5f0cf2d3738e67bba660d354e8483977bc61ba68"].name == "Helios Team"
+
+
+def test_guessed_contracts_agree_with_the_collection_that_knows(collections: dict[str, LabelFile]) -> None:
+    knows = {label.address: label.is_contract for label in collections["edinburgh_ethereum"].labels}
+    guessed = [
+        label for label in collections["etherscan_accounts"].labels if label.is_contract and label.address in knows
+    ]
+    wrong = [label for label in guessed if not knows[label.address]]
+    assert len(guessed) > 6_000
+    assert len(wrong) < 0.005 * len(guessed)
+
+
+def test_thousands_of_users_and_charities_are_not_taken_for_contracts(
+    collections: dict[str, LabelFile],
+) -> None:
+    named = [label for label in collections["eth_labels_accounts"].labels if "Endaoment" in (label.name or "")]
+    assert len(named) > 3_000
+    assert sum(label.is_contract or label.is_cex or label.is_dex for label in named) < 10

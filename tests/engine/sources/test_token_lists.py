@@ -1,0 +1,90 @@
+"""Names and decimals of tokens are read from the lists that wallets publish."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import BadSource
+from engine.records import TokenInfo
+from engine.sources.token_lists import read_tokens
+
+TOKEN = {"chainId": 56, "address": "0x" + "A" * 40, "name": "Quill", "symbol": "QLL", "decimals": 9}
+
+
+def written(tmp_path: Path, content: Any) -> Path:
+    path = tmp_path / "tokens.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def read_list(tmp_path: Path, *tokens: dict[str, Any]) -> list[TokenInfo]:
+    return read_tokens(written(tmp_path, {"name": "a list", "tokens": list(tokens)}))
+
+
+def test_a_token_list_is_read(tmp_path: Path) -> None:
+    picture = "https://example.org/quill.png"
+    assert read_list(tmp_path, {**TOKEN, "logoURI": picture}) == [
+        TokenInfo("bsc", "0x" + "a" * 40, "Quill", "QLL", 9, img_url=picture)
+    ]
+
+
+def test_solana_is_chain_101_and_keeps_the_case_of_addresses(tmp_path: Path) -> None:
+    mint = "So11111111111111111111111111111111111111112"
+    (token,) = read_list(tmp_path, {**TOKEN, "chainId": 101, "address": mint})
+    assert (token.chain, token.address) == ("solana", mint)
+
+
+def test_tokens_of_unnamed_chains_are_left_out_and_repeated_ones_taken_once(tmp_path: Path) -> None:
+    tokens = read_list(tmp_path, TOKEN, {**TOKEN, "chainId": 103}, {**TOKEN, "name": "Quill again"})
+    assert [token.name for token in tokens] == ["Quill"]
+
+
+def test_a_blank_symbol_or_name_is_filled_with_the_other(tmp_path: Path) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "symbol": ""})
+    assert (token.name, token.symbol) == ("Quill", "Quill")
+    (token,) = read_list(tmp_path, {**TOKEN, "name": " "})
+    assert (token.name, token.symbol) == ("QLL", "QLL")
+
+
+def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
+    token = {"name": "Moths", "symbol": "GM", "decimals": 0, "erc721": True, "logo": "moths.svg"}
+    assert read_tokens(written(tmp_path, {"0x" + "B" * 40: token})) == [
+        TokenInfo("eth", "0x" + "b" * 40, "Moths", "GM", 0, standard="erc721")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not whole JSON"),
+        ("[]", "layout is not one that we know"),
+        ('{"a": 1}', "layout is not one that we know"),
+        ({"tokens": [TOKEN, {**TOKEN, "decimals": "9"}]}, "row 2: '9' is not a number of decimals"),
+        ({"tokens": [{**TOKEN, "decimals": 256}]}, "256 is not a number of decimals"),
+        ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),
+        ({"tokens": [{**TOKEN, "name": "", "symbol": None}]}, "neither name nor symbol"),
+    ],
+)
+def test_a_list_that_can_not_be_used_is_refused(tmp_path: Path, content: Any, words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        read_tokens(written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "chain", "count"),
+    [
+        ("bsc.tokenlist.json.gz", "bsc", 2_531),
+        ("ethereum.tokenlist.json.gz", "eth", 5_118),
+        ("metamask-contract-map.json", "eth", 662),
+        ("solana.tokenlist.json.gz", "solana", 13_053),
+    ],
+)
+def test_the_real_lists_are_read(shared_data: Path, name: str, chain: str, count: int) -> None:
+    tokens = read_tokens(shared_data / "tokens" / name)
+    assert Counter(token.chain for token in tokens) == {chain: count}
+    assert all(token.name and token.symbol for token in tokens)

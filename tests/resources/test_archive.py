@@ -1,0 +1,227 @@
+"""The archive: an answer is there whole or not at all, and what is damaged is never handed out."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
+from resources.archive import AnswerArchive, ArchivedAnswer
+
+ROOT = Path(__file__).parents[2]
+NOON = datetime(2026, 11, 20, 12, 0, 0, 123456)
+AS_OF = datetime(2026, 11, 20)
+TOKEN = "0x00000000000000000000000000000000000000aa"
+
+
+def a_map(token: str = TOKEN, limit: int = 80, refresh: bool = False, timestamp: int | None = None) -> MapRequest:
+    options = MapOptions.model_validate({"limit": limit, "refresh": refresh, "timestamp": timestamp})
+    return MapRequest(chain="eth", token_address=token, options=options)
+
+
+def kept(archive: AnswerArchive, raw: bytes, request: Request | None = None) -> ArchivedAnswer:
+    request = request or a_map()
+    key = archive.key("provider", request, AS_OF)
+    return archive.put(key, request, raw, fetched_at=NOON, provider_id="provider", as_of=AS_OF)
+
+
+def the_file(archive: AnswerArchive) -> Path:
+    (path,) = archive.root.glob("??/*.zst")
+    return path
+
+
+def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    put = kept(archive, b'{"a":\n1}\n')
+    got = archive.get(put.digest)
+    assert got == put
+    assert (put.raw, put.fetched_at, put.provider_id, put.as_of) == (
+        b'{"a":\n1}\n',
+        NOON,
+        "provider",
+        "20261120T000000Z",
+    )
+    assert put.sha256 == hashlib.sha256(put.raw).hexdigest()
+    assert put.request == {"method": "GET", "path": f"/v0/tokens/map/eth/{TOKEN}", "query": {}, "body": None}
+    assert the_file(archive).relative_to(archive.root) == Path(put.digest[:2], f"{put.digest}.zst")
+    assert put.digest in archive
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    assert archive.get("0" * 64) is None
+    assert "0" * 64 not in archive
+    assert list(archive) == []
+    assert archive.size().answers == 0
+
+
+def test_the_name_tells_apart_whatever_changes_the_answer(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    names = [
+        archive.key("provider", a_map(), AS_OF),
+        archive.key("another", a_map(), AS_OF),
+        archive.key("provider", a_map(), None),
+        archive.key("provider", a_map(), "known 2026-11-20"),
+        archive.key("provider", a_map(), datetime(2026, 11, 21)),
+        archive.key("provider", a_map(limit=250), AS_OF),
+        archive.key("provider", a_map(timestamp=1), AS_OF),
+        archive.key("provider", a_map("0xbb"), AS_OF),
+        archive.key("provider", HoldersRequest(chain="eth", token_address=TOKEN), AS_OF),
+        archive.key("provider", SubgraphRequest(addresses=("a", "b")), AS_OF),
+        archive.key("provider", SubgraphRequest(addresses=("a", "c")), AS_OF),
+    ]
+    assert len(set(names)) == len(names)
+    assert archive.key("provider", a_map(refresh=True), AS_OF) == names[0]
+    assert archive.key("provider", a_map(), "20261120T000000Z") == names[0]
+
+
+def test_names_stay_what_they_are() -> None:
+    """Another name for the same request would make us pay for all of the archive again."""
+    key = AnswerArchive("unused").key("provider", a_map(limit=250, timestamp=1), AS_OF)
+    assert key == "8780219e26ec09aedde42c1aaec61c7442db90d70efa18ce0eb2b628d2a8b060"
+
+
+def test_a_refreshed_answer_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    old = kept(archive, b"old")
+    new = kept(archive, b"new", a_map(refresh=True))
+    assert old.digest == new.digest
+    got = archive.get(new.digest)
+    assert got is not None
+    assert got.raw == b"new"
+    assert got.request["query"] == {"refresh": "true"}
+    assert len(list(archive)) == 1
+
+
+@given(raw=st.binary(max_size=3000))
+@settings(max_examples=20, deadline=None)
+def test_any_bytes_come_back(raw: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        archive = AnswerArchive(folder)
+        got = archive.get(kept(archive, raw).digest)
+        assert got is not None
+        assert got.raw == raw
+
+
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+@settings(max_examples=50, deadline=None)
+def test_a_changed_byte_is_never_handed_out(place: float, flip: int) -> None:
+    with TemporaryDirectory() as folder:
+        archive = AnswerArchive(folder)
+        put = kept(archive, b'[{"address": "0xaa", "share": 0.25}]' * 20)
+        file = the_file(archive)
+        stored = bytearray(file.read_bytes())
+        stored[int(place * len(stored))] ^= flip
+        file.write_bytes(stored)
+        got = archive.get(put.digest)
+        assert got is None or got == put
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 60, -1])
+def test_a_damaged_file_is_reported_set_aside_and_counts_as_absent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept(archive, random.Random(1).randbytes(500))
+    file = the_file(archive)
+    file.write_bytes(file.read_bytes()[:length])
+    with caplog.at_level(logging.WARNING):
+        assert archive.get(put.digest) is None
+    assert put.digest in caplog.text
+    assert not file.exists()
+    assert (archive.size().answers, archive.size().damaged) == (0, 1)
+    assert archive.get(put.digest) is None
+    kept(archive, put.raw)
+    assert archive.get(put.digest) == put
+
+
+def test_an_answer_whose_header_lost_a_field_is_damaged(tmp_path: Path) -> None:
+    import zstandard
+
+    archive = AnswerArchive(tmp_path)
+    put = kept(archive, b"{}")
+    the_file(archive).write_bytes(zstandard.ZstdCompressor().compress(b'{"sha256": 1}\n{}'))
+    assert archive.get(put.digest) is None
+
+
+def test_all_answers_are_found_and_measured(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = {kept(archive, b"%d" % number, a_map(f"0x{number:x}")).digest for number in range(20)}
+    (archive.root / "ab").mkdir(exist_ok=True)
+    (archive.root / "ab" / ".torn.part").write_bytes(b"half")
+    assert {answer.digest for answer in archive} == put
+    assert archive.size().answers == 20
+    assert archive.size().stored_bytes == sum(path.stat().st_size for path in tmp_path.glob("*/*.zst"))
+
+
+def test_a_failed_write_leaves_the_earlier_answer_and_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept(archive, b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        kept(archive, b"new")
+    assert archive.get(put.digest) == put
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{put.digest}.zst"]
+
+
+def test_threads_that_write_the_same_answer_do_not_disturb_each_other(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        digests = set(pool.map(lambda number: kept(archive, b"%d" % number * 1000).digest, range(40)))
+    (digest,) = digests
+    got = archive.get(digest)
+    assert got is not None
+    assert got.raw in {b"%d" % number * 1000 for number in range(40)}
+
+
+WRITE_FOR_EVER = """
+import random
+from datetime import datetime
+from contract.requests import ChainsRequest
+from resources.archive import AnswerArchive
+archive = AnswerArchive(path)
+request = ChainsRequest()
+number = 0
+while True:
+    number += 1
+    raw = random.Random(number).randbytes(200_000)
+    key = archive.key("provider", request, str(number % 5))
+    archive.put(key, request, raw, fetched_at=datetime(2026, 1, 1), provider_id="provider", as_of=str(number % 5))
+    print("one", flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npath = sys.argv[1]\n{WRITE_FOR_EVER}"
+    archive = AnswerArchive(tmp_path)
+    for pause in (0.02, 0.05, 0.08):
+        writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(pause)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        answers = list(archive)
+        assert answers
+        assert all(len(answer.raw) == 200_000 for answer in answers)
+        assert archive.size().damaged == 0
+    assert not caplog.records

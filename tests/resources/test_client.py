@@ -1,0 +1,476 @@
+"""The client against a real server that misbehaves in every way we know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import format_datetime
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from contract.errors import ERROR_KINDS
+from contract.models import GroupedTransfer, TokenKey, UnknownRelationship
+from contract.requests import (
+    AddressesMetadataRequest,
+    AddressMetadataRequest,
+    ChainsRequest,
+    HoldersOptions,
+    HoldersRequest,
+    MapOptions,
+    MapRequest,
+    Request,
+    SubgraphRequest,
+    TokensMetadataRequest,
+)
+from resources import errors
+from resources.client import LONGEST_WAIT, ProviderClient
+from resources.errors import ProviderError, error_of
+from tests.resources.misbehaving import (
+    CHAINS,
+    Misbehaving,
+    Step,
+    answer,
+    details,
+    drip,
+    error,
+    half,
+    reset,
+    silence,
+    token_map,
+)
+
+KEY = "sk-very-secret-0123456789"
+TOKEN = "0x00000000000000000000000000000000000000aa"
+A_MAP = MapRequest(chain="eth", token_address=TOKEN)
+OK = answer(CHAINS)
+T = TypeVar("T")
+
+
+def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
+    """Plays the steps to a client that retries fast."""
+    chosen = {"timeout": 5.0, "attempts": 3, "first_wait": 0.01} | options
+
+    async def play() -> T:
+        async with Misbehaving(steps) as server, ProviderClient(server.address, KEY, **chosen) as client:
+            return await work(client, server)
+
+    return asyncio.run(play())
+
+
+def ask(steps: list[Step], request: Request | None = None, **options: Any) -> tuple[Any, Misbehaving]:
+    """What asking comes to, an answer or the error, and the server with what it received."""
+
+    async def work(client: ProviderClient, server: Misbehaving) -> tuple[Any, Misbehaving]:
+        try:
+            return await client.ask(request or ChainsRequest()), server
+        except ProviderError as failure:
+            return failure, server
+
+    return talk(steps, work, **options)
+
+
+def test_a_request_goes_out_as_the_contract_says() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> None:
+        await client.ask(ChainsRequest())
+        await client.send(MapRequest(chain="eth", token_address=TOKEN, options=MapOptions(limit=250, refresh=True)))
+        tokens = (TokenKey(chain="eth", address=TOKEN),)
+        await client.send(TokensMetadataRequest(tokens=tokens, return_token_stats=True))
+        chains, a_map, tokens_sent = server.received
+        assert (chains.method, chains.target) == ("GET", "/v0/chains")
+        assert chains.headers["x-apikey"] == KEY
+        assert chains.headers["user-agent"].startswith("holderlake")
+        assert a_map.target == f"/v0/tokens/map/eth/{TOKEN}?limit=250&refresh=true"
+        assert (tokens_sent.method, tokens_sent.target) == ("POST", "/v0/tokens/metadata?return_token_stats=true")
+        assert json.loads(tokens_sent.body) == [{"chain": "eth", "address": TOKEN}]
+        assert tokens_sent.headers["content-type"] == "application/json"
+        assert len({received.connection for received in server.received}) == 1
+
+    talk([OK], work)
+
+
+def test_an_address_with_odd_characters_arrives_as_one_path_segment() -> None:
+    _, server = ask([answer([])], HoldersRequest(chain="ton", token_address="EQ+a?b#c%2F:é"))
+    assert server.received[0].target == "/v0/tokens/holders/ton/EQ%2Ba%3Fb%23c%252F%3A%C3%A9"
+
+
+def test_a_raw_answer_tells_what_it_cost_and_when_it_was_learnt() -> None:
+    headers = {"X-Credits-Cost": "25.01", "X-Credits-Remaining": "1000.00", "X-Dt-Update": "2026-11-20T00:00:00.000000"}
+    raw = talk([answer(CHAINS, headers=headers)], lambda client, _: client.send(ChainsRequest()))
+    assert (raw.cost_billed, raw.credits_remaining, raw.dt_update) == (2501, 100_000, "2026-11-20T00:00:00.000000")
+    assert raw.fetched_at.tzinfo is None
+    assert abs(raw.fetched_at - datetime.now(UTC).replace(tzinfo=None)) < timedelta(seconds=5)
+    assert json.loads(raw.raw) == CHAINS
+
+
+@pytest.mark.parametrize("said", ["", "much", "1.234", "-1.00", "nan"])
+def test_a_cost_that_is_no_amount_counts_as_not_said(said: str) -> None:
+    raw = talk([answer(CHAINS, headers={"X-Credits-Cost": said})], lambda client, _: client.send(ChainsRequest()))
+    assert raw.cost_billed is None
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        error(500, "internal_error"),
+        answer(b"<html>bad gateway</html>", 502),
+        error(503, "unavailable"),
+        error(504),
+        error(408),
+        error(429, "rate_limited"),
+        reset(),
+        half(CHAINS),
+    ],
+    ids=["500", "502", "503", "504", "408", "429", "reset", "half"],
+)
+def test_what_may_pass_is_asked_again(trouble: Step) -> None:
+    chains, server = ask([trouble, OK])
+    assert chains[0].id == "eth"
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "code"),
+    [
+        (error(400, "unsupported_token"), errors.UnsupportedToken, "unsupported_token"),
+        (error(400), errors.UnsupportedToken, "unsupported_token"),
+        (answer(b"<html>bad request</html>", 400), errors.InvalidRequest, "unexpected_status"),
+        (error(401, "invalid_key"), errors.InvalidKey, "invalid_key"),
+        (error(401, "missing_key"), errors.InvalidKey, "missing_key"),
+        (answer(b"", 401), errors.InvalidKey, "invalid_key"),
+        (error(403, "plan_required"), errors.PlanRequired, "plan_required"),
+        (error(404, "no_holders"), errors.NoHolders, "no_holders"),
+        (error(404, "unknown_token"), errors.UnknownToken, "unknown_token"),
+        (error(404), errors.NoHolders, "no_holders"),
+        (error(404, detail="Not Found"), errors.InvalidRequest, "not_found"),
+        (answer(b"<!doctype html><p>Lost?", 404), errors.InvalidRequest, "not_found"),
+        (error(405, "method_not_allowed"), errors.InvalidRequest, "method_not_allowed"),
+        (error(410, "removed"), errors.RemovedEndpoint, "removed"),
+        (error(413, "body_too_large"), errors.InvalidRequest, "body_too_large"),
+        (error(422), errors.InvalidRequest, "invalid_request"),
+        (error(429, "credits_exhausted"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(429), errors.CreditsExhausted, "credits_exhausted"),
+        (error(429, "credits_exhausted", Retry_After="1"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(418, "teapot"), errors.InvalidRequest, "unexpected_status"),
+        (error(404, "TOKEN_NOT_FOUND"), errors.NoHolders, "no_holders"),
+    ],
+)
+def test_what_can_not_pass_is_asked_once(trouble: Step, kind: type[ProviderError], code: str) -> None:
+    failure, server = ask([trouble])
+    assert type(failure) is kind
+    assert failure.code == code
+    assert not failure.retryable
+    assert len(server.received) == 1
+
+
+def test_every_code_of_the_contract_has_its_exception_and_agrees_on_retries() -> None:
+    for kind in ERROR_KINDS.values():
+        failure = error_of(kind.status, json.dumps({"detail": kind.when, "code": kind.code}).encode(), {})
+        assert (failure.code, failure.detail, failure.status) == (kind.code, kind.when, kind.status)
+        assert failure.retryable is kind.retryable
+        assert failure.retryable is isinstance(failure, errors.TransientError)
+
+
+def test_a_422_names_each_fault() -> None:
+    faults = [
+        {"loc": ["query", "limit"], "msg": "must be 80, 250 or 500", "type": "enum"},
+        {"loc": ["query", "timestamp"], "msg": "must not be negative", "type": "ge"},
+    ]
+    failure, _ = ask([error(422, detail=faults)])
+    assert failure.detail == "query.limit: must be 80, 250 or 500; query.timestamp: must not be negative"
+
+
+@given(
+    status=st.integers(300, 599),
+    raw=st.binary(max_size=80)
+    | st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["detail", "code", "loc"]), inner),
+    ).map(lambda body: json.dumps(body).encode()),
+    headers=st.dictionaries(st.sampled_from(["retry-after", "location"]), st.text(max_size=12)),
+)
+def test_any_error_answer_becomes_an_exception(status: int, raw: bytes, headers: dict[str, str]) -> None:
+    failure = error_of(status, raw, headers)
+    assert isinstance(failure, ProviderError)
+    assert failure.status == status
+    assert str(failure)
+    copy = pickle.loads(pickle.dumps(failure))
+    assert (str(copy), copy.maybe_charged) == (str(failure), failure.maybe_charged)
+
+
+def test_the_way_of_a_redirect_is_told_and_not_taken() -> None:
+    failure, server = ask([answer(b"", 301, {"Location": "https://elsewhere.example/v0/chains"})])
+    assert "https://elsewhere.example/v0/chains" in str(failure)
+    assert len(server.received) == 1
+
+
+def test_retry_after_is_honoured_by_the_one_who_was_told_and_by_all_others() -> None:
+    async def work(client: ProviderClient, _: Misbehaving) -> float:
+        start = time.monotonic()
+        first = asyncio.create_task(client.ask(ChainsRequest()))
+        await asyncio.sleep(0.1)
+        await asyncio.gather(first, client.ask(ChainsRequest()))
+        return time.monotonic() - start
+
+    async def late_ones_wait(client: ProviderClient, server: Misbehaving) -> None:
+        assert await work(client, server) >= 0.5
+        assert len(server.received) == 3
+
+    talk([error(429, "rate_limited", Retry_After="0.5"), OK], late_ones_wait)
+
+
+def test_a_bare_429_that_says_when_to_come_back_is_no_end_of_credits() -> None:
+    chains, server = ask([error(429, Retry_After="0"), OK])
+    assert chains[0].id == "eth"
+    assert len(server.received) == 2
+
+
+def test_retry_after_may_be_a_date() -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=100)
+    failure = error_of(503, b"", {"retry-after": format_datetime(soon, usegmt=True)})
+    assert isinstance(failure, errors.Unavailable)
+    assert failure.retry_after == pytest.approx(100, abs=3)
+
+
+def test_a_wait_beyond_all_patience_is_not_waited() -> None:
+    failure, server = ask([error(503, "unavailable", Retry_After=str(int(LONGEST_WAIT) + 1))])
+    assert isinstance(failure, errors.Unavailable)
+    assert len(server.received) == 1
+
+
+def test_retries_end() -> None:
+    failure, server = ask([error(500, "internal_error")])
+    assert isinstance(failure, errors.Unavailable)
+    assert len(server.received) == 3
+
+
+@pytest.mark.parametrize("trouble", [silence(), drip()], ids=["silence", "drip"])
+def test_an_attempt_ends_in_time(trouble: Step) -> None:
+    start = time.monotonic()
+    failure, _ = ask([trouble], timeout=0.3, attempts=1)
+    assert isinstance(failure, errors.Unreachable)
+    assert failure.maybe_charged
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "maybe_charged"),
+    [(reset(), True), (half(CHAINS), True), (error(504), True), (error(500), False), (error(503), False)],
+    ids=["reset", "half", "504", "500", "503"],
+)
+def test_it_is_known_whether_a_failed_call_may_have_been_charged(trouble: Step, maybe_charged: bool) -> None:
+    failure, _ = ask([trouble], attempts=1)
+    assert failure.maybe_charged is maybe_charged
+
+
+def test_a_call_that_never_connected_was_not_charged() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+
+        async def call() -> None:
+            address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            async with ProviderClient(address, KEY, attempts=2, first_wait=0.01) as client:
+                await client.ask(ChainsRequest())
+
+        with pytest.raises(errors.Unreachable) as caught:
+            asyncio.run(call())
+    assert not caught.value.maybe_charged
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"<html>hello</html>",
+        b"",
+        b'[{"id": "eth", "na',
+        b'[{"id": "eth", "name": NaN}]',
+        b"[" * 100_000,
+        b'[{"id": "eth", "name": "Ethereum", "x": 1e99999999999999999999}]',
+        b'{"detail": "no list"}',
+        b'[{"id": "eth"}]',
+        b"\xff\xfe",
+    ],
+    ids=["html", "empty", "truncated", "nan", "deep", "exponent", "shape", "field", "bytes"],
+)
+def test_a_200_that_can_not_be_read_names_its_hash_and_is_not_asked_again(raw: bytes) -> None:
+    failure, server = ask([answer(raw)])
+    assert isinstance(failure, errors.MalformedAnswer)
+    assert failure.answer_hash in str(failure)
+    assert failure.code == "malformed_answer"
+    assert len(server.received) == 1
+
+
+def test_a_map_without_a_score_is_read() -> None:
+    a_map, _ = ask([answer(token_map(score=None))], A_MAP)
+    assert a_map.metrics.scores.service_score is None
+
+
+def test_unknown_chains_relationship_types_and_fields_are_kept() -> None:
+    data = {
+        "total_value": 1,
+        "total_transfers": 1,
+        "first_date": 1,
+        "last_date": 2,
+        "token_key": {"chain": "brand-new-chain", "address": TOKEN},
+    }
+    relationships = [
+        {"from_address": "a", "to_address": "b", "data": data},
+        {"from_address": "a", "to_address": "b", "rel_type": "SHARED_DREAM", "data": {"depth": 3}},
+    ]
+    (known, unknown), _ = ask([answer(relationships)], SubgraphRequest(addresses=("a", "b")))
+    assert isinstance(known, GroupedTransfer)
+    assert known.data.token_key.chain == "brand-new-chain"
+    assert isinstance(unknown, UnknownRelationship)
+    assert (unknown.rel_type, unknown.data) == ("SHARED_DREAM", {"depth": 3})
+    chains, _ = ask([answer([*CHAINS, {"id": "newer", "name": "Newer", "colour": "red"}])])
+    assert chains[1].colour == "red"
+
+
+def test_amounts_arrive_exact() -> None:
+    amount = "123456789012345678901234567890.123456789012345678"
+    raw = f'[{{"address": "a", "holder_data": {{"amount": {amount}, "rank": 1, "share": 0.5}}}}]'.encode()
+    holders, _ = ask([answer(raw)], HoldersRequest(chain="eth", token_address=TOKEN, options=HoldersOptions(limit=80)))
+    assert holders[0].holder_data.amount == Decimal(amount)
+
+
+def test_address_metadata_is_read_alone_and_in_batches() -> None:
+    known = {"address": "a", "address_details": details(label="Alice")}
+    one, _ = ask([answer(known)], AddressMetadataRequest(address="a"))
+    many, _ = ask([answer([known])], AddressesMetadataRequest(addresses=("a",)))
+    assert one.address_details.label == many[0].address_details.label == "Alice"
+
+
+@pytest.mark.parametrize("rate", [1, 59, 60, 61, 600, 10_000])
+def test_no_minute_holds_more_calls_than_the_rate(rate: int) -> None:
+    limiter = ProviderClient("http://127.0.0.1", None, rate_per_minute=rate)._limiter
+    let_through_at_once = int(limiter.max_rate)
+    leaked = 60 * limiter.max_rate / limiter.time_period
+    # A bucket of one lets its first call through at the beginning of a minute and the last just at its end.
+    assert let_through_at_once + leaked <= rate + (1 if let_through_at_once == 1 else 0) + 1e-6
+
+
+def test_calls_wait_for_the_rate() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> None:
+        start = time.monotonic()
+        await asyncio.gather(*(client.ask(ChainsRequest()) for _ in range(15)))
+        assert time.monotonic() - start >= 0.3
+        assert len(server.received) == 15
+
+    talk([OK], work, rate_per_minute=610)  # ten at once, then ten a second
+
+
+def test_no_more_than_so_many_calls_are_under_way() -> None:
+    under_way = most = 0
+    slow = answer(CHAINS, after=0.03)
+
+    async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await slow(reader, writer)
+        under_way -= 1
+
+    async def work(client: ProviderClient, _: Misbehaving) -> None:
+        await asyncio.gather(*(client.ask(ChainsRequest()) for _ in range(12)))
+
+    talk([step], work, concurrency=3)
+    assert most == 3
+
+
+def test_a_cancelled_call_is_cancelled() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> None:
+        call = asyncio.create_task(client.ask(ChainsRequest()))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert len(server.received) == 1
+
+    talk([silence()], work)
+
+
+def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = f"your headers were X-ApiKey: {KEY}"
+    steps = [
+        error(401, "invalid_key", echo),
+        error(422, detail=[{"loc": ["header"], "msg": echo}]),
+        error(503, "unavailable", echo, Retry_After="1000"),
+        answer(echo.encode(), 403),
+        answer(echo.encode()),
+        answer([{"id": "eth", KEY: 1}]),
+        reset(),
+        silence(),
+    ]
+
+    async def work(client: ProviderClient, _: Misbehaving) -> None:
+        shown = [repr(client), str(vars(client)), repr(client._http.headers)]
+        for _step in range(len(steps)):
+            with pytest.raises(ProviderError) as caught:
+                await client.ask(ChainsRequest())
+            failure = caught.value
+            shown += [str(failure), repr(failure), repr(vars(failure)), "".join(traceback.format_exception(failure))]
+            assert failure.__cause__ is None
+            assert failure.__context__ is None
+        assert KEY not in "".join(shown)
+
+    talk(steps, work, attempts=1, timeout=0.3)
+    assert KEY not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+
+
+def test_a_redirect_that_repeats_the_key_is_told_without_it() -> None:
+    failure, _ = ask([answer(b"", 301, {"Location": f"https://elsewhere.example/?{KEY}"})])
+    assert "https://elsewhere.example/?***" in str(failure)
+
+
+@pytest.mark.parametrize("key", ["with\nnewline", "clé", "nul\x00"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(ValueError, match="API key") as caught:
+        ProviderClient("https://provider.example", SecretStr(key))
+    assert key not in str(caught.value)
+
+
+def test_a_key_may_be_absent_or_end_in_a_newline() -> None:
+    async def sent(key: str | SecretStr | None) -> str | None:
+        async with Misbehaving([OK]) as server, ProviderClient(server.address, key) as client:
+            await client.ask(ChainsRequest())
+            return server.received[0].headers.get("x-apikey")
+
+    assert asyncio.run(sent(None)) is None
+    assert asyncio.run(sent(SecretStr(f"{KEY}\n"))) == KEY
+
+
+@pytest.mark.parametrize(
+    "address", ["", "provider.example", "ftp://provider.example", "http://", "https://me:word@provider.example", "::"]
+)
+def test_a_base_address_that_can_not_be_used_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="base address") as caught:
+        ProviderClient(address, KEY)
+    assert "word@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/v0", "/v0/"])
+def test_a_base_address_may_end_as_people_write_it(tail: str) -> None:
+    async def target() -> str:
+        async with Misbehaving([OK]) as server, ProviderClient(f"{server.address}/under{tail}", KEY) as client:
+            await client.ask(ChainsRequest())
+            return server.received[0].target
+
+    assert asyncio.run(target()) == "/under/v0/chains"
+
+
+def test_our_own_host_is_reached_past_any_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    chains, _ = ask([OK])
+    assert chains[0].id == "eth"

@@ -1,0 +1,366 @@
+"""The ledger: no ceiling is ever passed, whoever asks at once and whatever crashes when."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.times import utc_now
+from resources.errors import BudgetExceeded
+from resources.ledger import CreditLedger, ReportRow
+
+ROOT = Path(__file__).parents[2]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@contextmanager
+def fresh(
+    path: Path,
+    *,
+    per_run: int | None = None,
+    per_day: int | None = None,
+    per_month: int | None = None,
+    renewal_day: int = 1,
+    now: Callable[[], datetime] = utc_now,
+) -> Iterator[CreditLedger]:
+    ledger = CreditLedger(path, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now)
+    with ledger:
+        yield ledger
+
+
+def counted(ledger: CreditLedger) -> int:
+    totals = ledger.totals()
+    return totals.spent + totals.reserved
+
+
+def python(code: str, path: Path) -> subprocess.Popen[str]:
+    """Another process that uses the ledger at ``path``."""
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npath = sys.argv[1]\n{code}", str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_reservation_counts_until_it_is_settled_or_released(tmp_path: Path) -> None:
+    with fresh(tmp_path / "new" / "ledger.db", per_run=1000) as ledger:
+        first = ledger.reserve("run", "map", "eth/0xaa", 400)
+        second = ledger.reserve("run", "map", "eth/0xbb", 400)
+        assert (ledger.totals().spent, ledger.totals().reserved) == (0, 800)
+        ledger.settle(first, 350)
+        ledger.release(second)
+        totals = ledger.totals("run")
+        assert (totals.spent, totals.reserved) == (350, 0)
+        assert {ceiling.name: ceiling.left for ceiling in totals.ceilings} == {
+            "per_run": 650,
+            "per_day": None,
+            "per_month": None,
+        }
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "way_out"),
+    [
+        ("per_run", "raise budget.per_run or start another run"),
+        ("per_day", "raise budget.per_day or wait until 2026-11-21"),
+        ("per_month", "raise budget.per_month or wait for the renewal on 2026-12-15"),
+    ],
+)
+def test_a_refusal_names_the_ceiling_and_the_way_out(
+    tmp_path: Path, ceiling: Literal["per_run", "per_day", "per_month"], way_out: str
+) -> None:
+    clock = Clock(datetime(2026, 11, 20, 12))
+    limits = {ceiling: 1000}
+    with CreditLedger(tmp_path / "ledger.db", **limits, renewal_day=15, now=clock) as ledger:
+        ledger.reserve("run", "map", None, 800)
+        with pytest.raises(BudgetExceeded) as caught:
+            ledger.reserve("run", "map", None, 201)
+        refusal = caught.value
+        assert (refusal.ceiling, refusal.limit, refusal.spent, refusal.asked) == (ceiling, 1000, 800, 201)
+        assert refusal.way_out == way_out
+        assert "2.01 credits would pass the ceiling" in str(refusal)
+        assert counted(ledger) == 800
+        ledger.reserve("run", "map", None, 200)
+
+
+def test_runs_days_and_months_have_ceilings_of_their_own(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 11, 14, 23, 59))
+    with fresh(tmp_path / "ledger.db", per_run=100, per_day=150, per_month=280, renewal_day=15, now=clock) as ledger:
+        ledger.reserve("one", "map", None, 100)
+        ledger.reserve("two", "map", None, 50)
+        with pytest.raises(BudgetExceeded, match="per_day"):
+            ledger.reserve("two", "map", None, 1)
+        clock.now = datetime(2026, 11, 15)
+        for day in range(3):
+            clock.now = datetime(2026, 11, 15 + day)
+            ledger.reserve(f"run {day}", "map", None, 90)
+        with pytest.raises(BudgetExceeded, match="per_month"):
+            ledger.reserve("last", "map", None, 11)
+        clock.now = datetime(2026, 12, 15)
+        ledger.reserve("next", "map", None, 100)
+
+
+@pytest.mark.parametrize(
+    ("today", "renewal_day", "renewal"),
+    [
+        ("2026-11-20", 1, "2026-12-01"),
+        ("2026-12-31", 1, "2027-01-01"),
+        ("2027-01-01", 1, "2027-02-01"),
+        ("2027-01-30", 31, "2027-01-31"),
+        ("2027-01-31", 31, "2027-02-28"),
+        ("2027-02-28", 31, "2027-03-31"),
+        ("2028-02-28", 31, "2028-02-29"),
+        ("2027-01-05", 15, "2027-01-15"),
+    ],
+)
+def test_the_renewal_falls_on_a_day_that_the_month_has(
+    tmp_path: Path, today: str, renewal_day: int, renewal: str
+) -> None:
+    clock = Clock(datetime.fromisoformat(today))
+    with fresh(tmp_path / "ledger.db", renewal_day=renewal_day, now=clock) as ledger:
+        assert ledger.totals().renewal == date.fromisoformat(renewal)
+
+
+@given(start=st.dates(date(2024, 1, 1), date(2030, 1, 1)), renewal_day=st.integers(1, 31))
+@settings(max_examples=30, deadline=None)
+def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(start: date, renewal_day: int) -> None:
+    clock = Clock(datetime(start.year, start.month, start.day))
+    with fresh(Path(":memory:"), per_month=1, renewal_day=renewal_day, now=clock) as ledger:
+        ledger.reserve("run", "map", None, 1)
+        renewal = ledger.totals().renewal
+        assert timedelta(0) < renewal - start <= timedelta(days=31)
+        clock.now = datetime(renewal.year, renewal.month, renewal.day) - timedelta(seconds=1)
+        assert ledger.totals().reserved == 1
+        clock.now += timedelta(seconds=1)
+        assert ledger.totals().reserved == 0
+        ledger.reserve("run", "map", None, 1)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["reserve", "settle", "release", "next day"]),
+            st.integers(0, 60),
+            st.integers(0, 5),
+        ),
+        max_size=40,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_the_books_agree_with_the_simplest_books(steps: list[tuple[str, int, int]]) -> None:
+    clock = Clock(datetime(2026, 11, 20))
+    entries: dict[int, tuple[str, date, int]] = {}
+    open_entries: list[int] = []
+    with fresh(Path(":memory:"), per_run=150, per_day=200, per_month=400, now=clock) as ledger:
+        for step, cost, number in steps:
+            run, today = f"run {number % 2}", clock.now.date()
+            if step == "next day":
+                clock.now += timedelta(days=1)
+            elif step == "reserve":
+                in_run = sum(paid for owner, _, paid in entries.values() if owner == run)
+                in_day = sum(paid for _, day, paid in entries.values() if day == today)
+                in_month = sum(paid for _, day, paid in entries.values() if day.month == today.month)
+                fits = in_run + cost <= 150 and in_day + cost <= 200 and in_month + cost <= 400
+                try:
+                    entry = ledger.reserve(run, "map", None, cost)
+                except BudgetExceeded:
+                    assert not fits
+                else:
+                    assert fits
+                    entries[entry] = (run, today, cost)
+                    open_entries.append(entry)
+            elif open_entries:
+                entry = open_entries.pop(number % len(open_entries))
+                run, day, reserved = entries[entry]
+                charged = min(cost, reserved) if step == "settle" else 0
+                entries[entry] = (run, day, charged)
+                ledger.settle(entry, charged) if step == "settle" else ledger.release(entry)
+        this_month = [paid for _, day, paid in entries.values() if day.month == clock.now.month]
+        assert counted(ledger) == sum(this_month)
+        assert [left.id for left in ledger.unsettled()] == sorted(open_entries)
+        assert sum(row.spent + row.reserved for row in ledger.report("run")) == sum(p for _, _, p in entries.values())
+
+
+def test_an_entry_is_closed_once(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        entry = ledger.reserve("run", "map", None, 100)
+        ledger.settle(entry, 100)
+        with pytest.raises(ValueError, match="is not reserved"):
+            ledger.settle(entry, 100)
+        with pytest.raises(ValueError, match="is not reserved"):
+            ledger.release(entry)
+        with pytest.raises(ValueError, match="is not reserved"):
+            ledger.settle(12345, 1)
+        assert ledger.totals().spent == 100
+
+
+def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db", per_run=3_000) as ledger:
+
+        def spend(worker: int) -> int:
+            chance = random.Random(worker)
+            spent = 0
+            for _ in range(25):
+                try:
+                    entry = ledger.reserve("run", "map", None, 25)
+                except BudgetExceeded:
+                    continue
+                if chance.random() < 0.3:
+                    ledger.release(entry)
+                elif chance.random() < 0.9:
+                    ledger.settle(entry, 25)
+                    spent += 25
+                else:
+                    spent += 25  # its outcome is never learnt
+                assert counted(ledger) <= 3_000
+            return spent
+
+        with ThreadPoolExecutor(8) as pool:
+            spent = sum(pool.map(spend, range(8)))
+        assert spent == counted(ledger) <= 3_000
+        assert 3_000 - spent < 25
+
+
+SPEND = """
+from resources.errors import BudgetExceeded
+from resources.ledger import CreditLedger
+spent = 0
+with CreditLedger(path, per_day=3_000) as ledger:
+    for turn in range(80):
+        try:
+            entry = ledger.reserve("run", "map", None, 25)
+        except BudgetExceeded:
+            continue
+        ledger.release(entry) if turn % 3 == 0 else ledger.settle(entry, 25)
+        spent += 0 if turn % 3 == 0 else 25
+print(spent)
+"""
+
+
+def test_processes_together_never_pass_a_ceiling(tmp_path: Path) -> None:
+    """They also all create the file at once."""
+    path = tmp_path / "ledger.db"
+    workers = [python(SPEND, path) for _ in range(4)]
+    spent = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 4
+    with fresh(path) as ledger:
+        assert sum(spent) == ledger.totals().spent == 3_000
+
+
+RESERVE_AND_HANG = """
+import time
+from resources.ledger import CreditLedger
+ledger = CreditLedger(path, per_run=100)
+ledger.reserve("run", "map", "eth/0xaa", 75)
+print("reserved", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_was_reserved_before_a_crash_counts(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    worker = python(RESERVE_AND_HANG, path)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "reserved\n"
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate()
+    with fresh(path, per_run=100) as ledger:
+        assert ledger.totals().reserved == 75
+        with pytest.raises(BudgetExceeded):
+            ledger.reserve("run", "map", None, 26)
+        (left,) = ledger.unsettled()
+        assert (left.run_id, left.endpoint, left.subject, left.cost) == ("run", "map", "eth/0xaa", 75)
+        ledger.release(left.id)
+        ledger.reserve("run", "map", None, 100)
+
+
+def test_reports_group_by_endpoint_day_run_and_token(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 11, 19))
+    with fresh(tmp_path / "ledger.db", now=clock) as ledger:
+        ledger.settle(ledger.reserve("one", "map", "eth/0xaa", 2500), 2500)
+        ledger.release(ledger.reserve("one", "map", "eth/0xaa", 2500))
+        clock.now = datetime(2026, 11, 20)
+        ledger.settle(ledger.reserve("two", "chains", None, 1), 1)
+        ledger.reserve("two", "map", "eth/0xbb", 5000)
+        assert ledger.report("endpoint") == [
+            ReportRow("map", 2, 2500, 5000, 1),
+            ReportRow("chains", 1, 1, 0, 0),
+        ]
+        assert ledger.report("day") == [
+            ReportRow("2026-11-19", 1, 2500, 0, 1),
+            ReportRow("2026-11-20", 2, 1, 5000, 0),
+        ]
+        assert [row.name for row in ledger.report("run")] == ["two", "one"]
+        assert [row.name for row in ledger.report("token")] == ["eth/0xbb", "eth/0xaa", ""]
+        assert [row.name for row in ledger.report("day", since=date(2026, 11, 20))] == ["2026-11-20"]
+
+
+def test_what_the_provider_says_remains_is_kept_and_bounds_what_is_left(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 11, 20))
+    with fresh(tmp_path / "ledger.db", per_month=10_000, now=clock) as ledger:
+        assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (None, 10_000)
+        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=50_000)
+        assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (50_000, 7_500)
+        ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=300)
+        assert (ledger.totals().told_at, ledger.left_this_month()) == (clock.now, 300)
+        clock.now = datetime(2026, 12, 1)
+        assert ledger.left_this_month() == 10_000
+    with fresh(tmp_path / "unlimited.db") as ledger:
+        assert ledger.left_this_month() is None
+
+
+def test_a_charge_above_the_reservation_is_booked_as_it_was_charged(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 90), 120)
+        assert ledger.totals("run").ceilings[0].left == 0
+        with pytest.raises(BudgetExceeded):
+            ledger.reserve("run", "map", None, 1)
+
+
+def test_all_processes_queue_for_the_same_rate() -> None:
+    clock = Clock(datetime(2026, 11, 20))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        with fresh(path, now=clock) as one, fresh(path, now=clock) as other:
+            waits = [ledger.next_turn(600) for _ in range(3) for ledger in (one, other)]
+            assert waits == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=1e-3)
+            clock.now += timedelta(seconds=10)
+            assert one.next_turn(600) == 0
+            clock.now -= timedelta(hours=1)
+            assert other.next_turn(600) == 0, "a clock that was set back stops nobody"
+
+
+def test_a_failed_write_leaves_the_ledger_usable(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(Exception, match="CHECK"):
+            ledger.reserve("run", "map", None, -1)
+        ledger.reserve("run", "map", None, 1)
+        assert counted(ledger) == 1
+
+
+@pytest.mark.parametrize("day", [0, 32])
+def test_a_renewal_day_that_no_month_has_is_refused(tmp_path: Path, day: int) -> None:
+    with pytest.raises(ValueError, match="renewal day"):
+        CreditLedger(tmp_path / "ledger.db", renewal_day=day)

@@ -1,0 +1,482 @@
+"""The provider: nothing is paid twice, nothing paid is lost, and what is in vain is not tried."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.prices import CHAINS as CHAINS_PRICE
+from contract.prices import MAP_BASE
+from contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
+from resources import errors
+from resources.archive import AnswerArchive
+from resources.client import ProviderClient
+from resources.errors import ProviderError
+from resources.ledger import CreditLedger
+from resources.provider import Counters, Provider
+from tests.resources.misbehaving import (
+    CHAINS,
+    Misbehaving,
+    Step,
+    answer,
+    details,
+    error,
+    half,
+    reset,
+    silence,
+    token_map,
+)
+
+ROOT = Path(__file__).parents[2]
+AS_OF = datetime(2026, 11, 20)
+T = TypeVar("T")
+MAP = answer(token_map())
+BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
+
+
+def a_map(number: int = 1, refresh: bool = False) -> MapRequest:
+    return MapRequest(chain="eth", token_address=f"0x{number:040x}", options=MapOptions(refresh=refresh))
+
+
+@dataclass
+class Stage:
+    """A provider on a scripted server, with its books at hand."""
+
+    provider: Provider
+    ledger: CreditLedger
+    archive: AnswerArchive
+    server: Misbehaving
+
+    def books(self) -> tuple[int, int]:
+        """Spent and reserved."""
+        totals = self.ledger.totals()
+        return totals.spent, totals.reserved
+
+    @property
+    def calls(self) -> int:
+        return len(self.server.received)
+
+
+def play(
+    home: Path,
+    steps: list[Step],
+    work: Callable[[Stage], Awaitable[T]],
+    *,
+    per_run: int | None = None,
+    attempts: int = 3,
+    timeout: float = 5.0,
+    concurrency: int = 8,
+) -> T:
+    async def whole() -> T:
+        with CreditLedger(home / "ledger.db", per_run=per_run) as ledger:
+            async with (
+                Misbehaving(steps) as server,
+                ProviderClient(
+                    server.address,
+                    "key-0123456789",
+                    timeout=timeout,
+                    attempts=attempts,
+                    concurrency=concurrency,
+                    first_wait=0.01,
+                ) as client,
+            ):
+                archive = AnswerArchive(home / "archive")
+                return await work(Stage(Provider(client, ledger, archive, "them", "run"), ledger, archive, server))
+
+    return asyncio.run(whole())
+
+
+def failing(*kinds: type[ProviderError]) -> Any:
+    return pytest.raises(kinds)
+
+
+def test_an_answer_is_paid_once_and_then_comes_from_the_archive(tmp_path: Path) -> None:
+    async def first(stage: Stage) -> None:
+        paid = await stage.provider.fetch(a_map(), AS_OF)
+        assert (paid.cost, paid.from_archive) == (2000, False)
+        assert paid.answer.metrics.scores.service_score == 51.5
+        again = await stage.provider.fetch(a_map(), AS_OF)
+        assert (again.cost, again.from_archive) == (0, True)
+        assert (again.answer, again.fetched_at, again.digest) == (paid.answer, paid.fetched_at, paid.digest)
+        assert stage.books() == (2000, 0)
+        assert stage.ledger.totals().credits_remaining == 97_500
+        assert stage.provider.counters == Counters(calls=1, credits=2000, archive_hits=1)
+
+    async def another_run(stage: Stage) -> None:
+        assert (await stage.provider.fetch(a_map(), AS_OF)).from_archive
+        assert stage.calls == 0
+
+    play(tmp_path, [BILLED], first)
+    play(tmp_path, [MAP], another_run)
+
+
+def test_without_a_word_on_the_cost_the_price_list_counts(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        assert (await stage.provider.fetch(a_map(), AS_OF)).cost == MAP_BASE
+        assert stage.books() == (MAP_BASE, 0)
+        (row,) = stage.ledger.report("token")
+        assert (row.name, row.calls) == (a_map().subject, 1)
+
+    play(tmp_path, [MAP], work)
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_refresh_asks_anew_and_replaces_what_was_kept(tmp_path: Path, by_option: bool) -> None:
+    async def work(stage: Stage) -> None:
+        old = await stage.provider.fetch(a_map(), AS_OF)
+        new = await stage.provider.fetch(a_map(refresh=by_option), AS_OF, refresh=not by_option)
+        assert (new.from_archive, new.digest) == (False, old.digest)
+        assert (await stage.provider.fetch(a_map(), AS_OF)).answer.metrics.scores.service_score == 2
+        assert stage.calls == 2
+
+    play(tmp_path, [answer(token_map(1)), answer(token_map(2))], work)
+
+
+def test_different_instants_are_different_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for as_of in (AS_OF, datetime(2026, 11, 21), "known 2026-11-21", None):
+            assert not (await stage.provider.fetch(ChainsRequest(), as_of)).from_archive
+
+    play(tmp_path, [answer(CHAINS)], work)
+
+
+def test_each_attempt_is_reserved_and_closed(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def work(stage: Stage) -> None:
+        async def look(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+            seen.append(stage.books())
+
+        stage.server.steps[:] = [both(look, error(500)), both(look, error(503)), both(look, MAP)]
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert seen == [(0, MAP_BASE)] * 3
+        assert stage.books() == (MAP_BASE, 0)
+        (row,) = stage.ledger.report("endpoint")
+        assert (row.calls, row.uncharged_calls) == (1, 2)
+        assert stage.provider.counters.calls == 3
+
+    play(tmp_path, [MAP], work)
+
+
+def both(one: Step, other: Step) -> Step:
+    async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await one(reader, writer)
+        await other(reader, writer)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "counted"),
+    [
+        (error(404, "no_holders"), errors.NoHolders, 0),
+        (error(400, "unsupported_token"), errors.UnsupportedToken, 0),
+        (error(422), errors.InvalidRequest, 0),
+        (error(500), errors.Unavailable, 0),
+        (error(429, "rate_limited"), errors.RateLimited, 0),
+        (error(504), errors.Unavailable, MAP_BASE),
+        (reset(), errors.Unreachable, MAP_BASE),
+        (half(token_map()), errors.Unreachable, MAP_BASE),
+        (silence(), errors.Unreachable, MAP_BASE),
+    ],
+    ids=["404", "400", "422", "500", "429", "504", "reset", "half", "silence"],
+)
+def test_what_may_have_been_charged_counts_and_the_rest_does_not(
+    tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int
+) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(kind):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (0, counted)
+        assert stage.archive.size().answers == 0
+        # It is nobody else's failure.
+        stage.server.steps[:] = [MAP]
+        await stage.provider.fetch(a_map(2), AS_OF)
+
+    play(tmp_path, [trouble], work, attempts=1, timeout=0.4)
+
+
+def test_an_unknown_outcome_counts_for_each_attempt_and_the_ceiling_ends_it(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.BudgetExceeded):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (0, 2 * MAP_BASE)
+        assert stage.calls == 2
+
+    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"<html>", b'{"metadata": ', b'{"metrics": NaN}', b"[]"],
+    ids=["html", "truncated", "nan", "shape"],
+)
+def test_an_answer_that_can_not_be_read_is_kept_counted_and_not_paid_again(tmp_path: Path, raw: bytes) -> None:
+    async def work(stage: Stage) -> None:
+        for _ in range(2):
+            with failing(errors.MalformedAnswer) as caught:
+                await stage.provider.fetch(a_map(), AS_OF)
+        assert caught.value.digest in str(caught.value)
+        kept = stage.archive.get(caught.value.digest)
+        assert kept is not None
+        assert (kept.raw, kept.sha256) == (raw, caught.value.answer_hash)
+        assert stage.calls == 1
+        assert stage.books() == (MAP_BASE, 0)
+        stage.server.steps[:] = [MAP]
+        assert (await stage.provider.fetch(a_map(), AS_OF, refresh=True)).answer.clusters == []
+
+    play(tmp_path, [answer(raw)], work)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [(error(429, "credits_exhausted"), errors.CreditsExhausted), (error(401, "invalid_key"), errors.InvalidKey)],
+)
+def test_siblings_stop_when_the_credits_or_the_key_are_gone(
+    tmp_path: Path, trouble: Step, kind: type[ProviderError]
+) -> None:
+    async def work(stage: Stage) -> None:
+        kept = await stage.provider.fetch(ChainsRequest(), AS_OF)
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(number), AS_OF) for number in range(50)), return_exceptions=True
+        )
+        assert {type(outcome) for outcome in outcomes} == {kind}
+        assert stage.calls <= 1 + 2
+        assert stage.books() == (CHAINS_PRICE, 0)
+        assert (await stage.provider.fetch(ChainsRequest(), AS_OF)).digest == kept.digest, "what is kept is still given"
+
+    play(tmp_path, [answer(CHAINS), trouble], work, concurrency=2)
+
+
+def test_the_ceiling_stops_siblings_without_a_call(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(number), AS_OF) for number in range(20)), return_exceptions=True
+        )
+        refused = [outcome for outcome in outcomes if isinstance(outcome, errors.BudgetExceeded)]
+        assert (stage.calls, len(refused)) == (3, 17)
+        assert stage.books() == (3 * MAP_BASE, 0)
+
+    play(tmp_path, [MAP], work, per_run=3 * MAP_BASE + 1)
+
+
+def test_a_plan_that_lacks_an_endpoint_stops_that_endpoint_only(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for address in ("a", "b"):
+            with failing(errors.PlanRequired):
+                await stage.provider.fetch(AddressMetadataRequest(address=address), AS_OF)
+        assert stage.calls == 1
+        await stage.provider.fetch(a_map(), AS_OF)
+
+    play(tmp_path, [error(403, "plan_required"), MAP], work)
+
+
+def test_a_provider_that_can_not_be_reached_costs_nothing_and_is_not_tried_for_ever(tmp_path: Path) -> None:
+    async def work() -> None:
+        with CreditLedger(tmp_path / "ledger.db") as ledger, socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            async with ProviderClient(address, None, attempts=2, first_wait=0.01) as client:
+                provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
+                for number in range(3):
+                    with failing(errors.Unreachable):
+                        await provider.fetch(a_map(number), AS_OF)
+            assert provider.counters.calls == 2
+            totals = ledger.totals()
+            assert (totals.spent, totals.reserved) == (0, 0)
+
+    asyncio.run(work())
+
+
+def test_identical_fetches_at_once_are_one_call(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        fetched = await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)))
+        assert stage.calls == 1
+        assert sum(one.cost for one in fetched) == MAP_BASE
+        assert sum(not one.from_archive for one in fetched) == 1
+        assert stage.provider.counters == Counters(calls=1, credits=MAP_BASE, archive_hits=9)
+        await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF, refresh=True) for _ in range(10)))
+        assert stage.calls == 2
+
+    play(tmp_path, [answer(token_map(), after=0.05)], work)
+
+
+def test_identical_fetches_at_once_fail_together(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        outcomes = await asyncio.gather(
+            *(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)), return_exceptions=True
+        )
+        assert {type(outcome) for outcome in outcomes} == {errors.NoHolders}
+        assert stage.calls == 1
+        with failing(errors.NoHolders):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.calls == 2, "asked again later, there may be holders"
+
+    play(tmp_path, [error(404, "no_holders")], work)
+
+
+def test_when_the_one_who_asks_is_cancelled_another_asks(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        second = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        while not stage.calls:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        assert (await second).answer.clusters == []
+        assert first.cancelled()
+        assert stage.books() == (MAP_BASE, MAP_BASE), "what was sent may have been charged"
+
+    play(tmp_path, [silence(), MAP], work)
+
+
+@given(pause=st.floats(0, 0.06))
+@settings(max_examples=15, deadline=None)
+def test_a_cancellation_at_any_moment_neither_loses_nor_forgets_what_was_paid(pause: float) -> None:
+    async def work(stage: Stage) -> None:
+        task = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
+        await asyncio.sleep(pause)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        spent, reserved = stage.books()
+        kept = stage.archive.size().answers
+        assert spent == kept * MAP_BASE
+        assert spent + reserved == MAP_BASE or stage.calls == 0
+        assert spent + reserved <= MAP_BASE
+
+    with TemporaryDirectory() as home:
+        play(Path(home), [answer(token_map(), after=0.02)], work)
+
+
+PAY_AND_DIE = """
+import asyncio, os
+from datetime import datetime
+from contract.requests import MapRequest
+from resources.archive import AnswerArchive
+from resources.client import ProviderClient
+from resources.ledger import CreditLedger
+from resources.provider import Provider
+
+home, address, moment = sys.argv[1:]
+
+class DiesBeforeSettling(CreditLedger):
+    def settle(self, *told):
+        os.kill(os.getpid(), 9)
+
+class DiesBeforeKeeping(AnswerArchive):
+    def put(self, *told, **more):
+        os.kill(os.getpid(), 9)
+
+async def main():
+    ledger = (DiesBeforeSettling if moment == "settling" else CreditLedger)(home + "/ledger.db")
+    archive = (DiesBeforeKeeping if moment == "keeping" else AnswerArchive)(home + "/archive")
+    async with ProviderClient(address, None) as client:
+        request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
+        await Provider(client, ledger, archive, "them", "run").fetch(request, datetime(2026, 11, 20))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("moment", "calls_after"), [("settling", 0), ("keeping", 1)])
+def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
+    tmp_path: Path, moment: str, calls_after: int
+) -> None:
+    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{PAY_AND_DIE}"
+
+    async def work(stage: Stage) -> None:
+        arguments = [sys.executable, "-c", code, str(tmp_path), stage.server.address, moment]
+        died = await asyncio.to_thread(subprocess.run, arguments, check=False)
+        assert died.returncode == -signal.SIGKILL
+        assert stage.calls == 1
+        assert stage.books() == (0, MAP_BASE)
+        fetched = await stage.provider.fetch(a_map(), AS_OF)
+        assert fetched.from_archive is (calls_after == 0)
+        assert stage.calls == 1 + calls_after
+        assert sum(stage.books()) == MAP_BASE * (1 + calls_after)
+
+    play(tmp_path, [MAP], work)
+
+
+def test_an_answer_that_can_not_be_kept_stops_everything_before_more_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def work(stage: Stage) -> None:
+        monkeypatch.setattr(os, "fsync", full)
+        for number in range(3):
+            with failing(errors.AnswerNotKept):
+                await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.calls == 1
+        assert stage.books() == (0, MAP_BASE)
+
+    play(tmp_path, [MAP], work)
+
+
+def test_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        digest = (await stage.provider.fetch(a_map(), AS_OF)).digest
+        file = tmp_path / "archive" / digest[:2] / f"{digest}.zst"
+        file.write_bytes(file.read_bytes()[:-9])
+        assert not (await stage.provider.fetch(a_map(), AS_OF)).from_archive
+        assert stage.books() == (2 * MAP_BASE, 0)
+
+    play(tmp_path, [MAP], work)
+
+
+def test_two_runs_at_once_that_want_the_same_share_what_the_first_kept(tmp_path: Path) -> None:
+    """The second waits for its turn to ask; by then the answer is there."""
+
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, concurrency=1) as client:
+            other = Provider(client, stage.ledger, stage.archive, "them", "other run")
+            first_in_line = asyncio.create_task(other.fetch(a_map(2), AS_OF))
+            while not stage.calls:
+                await asyncio.sleep(0.005)
+            second_in_line = asyncio.create_task(other.fetch(a_map(), AS_OF))
+            await asyncio.sleep(0.02)
+            await stage.provider.fetch(a_map(), AS_OF)
+            await first_in_line
+            assert (await second_in_line).from_archive
+            assert stage.calls == 2
+
+    play(tmp_path, [answer(token_map(), after=0.3), MAP], work)
+
+
+def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        clients = [ProviderClient(stage.server.address, None, rate_per_minute=1200, concurrency=4) for _ in range(2)]
+        start = time.monotonic()
+        async with clients[0], clients[1]:
+            providers = [
+                Provider(client, stage.ledger, stage.archive, str(number), "run")
+                for number, client in enumerate(clients)
+            ]
+            await asyncio.gather(*(one.fetch(a_map(number), AS_OF) for number in range(6) for one in providers))
+        assert time.monotonic() - start >= 11 * 60 / 1200
+
+    play(tmp_path, [MAP], work)
+
+
+def test_details_are_read(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        fetched = await stage.provider.fetch(AddressMetadataRequest(address="a"), None)
+        assert fetched.answer.address_details.label == "Alice"
+
+    play(tmp_path, [answer({"address": "a", "address_details": details(label="Alice")})], work)
