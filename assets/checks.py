@@ -4,8 +4,6 @@ Rules about content are errors that stop nothing, for one odd token must not kee
 that does not hold what its manifest says is blocking: such a partition must be fetched again, not loaded.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -219,7 +219,11 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
 
 
 async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched[Any]:
-    fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
+    try:
+        fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
+    except (NoAnswer, TransientError, InvalidRequest):
+        batch.calls += 1
+        raise
     batch.credits += fetched.cost
     batch.calls += not fetched.from_archive
     return fetched

@@ -4,9 +4,8 @@ An asset run over a range of partitions is one run (``single_run``). Should it f
 finished are logged as materialised, so that the next run is for the rest only.
 """
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,7 +30,6 @@ from dagster import (
     multi_asset,
 )
 from pydantic import Field
-from resources.errors import PermanentError
 
 from assets.family import Asking, Family, Landed, ingest, missing, slice_of
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
@@ -39,6 +37,7 @@ from assets.plots import plots
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import parse_when
+from resources.errors import PermanentError
 from resources.workspace import Workspace
 
 OWNERS = ["team:holderlake"]
@@ -66,12 +65,12 @@ def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> Asse
         backfill_policy=BackfillPolicy.single_run(),
         retry_policy=RetryPolicy(max_retries=2, delay=20, backoff=Backoff.EXPONENTIAL, jitter=Jitter.PLUS_MINUS),
     )
-    async def materialise(
+    def materialise(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
-    ) -> AsyncIterator[MaterializeResult[Any]]:
+    ) -> Iterator[MaterializeResult[Any]]:
         days = days_of(context.partition_keys)
         try:
-            landed = await _ingest_days(context.run_id, family, config, workspace, days)
+            landed = asyncio.run(_ingest_days(context.run_id, family, config, workspace, days))
         except Exception as error:
             _log_finished(context, family, config, workspace, days)
             if isinstance(error, PermanentError):

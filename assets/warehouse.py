@@ -1,7 +1,5 @@
 """The warehouse as an asset: every partition that the lake committed since the last load, in one transaction."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dagster import AssetExecutionContext, AssetsDefinition, BackfillPolicy, MaterializeResult, ResourceParam, asset

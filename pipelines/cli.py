@@ -38,13 +38,12 @@ Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo."
 
 def main() -> None:
     """Runs a command; what goes wrong is said in a sentence, without a trace."""
-    from resources.warehouse import WarehouseError
-
     from engine.errors import EngineError
-    from pipelines.runs import RunFailed
+    from pipelines.errors import RunFailed
     from resources.errors import ProviderError
     from resources.lake import LakeError
     from resources.settings import SettingsError
+    from resources.warehouse import WarehouseError
 
     try:
         app(standalone_mode=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dagster import Definitions, in_process_executor
-from resources.settings import load_settings
+from dagster import Definitions, definitions, in_process_executor
 
 from assets.definitions import all_assets, all_checks
 from pipelines.embedded import make_workspace
 from pipelines.jobs import all_jobs
 from pipelines.schedules import daily_schedule
 from pipelines.sensors import chain_sensor
+from resources.settings import load_settings
 from resources.workspace import Workspace
 
 
@@ -28,4 +28,7 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
     )
 
 
-defs = build_defs()
+@definitions
+def defs() -> Definitions:
+    """What Dagster's own commands load."""
+    return build_defs()

@@ -4,8 +4,6 @@ A grid of instants has gaps, which a range of partitions has not. So the backfil
 as materialised when it is in the lake, chain by chain, newest first, and loads the warehouse at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -24,7 +22,6 @@ from dagster import (
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
-from resources.errors import PermanentError
 
 from assets.definitions import FAMILIES
 from assets.family import Asking, Landed, ingest
@@ -32,6 +29,7 @@ from assets.materialise import metadata_of
 from assets.partitions import CHAIN_BY_DAY, partition_key
 from contract.prices import credits_text
 from contract.times import parse_when
+from resources.errors import PermanentError
 from resources.workspace import Workspace
 
 INGEST = "ingest"

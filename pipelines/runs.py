@@ -14,6 +14,7 @@ from dagster import DagsterInstance, ExecuteInProcessResult
 from assets.definitions import FAMILIES
 from assets.partitions import CHAINS, partition_key
 from pipelines.definitions import build_defs
+from pipelines.errors import RunFailed
 from pipelines.jobs import BACKFILL, INGEST
 from resources.workspace import Workspace
 
@@ -27,10 +28,6 @@ concurrency:
   runs:
     max_concurrent_runs: 2
 """
-
-
-class RunFailed(Exception):
-    """A run ended in failure; the message is the first error's."""
 
 
 def prepare_dagster_home(home: Path) -> None:

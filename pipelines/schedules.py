@@ -1,7 +1,5 @@
 """The daily schedule: today's partition of every watched chain, live."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster import DefaultScheduleStatus, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule

@@ -1,7 +1,5 @@
 """The sensor that notices a chain that the provider did not list before."""
 
-from __future__ import annotations
-
 import asyncio
 
 from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SensorResult, SkipReason, sensor

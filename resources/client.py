@@ -92,6 +92,7 @@ class ProviderClient:
         self._retry = stamina.AsyncRetryingCaller(
             attempts=attempts, timeout=None, wait_initial=first_wait, wait_max=30.0, wait_jitter=first_wait
         )
+        own_host = url.host in _LOOPBACK
         self._http = httpx.AsyncClient(
             base_url=self.base_url,
             auth=_KeyHeader(self._key),
@@ -100,7 +101,8 @@ class ProviderClient:
             headers={"User-Agent": _user_agent(), "Accept": "application/json"},
             # Elsewhere than where it was meant for, the key would be given away: httpx strips no header but its own.
             follow_redirects=False,
-            trust_env=url.host not in _LOOPBACK,  # a service of our own host is behind no proxy
+            trust_env=not own_host,  # a service of our own host is behind no proxy
+            verify=not own_host or url.scheme == "https",  # certificates take long to load, and nothing checks them
         )
 
     def __repr__(self) -> str:

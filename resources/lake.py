@@ -84,10 +84,14 @@ class Lake:
         """The files of all manifests, by chain, timestamp and family, unread."""
         return commits.manifest_paths(self.root)
 
-    def manifests(self, family: str | None = None) -> Iterator[Manifest]:
-        """What all partitions hold (of one family), by chain, timestamp and family."""
-        paths = (path for path in self.manifest_paths() if family in (None, path.stem))
-        return (manifest for manifest in map(commits.read_manifest, paths) if manifest)
+    def manifests(
+        self, family: str | None = None, chain: str | None = None, as_of: datetime | None = None
+    ) -> Iterator[Manifest]:
+        """What partitions hold: all, or those of one family, chain, instant; by chain, timestamp and family."""
+        timestamp = None if as_of is None else _timestamp(as_of)
+        paths = commits.manifest_paths(self.root, None if chain is None else _safe(chain), timestamp)
+        found = (commits.read_manifest(path) for path in paths if family in (None, path.stem))
+        return (manifest for manifest in found if manifest)
 
     def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
         """A table's committed rows: of all partitions, or of one chain, or one instant.
@@ -95,18 +99,15 @@ class Lake:
         Raises ``LakeError`` on a file that does not match its manifest.
         """
         schema = TABLES[_known(table)].schema
-        timestamp = None if as_of is None else _timestamp(as_of)
-        paths = commits.manifest_paths(self.root, None if chain is None else _safe(chain), timestamp)
-        found = (commits.read_manifest(path) for path in paths)
-        parts = [self.rows(manifest, table) for manifest in found if manifest and table in manifest.tables]
-        return pa.concat_tables([schema.empty_table(), *parts])
+        holding = (manifest for manifest in self.manifests(chain=chain, as_of=as_of) if table in manifest.tables)
+        return pa.concat_tables([schema.empty_table(), *(self.rows(manifest, table) for manifest in holding)])
 
     def rows(self, manifest: Manifest, table: str) -> pa.Table:
         """A table's rows of one partition. Raises ``LakeError`` on a file that does not match its manifest."""
         for _ in range(_READ_ATTEMPTS):
-            data = self.intact_bytes(manifest, table)
-            if data is not None:
-                return _parsed(table, data)
+            found = self.intact_rows(manifest, [table])
+            if found is not None:
+                return found[table]
             newer = self.manifest(manifest.family, manifest.chain, manifest.as_of)
             if newer is None or newer == manifest:
                 break
@@ -114,8 +115,15 @@ class Lake:
         path = commits.file_of(self.root, manifest, table)
         raise LakeError(f"{path} is not the file that its manifest tells of; ingest that partition again")
 
-    def intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
-        """A table's file; empty where it has no rows to keep, None where it is not the one of the manifest."""
+    def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
+        """The rows of one partition by table (or of some tables); None where a file is not the one of the manifest."""
+        names = manifest.tables if tables is None else tables
+        files = {name: self._intact_bytes(manifest, name) for name in names}
+        found = {name: _parsed(name, data) for name, data in files.items() if data is not None}
+        return found if len(found) == len(files) else None
+
+    def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
+        """A table's file; empty where there is none to be, None where it is not the one of the manifest."""
         file = manifest.tables[table]
         if file == NO_FILE:
             return b""
@@ -153,6 +161,7 @@ class Lake:
         with commits.locked(self.root, chain):
             commits.finish(self.root, path)
             old, before = self._before(path)
+            new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
             answered = {name: covered for name in new} | {FAILURES: asked}
             merged = {
                 name: _merged(before.get(name), rows, _subject_column(name, by), answered[name])
@@ -164,12 +173,8 @@ class Lake:
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
         """What the partition holds now; nothing where a file of it is damaged."""
         manifest = commits.read_manifest(path)
-        if manifest is None:
-            return None, {}
-        files = {table: self.intact_bytes(manifest, table) for table in manifest.tables}
-        if any(data is None for data in files.values()):
-            return None, {}
-        return manifest, {table: _parsed(table, data) for table, data in files.items() if data is not None}
+        rows = self.intact_rows(manifest) if manifest else None
+        return (manifest, rows) if rows is not None else (None, {})
 
     def _commit(
         self,
@@ -246,7 +251,7 @@ def _parquet(rows: pa.Table) -> bytes:
 
 def _parsed(table: str, data: bytes) -> pa.Table:
     schema = TABLES[table].schema
-    return pq.read_table(pa.BufferReader(data)).cast(schema) if data else schema.empty_table()
+    return pq.ParquetFile(pa.BufferReader(data)).read().cast(schema) if data else schema.empty_table()
 
 
 def _known(table: str) -> str:

@@ -69,6 +69,14 @@ class _Flight:
         self.aboard = 0
 
 
+class _Stopped(Exception):
+    """Asking is in vain, for the reason that ``error`` gave before; whatever that was, this is no case for a retry."""
+
+    def __init__(self, error: ProviderError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Provider:
     """Fetches answers for one run, for one event loop. ``provider_id`` names the source of the answers."""
 
@@ -128,6 +136,8 @@ class Provider:
             return kept
         try:
             return await self._client.retried(lambda: self._attempt(ask))
+        except _Stopped as stopped:
+            return stopped.error
         except ProviderError as error:
             self._note(ask.request, error)
             return error
@@ -187,9 +197,9 @@ class Provider:
         return _Landed(kept, cost)
 
     def _check_open(self, request: Request) -> None:
-        stopped = self._stopped.get("") or self._stopped.get(request.endpoint)
-        if stopped is not None:
-            raise stopped.with_traceback(None)
+        error = self._stopped.get("") or self._stopped.get(request.endpoint)
+        if error is not None:
+            raise _Stopped(error)
 
     def _note(self, request: Request, error: ProviderError) -> None:
         """Remembers what makes further asking vain: a permanent failure, or a provider that no retry could reach."""

@@ -202,6 +202,8 @@ def _mapped(
     Nulls and blanks stay null where the column is optional, and are an error where it is not.
     """
     column = raw.table.column(name).combine_chunks()
+    if pa.types.is_nested(column.type):
+        raise raw.bad(f"a column of {column.type} can't be read; give one plain value a row", column=name)
     if column.null_count and not optional:
         raise raw.bad(missing, column=name, row=first_row(pc.is_null(column)))
     if pa.types.is_null(column.type):

@@ -1,6 +1,6 @@
--- What two addresses sent each other, in both directions: of each sender, receiver and token the latest figures known,
--- from maps and named address sets. Each row is a sum over all time up to its timestamp. Hexadecimal addresses may be
--- written in any case. Relationships within a time node cover one window only and are left out.
+-- What two addresses sent each other, in both directions, by token. Maps and named address sets hold sums from the first
+-- transfer on, so of all that is known the row with most transfers is taken; timestamp is the partition it stands in.
+-- Hexadecimal addresses may be written in any case. Relationships within a time node cover one window: left out.
 -- Example: FROM flows_between('0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222');
 CREATE OR REPLACE MACRO flows_between(a, b) AS TABLE
 WITH pair AS (
@@ -27,5 +27,5 @@ JOIN pair
     OR (known.from_address = pair.other AND known.to_address = pair.one)
 QUALIFY row_number() OVER (
     PARTITION BY from_address, to_address, rel_type, transfer_chain, transfer_token
-    ORDER BY timestamp DESC, total_transfers DESC
+    ORDER BY total_transfers DESC, timestamp DESC
 ) = 1;

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine.sources.sample import sample_world
 
 from contract.chains import NATIVE
 from contract.models import TokenKey
@@ -29,6 +28,7 @@ from contract.requests import (
     TokensMetadataRequest,
 )
 from contract.times import to_unix
+from engine.sources.sample import sample_world
 from resources import errors
 from resources.archive import AnswerArchive
 from resources.client import ProviderClient

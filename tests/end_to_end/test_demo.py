@@ -77,7 +77,8 @@ def test_every_asset_is_materialised_and_every_check_has_passed(first: dict[str,
     script = """
 import json, os
 from dagster import DagsterInstance
-from pipelines.definitions import defs
+from pipelines.definitions import build_defs
+defs = build_defs()
 with DagsterInstance.get() as instance:
     graph = defs.resolve_asset_graph()
     keys = {key.to_user_string(): bool(instance.get_materialized_partitions(key)) for key in graph.get_all_asset_keys()}

@@ -68,8 +68,8 @@ def test_holders_stand_by_falling_balance_and_clusters_by_falling_amount() -> No
 
 
 def test_equal_clusters_are_told_apart_by_their_first_holder() -> None:
-    found = clusters_of({"a": 5, "b": 5, "c": 5, "d": 5}, [], [("b", "c"), ("d", "a")])
-    assert [cluster.holders for cluster in found] == [("a", "d"), ("b", "c")]
+    found = clusters_of({"z": 6, "a": 5, "b": 5, "y": 4}, [], [("z", "y"), ("a", "b")])
+    assert found == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
 
 
 def test_one_holder_alone_is_no_cluster_even_with_magic_nodes() -> None:

@@ -34,9 +34,10 @@ def test_an_exact_address_comes_before_an_exact_symbol_before_a_prefix(build: Bu
             named("t3", "PEPE"),
             named("pepe", "other"),
             named("t5", "dope", "my pepe"),
+            named("t6", "a", "Pepe, indexed", is_indexed=True),
         ]
     )
-    assert found(store, "pepe") == ["pepe", "t3", "t1", "t2"]
+    assert found(store, "pepe") == ["pepe", "t3", "t6", "t1", "t2"]
 
 
 def test_indexed_tokens_come_first_among_equals(build: Build) -> None:
@@ -67,7 +68,9 @@ def test_a_query_is_never_sql(build: Build, text: str) -> None:
 
 @pytest.mark.parametrize("text", [HEX, HEX.upper(), "0x" + HEX[2:].upper()])
 def test_a_hexadecimal_address_is_found_in_any_case(build: Build, text: str) -> None:
-    assert found(build(tokens=[named(HEX, "HEX")]), text) == [HEX]
+    store = build(tokens=[named(HEX, "HEX")])
+    assert found(store, text) == [HEX]
+    assert [token.address for token in store.search(text, 50)] == [HEX]
 
 
 def test_a_hexadecimal_address_is_found_on_every_chain(build: Build) -> None:

@@ -291,11 +291,14 @@ def test_a_provider_that_can_not_be_reached_costs_nothing_and_is_not_tried_for_e
         with CreditLedger(tmp_path / "ledger.db") as ledger, socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-            async with ProviderClient(address, None, attempts=2, first_wait=0.01) as client:
+            async with ProviderClient(address, None, attempts=2, first_wait=0.2) as client:
                 provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
-                for number in range(3):
-                    with failing(errors.Unreachable):
-                        await provider.fetch(a_map(number), AS_OF)
+                with failing(errors.Unreachable):
+                    await provider.fetch(a_map(), AS_OF)
+                start = time.monotonic()
+                with failing(errors.Unreachable):
+                    await provider.fetch(a_map(2), AS_OF)
+            assert time.monotonic() - start < 0.2, "without a further wait"
             assert provider.counters.calls == 2
             totals = ledger.totals()
             assert (totals.spent, totals.reserved) == (0, 0)

@@ -1,4 +1,4 @@
-"""The stories told on Base: Otterly, Fledgling, Cinder and the Tide Relics."""
+"""The stories told on Base: Otterbrook, Fledgling, Cinder and the Tide Relics."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ FRESH_BUYING: Final = day(2026, 3, 14)
 
 def tell(stage: Stage) -> None:
     """Plans all of them."""
-    _otterly(stage)
+    _otterbrook(stage)
     _fledgling(stage)
     _cinder(stage)
     _tide_relics(stage)
 
 
-def _otterly(stage: Stage) -> None:
+def _otterbrook(stage: Stage) -> None:
     """Two fifths of the supply fall from a distributor contract upon 260 wallets, and many sell at once."""
-    draw, cast = Draw("otterly"), stage.casts["base"]
-    token = stage.new_token(draw, "base", "Otterly", "OTTR", 18)
+    draw, cast = Draw("otterbrook"), stage.casts["base"]
+    token = stage.new_token(draw, "base", "Otterbrook", "OTTR", 18)
     pool, drop, supply = stage.new_pool(draw, token), day(2025, 2, 4), 10**8 * 10**18
-    distributor = stage.new_actor(draw, "base", "Otterly: Airdrop Distributor", is_contract=True, entity_id="otterly")
-    treasury = stage.new_actor(draw, "base", "Otterly: Treasury MultiSig", is_contract=True, entity_id="otterly")
+    distributor = stage.new_actor(
+        draw, "base", "Otterbrook: Airdrop Distributor", is_contract=True, entity_id="otterbrook"
+    )
+    treasury = stage.new_actor(draw, "base", "Otterbrook: Treasury MultiSig", is_contract=True, entity_id="otterbrook")
     stage.mint(drop - DAY, token, treasury, supply)
     for receiver, percent in ((distributor, 40), (pool, 25), (cast.lumen, 5)):
         stage.send(drop - HOUR, token, treasury, receiver, supply * percent // 100)

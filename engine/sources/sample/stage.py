@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
 from engine.records import Label, TokenInfo
@@ -61,23 +61,23 @@ class Stage:
     labels: list[Label] = field(default_factory=list)
     address_sets: dict[str, list[str]] = field(default_factory=dict)
 
-    def new_token(self, draw: Draw, chain: str, name: str, symbol: str, decimals: int, **more: object) -> TokenInfo:
+    def new_token(self, draw: Draw, chain: str, name: str, symbol: str, decimals: int, **more: Any) -> TokenInfo:
         """A token that is part of the world, at a new address unless one is given."""
         address = more.pop("address", None) or new_address(draw, chain)
-        token = TokenInfo(chain, str(address), name, symbol, decimals, **more)  # type: ignore[arg-type]
+        token = TokenInfo(chain, address, name, symbol, decimals, **more)
         self.tokens.append(token)
         return token
 
-    def new_actor(self, draw: Draw, chain: str, name: str, **kinds: object) -> str:
+    def new_actor(self, draw: Draw, chain: str, name: str, **kinds: Any) -> str:
         """A labelled address."""
         address = new_address(draw, chain)
         self.label(address, chain, name, **kinds)
         return address
 
-    def label(self, address: str, chain: str | None, name: str, **kinds: object) -> None:
+    def label(self, address: str, chain: str | None, name: str, **kinds: Any) -> None:
         """A label of the sample's own source, which wins over others unless ``kinds`` says otherwise."""
         given = {"source": "sample", "precedence": 50, **kinds}
-        self.labels.append(Label(address, chain, name=name, **given))  # type: ignore[arg-type]
+        self.labels.append(Label(address, chain, name=name, **given))
 
     def new_pool(self, draw: Draw, token: TokenInfo) -> str:
         """The pool of a token at the world's decentralised exchange."""

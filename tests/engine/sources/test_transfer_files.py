@@ -237,6 +237,17 @@ def test_floating_point_amounts_are_refused(parquet_file: Write) -> None:
     assert "not exact" in refusal(parquet_file(holderlake(token_standard="erc721", token_id=1.0, value="1")))
 
 
+def test_columns_of_lists_are_refused(parquet_file: Write) -> None:
+    assert "column value: a column of list" in refusal(parquet_file(holderlake(value=["1", "2"])))
+
+
+def test_columns_of_pandas_categories_are_read(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([holderlake()])
+    place = table.column_names.index("chain")
+    pq.write_table(table.set_column(place, "chain", pa.array(["bsc"]).dictionary_encode()), tmp_path / "c.parquet")
+    assert read_one(tmp_path / "c.parquet")["chain"] == "bsc"
+
+
 def test_cryo_amounts_that_are_only_floating_point_are_refused_with_the_way_out(parquet_file: Write) -> None:
     message = refusal(parquet_file(cryo("value_binary", "value_string")))
     assert "value_f64" in message

@@ -1,0 +1,294 @@
+"""The warehouse: the lake's committed partitions in one DuckDB file, for analysts' SQL.
+
+Tables and columns are the contract's, but for ``as_of``, which is ``timestamp`` here. Views and macros stand in
+``warehouse_sql``, one a file. A load works on a copy and publishes it by one rename, so that a reader neither blocks a
+load nor sees half of one; a load that is killed leaves the file as it was. Loads queue for a lock.
+
+What is committed, and in which order, is the lake's matter.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from contract.tables import INSTANT_TYPE, TABLES
+from contract.times import parse_partition, utc_now
+from resources import layout
+from resources.lake import FAILURES, Lake, Manifest
+
+_BATCH: Final = 256
+"""So many partitions are in memory at once."""
+
+_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
+_INSTALLED: Final = "SELECT part, sha FROM _installed"
+_DELETE: Final = """
+DELETE FROM {table}
+WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
+"""
+_INSERT: Final = """
+INSERT INTO {table}
+SELECT * FROM learnt
+"""
+_REMEMBER: Final = """
+INSERT OR REPLACE INTO _loaded
+SELECT * FROM learnt
+"""
+
+Partition = tuple[str, str, datetime]
+"""Family, chain and instant."""
+
+
+class WarehouseError(Exception):
+    """The warehouse can't answer or be loaded; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a load did: partitions (of a family each) and rows by table, in how many seconds.
+
+    ``damaged`` names partitions whose files do not match their manifest; in the warehouse they are as they were.
+    """
+
+    partitions: int
+    rows: Mapping[str, int]
+    seconds: float
+    damaged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the published file holds: the manifests it was loaded from, and the layout it has."""
+
+    loaded: Mapping[Partition, str]
+    installed: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A manifest that is not loaded yet, with the SHA-256 of its text."""
+
+    manifest: Manifest
+    sha: str
+
+    @property
+    def key(self) -> Partition:
+        return (self.manifest.family, self.manifest.chain, self.manifest.as_of)
+
+
+class Warehouse:
+    """The DuckDB file at ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A read-only connection to what is published now; close it. Raises ``WarehouseError`` without a file.
+
+        The file is attached rather than opened: a process that opens a path that it has open already would be given
+        the old file again, although another was published meanwhile.
+        """
+        if not self.path.exists():
+            raise WarehouseError(
+                f"there is no warehouse at {self.path} yet; 'holderlake demo' or 'holderlake ingest' makes it"
+            )
+        connection = _quiet(duckdb.connect())
+        try:
+            connection.execute(f"ATTACH {layout.quoted(str(self.path))} AS warehouse (READ_ONLY)")
+            connection.execute("USE warehouse")
+        except duckdb.Error as error:
+            connection.close()
+            raise WarehouseError(f"{self.path} can't be opened: {error}") from error
+        return connection
+
+    def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
+        """The answer to a query. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
+        with self.connect() as connection:
+            try:
+                answer = connection.sql(sql, params=parameters)
+                return pa.table({}) if answer is None else answer.to_arrow_table()
+            except duckdb.Error as error:
+                raise WarehouseError(str(error)) from error
+
+    def load(self, lake: Lake) -> LoadReport:
+        """Loads all partitions that are new in the lake, or were written anew, in one transaction.
+
+        Where nothing is new, nothing is written. A partition that vanished from the lake stays.
+        """
+        began = time.monotonic()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            state = self._state()
+            pending = list(_pending(lake, state.loaded))
+            loading = _Loading(lake, state.loaded)
+            if pending or state.installed.get("views") != layout.views_sha():
+                with self._next_version() as connection:
+                    layout.install(connection)
+                    for start in range(0, len(pending), _BATCH):
+                        loading.take(connection, pending[start : start + _BATCH])
+                    loading.take_failures(connection)
+        rows = {name: loading.rows[name] for name in TABLES if name in loading.rows}
+        return LoadReport(len(loading.taken), rows, time.monotonic() - began, tuple(loading.damaged))
+
+    def _state(self) -> _State:
+        """Raises ``WarehouseError`` where the file is of another version, or no warehouse."""
+        if not self.path.exists():
+            return _State({}, {})
+        with self.connect() as connection:
+            try:
+                loaded = connection.execute(_LOADED).fetchall()
+                installed = dict(connection.execute(_INSTALLED).fetchall())
+            except duckdb.CatalogException as error:
+                raise WarehouseError(f"{self.path} is a DuckDB file, but no warehouse; move it away") from error
+        if installed["tables"] != layout.tables_sha():
+            raise WarehouseError(
+                f"{self.path} was made by a version with other tables; delete it, and the next load makes it anew "
+                "from the lake"
+            )
+        return _State({(family, chain, at): sha for family, chain, at, sha in loaded}, installed)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def _next_version(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A copy to write to in one transaction, published when all went well."""
+        copy = self.path.with_name(f"{self.path.name}.next")
+        for leftover in (copy, copy.with_name(f"{copy.name}.wal")):
+            leftover.unlink(missing_ok=True)
+        if self.path.exists():
+            shutil.copyfile(self.path, copy)
+        with _quiet(duckdb.connect(str(copy))) as connection:
+            connection.begin()
+            yield connection
+            connection.commit()
+            connection.execute("CHECKPOINT")
+        os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
+
+
+class _Loading:
+    """One load: what it took from the lake, and what it could not take."""
+
+    def __init__(self, lake: Lake, known: Mapping[Partition, str]) -> None:
+        self.lake = lake
+        self.known = known
+        self.taken: list[_Pending] = []
+        self.rows: Counter[str] = Counter()
+        self.damaged: list[str] = []
+
+    def take(self, connection: duckdb.DuckDBPyConnection, batch: Sequence[_Pending]) -> None:
+        """Puts the rows of some partitions in place of those that the warehouse has of them."""
+        tables: dict[str, list[pa.Table]] = {}
+        stale: dict[str, list[_Pending]] = {}
+        taken = []
+        for one in batch:
+            rows = self.lake.intact_rows(one.manifest)
+            if rows is None:
+                self._note_damage(one.manifest)
+                continue
+            taken.append(one)
+            for name in rows.keys() - {FAILURES}:
+                tables.setdefault(name, []).append(rows[name])
+                if one.key in self.known:
+                    stale.setdefault(name, []).append(one)
+        for name, parts in tables.items():
+            _delete(connection, name, stale.get(name, ()))
+            self._insert(connection, name, pa.concat_tables(parts))
+        _remember(connection, taken)
+        self.taken += taken
+
+    def take_failures(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Failures of the partitions that were touched, of all families: a row does not tell whose it is."""
+        partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.taken)
+        manifests = (
+            manifest
+            for chain, as_of in partitions
+            for manifest in self.lake.manifests(chain=chain, as_of=as_of)
+            if manifest.failures
+        )
+        found = [rows[FAILURES] for manifest in manifests if (rows := self.lake.intact_rows(manifest, [FAILURES]))]
+        _delete(connection, FAILURES, self.taken)
+        self._insert(connection, FAILURES, pa.concat_tables([TABLES[FAILURES].schema.empty_table(), *found]))
+
+    def _insert(self, connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+        with _registered(connection, "learnt", rows):
+            connection.execute(_INSERT.format(table=table))
+        if rows.num_rows:
+            self.rows[table] += rows.num_rows
+
+    def _note_damage(self, manifest: Manifest) -> None:
+        """A partition that is being written anew is not damaged: the next load takes it."""
+        now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
+        if now is None or now.commit == manifest.commit:
+            self.damaged.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
+
+
+def _pending(lake: Lake, loaded: Mapping[Partition, str]) -> Iterator[_Pending]:
+    """Manifests that the warehouse does not know, or knows with another text."""
+    for path in lake.manifest_paths():
+        text = path.read_bytes()
+        sha = hashlib.sha256(text).hexdigest()
+        chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
+        if loaded.get((path.stem, chain, parse_partition(timestamp))) != sha:
+            yield _Pending(msgspec.json.decode(text, type=Manifest), sha)
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Sequence[_Pending]) -> None:
+    if not partitions:
+        return
+    stale = pa.table(
+        {
+            "chain": pa.array([one.manifest.chain for one in partitions], pa.string()),
+            "timestamp": pa.array([one.manifest.as_of for one in partitions], INSTANT_TYPE),
+        }
+    )
+    with _registered(connection, "stale", stale):
+        connection.execute(_DELETE.format(table=table))
+
+
+def _remember(connection: duckdb.DuckDBPyConnection, taken: Sequence[_Pending]) -> None:
+    now = utc_now()
+    loaded = pa.table(
+        {
+            "family": pa.array([one.manifest.family for one in taken], pa.string()),
+            "chain": pa.array([one.manifest.chain for one in taken], pa.string()),
+            "timestamp": pa.array([one.manifest.as_of for one in taken], INSTANT_TYPE),
+            "manifest_sha": pa.array([one.sha for one in taken], pa.string()),
+            "loaded_at": pa.array([now] * len(taken), INSTANT_TYPE),
+        }
+    )
+    with _registered(connection, "learnt", loaded):
+        connection.execute(_REMEMBER)
+
+
+@contextmanager
+def _registered(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Iterator[None]:
+    connection.register(name, rows)
+    try:
+        yield
+    finally:
+        connection.unregister(name)
+
+
+def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Without progress bars in logs, and without Python's variables standing in for missing tables."""
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET python_enable_replacements = false")
+    return connection

@@ -1,0 +1,87 @@
+"""Asset checks: each rule holds on real answers and fails on rows that break it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from assets.checks import RULES, broken, short_files
+from assets.definitions import FAMILIES
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from contract.tables import TABLES, build
+from tests.assets.conftest import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+COMMON = {"chain": "eth", "as_of": MAY, "token_address": "0xt"}
+SHARES = dict.fromkeys(("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles"), 0.1)
+
+
+def _member(address: str, cluster: int) -> dict[str, Any]:
+    return {"cluster_id": cluster, "address": address, "kind": "holder"}
+
+
+def _cluster(holders: int) -> dict[str, Any]:
+    return {"cluster_id": 1, "share": 0.1, "holder_count": holders, "magic_node_count": 0}
+
+
+def _holder(rank: int, share: float, amount: int = 1) -> dict[str, Any]:
+    return {"rank": rank, "address": f"0x{rank}", "share": share, "amount": amount}
+
+
+LINK = {"from_address": "0xa", "rel_type": "GROUPED_TRANSFER", "total_transfers": 1, "first_date": MAY}
+BREAKS: dict[str, dict[str, list[dict[str, Any]]]] = {
+    "shares_are_parts_of_the_supply": {"holders": [_holder(1, 0.7), _holder(2, 0.6)]},
+    "ranks_are_dense": {"holders": [_holder(1, 0.1), _holder(3, 0.1)]},
+    "amounts_fall_with_rank": {"holders": [_holder(1, 0.1, 5), _holder(2, 0.1, 6)]},
+    "supply_shares_are_parts": {"maps": [{"dt_update": "", **SHARES, "cexs": 1.2}]},
+    "scores_are_on_their_scale": {"maps": [{"dt_update": "", **SHARES, "service_score": 101.0}]},
+    "clusters_are_disjoint": {"cluster_members": [_member("0xa", 1), _member("0xa", 2)]},
+    "cluster_holders_are_top_holders": {"cluster_members": [_member("0xa", 1)]},
+    "clusters_have_two_holders_or_more": {"clusters": [_cluster(1)], "cluster_members": [_member("0xa", 1)]},
+    "relationships_have_two_ends": {"grouped_transfers": [{**LINK, "to_address": "0xa", "last_date": MAY}]},
+}
+
+
+def _tables(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
+    return {
+        name: build(TABLES[name], [COMMON | row for row in rows.get(name, [])], MAY)
+        for family in (HOLDERS, MAPS)
+        for name in family.tables
+    }
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_finds_the_rows_that_break_it(rule: Any) -> None:
+    assert broken(rule, _tables(BREAKS[rule.name])).num_rows > 0
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_holds_where_there_is_nothing(rule: Any) -> None:
+    assert broken(rule, _tables({})).num_rows == 0
+
+
+def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    for family in (HOLDERS, MAPS):
+        fill(workspace, family, "eth", MAY)
+    tables = {name: workspace.lake.read(name) for family in (HOLDERS, MAPS) for name in family.tables}
+    assert {rule.name: broken(rule, tables).num_rows for rule in RULES} == {rule.name: 0 for rule in RULES}
+
+
+def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    manifests = list(workspace.lake.manifests())
+    assert short_files(workspace.lake, manifests, "holders") == []
+    path = workspace.lake.path("holders", "eth", MAY)
+    pq.write_table(pq.read_table(path).slice(1), path)
+    assert len(short_files(workspace.lake, manifests, "holders")) == 1
+
+
+def test_every_table_of_every_family_has_rules_or_counts() -> None:
+    assert {table for family in FAMILIES for table in family.tables} == set(TABLES) - {"failures"}

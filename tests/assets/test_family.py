@@ -1,0 +1,152 @@
+"""Families: a partition is filled once, one failing subject keeps nobody else out, and nothing is paid twice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from assets.addresses import ADDRESSES
+from assets.chains import CHAINS
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.subgraphs import SUBGRAPHS
+from assets.tokens import TOKENS
+from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
+from tests.assets.conftest import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+JUNE = datetime(2026, 6, 1, 12, 30, 15)
+
+
+def test_a_partition_is_filled_and_asking_again_costs_nothing(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    (first,) = fill(workspace, HOLDERS, "eth", MAY)
+    (again,) = fill(workspace, HOLDERS, "eth", MAY)
+    assert first.rows["holders"] > 0
+    assert first.credits > 0
+    assert (again.rows, again.credits, again.calls) == (first.rows, 0, 0)
+
+
+def test_one_map_request_fills_all_five_tables(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    (landed,) = fill(workspace, MAPS, "eth", MAY)
+    assert all(landed.rows[table] > 0 for table in MAPS.tables)
+    assert landed.calls == len(workspace.settings.watchlist["eth"])
+
+
+def test_a_past_instant_is_asked_for_in_history_mode(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    (landed,) = fill(workspace, HOLDERS, "eth", MAY)
+    assert landed.credits == 51_00 * (landed.calls - landed.failures)
+
+
+def test_a_token_that_no_map_can_be_made_for_does_not_keep_the_others_out(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    (landed,) = fill(workspace, MAPS, "bsc", MAY)
+    failures = workspace.lake.read("failures", "bsc", MAY).to_pylist()
+    assert landed.rows["maps"] == len(workspace.settings.watchlist["bsc"]) - len(failures)
+    assert "unsupported_token" in {row["code"] for row in failures}
+
+
+def test_a_final_failure_is_not_asked_for_again(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, MAPS, "bsc", MAY)
+    (again,) = fill(workspace, MAPS, "bsc", MAY)
+    assert again.calls == 0
+    assert again.failures > 0
+
+
+def test_a_token_that_nobody_knows_fails_alone_and_is_asked_for_again(make_workspace: MakeWorkspace) -> None:
+    known = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [*known, "0x" + "9" * 40]})
+    (landed,) = fill(workspace, HOLDERS, "eth", MAY)
+    assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == ["unknown_token"]
+    (again,) = fill(workspace, HOLDERS, "eth", MAY)
+    assert (again.calls, again.rows) == (1, landed.rows)
+
+
+def test_a_further_token_joins_a_partition_without_touching_the_others(make_workspace: MakeWorkspace) -> None:
+    first, second, *_ = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [first]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = workspace.lake.read("holders", "eth", MAY)
+    fill(workspace, HOLDERS, "eth", MAY, only=[second])
+    after = workspace.lake.read("holders", "eth", MAY)
+    assert after.filter(_is(after, first)) == before
+    assert set(after["token_address"].to_pylist()) == {first, second}
+
+
+def test_refresh_asks_and_pays_anew(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    (first,) = fill(workspace, HOLDERS, "eth", MAY)
+    (refreshed,) = fill(workspace, HOLDERS, "eth", MAY, refresh=True)
+    assert refreshed.calls == first.calls
+    assert refreshed.credits > first.credits
+
+
+def test_endpoints_without_history_are_asked_once_a_day_for_all_pasts(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    landed = fill(workspace, CHAINS, "eth", MAY, JUNE)
+    assert sum(one.credits for one in landed) == 1
+    assert [one.rows["chains"] for one in landed] == [1, 1]
+    tokens = fill(workspace, TOKENS, "eth", MAY, JUNE)
+    assert sum(one.calls for one in tokens) == 1
+
+
+def test_address_sets_land_with_their_names(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, SUBGRAPHS, "eth", MAY)
+    names = set(workspace.lake.read("subgraph_transfers", "eth", MAY)["address_set"].to_pylist())
+    assert names <= set(workspace.settings.address_sets)
+    assert names
+
+
+def test_top_holders_addresses_are_asked_about_in_one_call(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    (landed,) = fill(workspace, ADDRESSES, "eth", MAY)
+    assert landed.calls == 1
+    assert landed.credits == landed.rows["addresses"] * 100
+
+
+def test_addresses_are_skipped_at_no_cost_on_a_plan_without_them(
+    sample_service: Any, make_workspace: MakeWorkspace
+) -> None:
+    workspace = make_workspace(secret=sample_service.keys.create("no custom plan", 10**7))
+    fill(workspace, HOLDERS, "eth", MAY)
+    (landed,) = fill(workspace, ADDRESSES, "eth", MAY)
+    assert landed.skipped
+    assert (landed.credits, landed.rows["addresses"], landed.failures) == (0, 0, 0)
+
+
+def test_exhausted_credits_stop_the_run_and_what_was_paid_for_goes_on_later(
+    sample_service: Any, make_workspace: MakeWorkspace
+) -> None:
+    poor = sample_service.keys.create("poor", 3 * 51_00)
+    with pytest.raises(CreditsExhausted):
+        fill(make_workspace(secret=poor), HOLDERS, "eth", MAY)
+    workspace = make_workspace()
+    (landed,) = fill(workspace, HOLDERS, "eth", MAY)
+    tokens = len(workspace.settings.watchlist["eth"])
+    assert landed.credits == 51_00 * (tokens - landed.failures - 3)
+
+
+def test_a_ceiling_is_never_passed(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(budget={"per_run": 120})
+    with pytest.raises(BudgetExceeded, match="per_run"):
+        fill(workspace, HOLDERS, "eth", MAY)
+    assert workspace.ledger.totals().spent <= 120_00
+
+
+def test_a_wrong_key_stops_the_run_and_leaves_nothing_half_written(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(secret="hl_00000000_wrong")
+    with pytest.raises(InvalidKey):
+        fill(workspace, HOLDERS, "eth", MAY)
+    assert list(workspace.lake.manifests()) == []
+    assert not list(workspace.lake.root.rglob("*.parquet"))
+
+
+def _is(table: Any, token: str) -> list[bool]:
+    return [address == token for address in table["token_address"].to_pylist()]
