@@ -1,30 +1,47 @@
 """The warehouse as an asset: every partition that the lake committed since the last load, in one transaction."""
 
-from typing import Any
+from typing import Any, Final
 
-from dagster import AssetExecutionContext, AssetsDefinition, BackfillPolicy, MaterializeResult, ResourceParam, asset
+from dagster import (
+    AssetExecutionContext,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    FreshnessPolicy,
+    MaterializeResult,
+    ResourceParam,
+    multi_asset,
+)
 
-from assets.materialise import OWNERS
+from assets.materialise import DUE, OWNERS
 from assets.partitions import CHAIN_BY_DAY
 from resources.workspace import Workspace
+
+_DESCRIPTION: Final = (
+    "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "
+    "transaction on a copy that replaces the file when it is whole, so no reader ever waits or sees half a load. "
+    "Ask it with `holderlake sql`."
+)
 
 
 def warehouse_asset(deps: list[str]) -> AssetsDefinition:
     """The asset ``warehouse``, downstream of all tables."""
 
-    @asset(
+    @multi_asset(
         name="warehouse",
-        deps=deps,
+        specs=[
+            AssetSpec(
+                "warehouse",
+                deps=deps,
+                group_name="warehouse",
+                owners=OWNERS,
+                kinds={"duckdb"},
+                description=_DESCRIPTION,
+                freshness_policy=FreshnessPolicy.time_window(fail_window=DUE),
+            )
+        ],
         partitions_def=CHAIN_BY_DAY,
         backfill_policy=BackfillPolicy.single_run(),
-        group_name="warehouse",
-        owners=OWNERS,
-        kinds={"duckdb"},
-        description=(
-            "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. "
-            "A load is one transaction on a copy that replaces the file when it is whole, so no reader ever waits or "
-            "sees half a load. Ask it with `holderlake sql`."
-        ),
     )
     def warehouse(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
         report = workspace.warehouse.load(workspace.lake)

@@ -243,7 +243,7 @@ def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
     """The two columns of an amount: the decimal one, and the exact text where the first can't hold the value."""
     if value is None:
         return {name: None, f"{name}_exact": None}
-    fits = abs(value) < _AMOUNT_LIMIT - 1
+    fits = value.copy_abs() < _AMOUNT_LIMIT - 1
     rounded = _ROUNDING.quantize(value, _QUANTUM) if fits else None
     exact = None if rounded == value else format(_EXACT.normalize(value), "f")
     return {name: rounded, f"{name}_exact": exact}

@@ -7,6 +7,7 @@ What the rows mean (balances, relationships) is the other modules' work.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sqlite3
@@ -93,6 +94,9 @@ class Store:
         self._transfers.mkdir(parents=True, exist_ok=True)
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET enable_progress_bar = false")
+        self._duckdb.execute("SET parquet_metadata_cache = true")  # a history file never changes under its name
+        self._duckdb.execute("SET threads = 1")  # many small queries side by side, rather than many threads for each
+        self._pinned: list[str] | None = None
         with self._catalog() as catalog:
             catalog.executescript(_SCHEMA)
             catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
@@ -195,10 +199,7 @@ class Store:
     ) -> None:
         merged = self.query(_MERGED, tables={"stored": stored, "added": added}).cast(TRANSFERS)
         name = f"{uuid.uuid4().hex}.parquet"
-        with (self._transfers / name).open("wb") as file:
-            pq.write_table(merged, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
+        _write_whole(self._transfers / name, merged)
         times = pc.min_max(merged["block_time"]).as_py()
         self._begin_grace(catalog, chain, address)
         catalog.execute(
@@ -238,7 +239,15 @@ class Store:
                 cursor.register(name, table)
             return cursor.sql(sql, params=bound or None).to_arrow_table()
 
+    def snapshot(self) -> Store:
+        """The store with the histories of now, whatever is imported meanwhile: for an answer of several queries."""
+        pinned = copy.copy(self)
+        pinned._pinned = self._files()
+        return pinned
+
     def _files(self) -> list[str]:
+        if self._pinned is not None:
+            return self._pinned
         with self._catalog() as catalog:
             rows = catalog.execute("SELECT file FROM histories ORDER BY file").fetchall()
         return [str(self._transfers / name) for (name,) in rows] or [str(self._empty_file())]
@@ -246,7 +255,7 @@ class Store:
     def _empty_file(self) -> Path:
         path = self._transfers / "none.parquet"
         if not path.exists():
-            pq.write_table(TRANSFERS.empty_table(), path)
+            _write_whole(path, TRANSFERS.empty_table())
         return path
 
     def history(self, chain: str, token_address: str) -> History | None:
@@ -319,6 +328,21 @@ SELECT {_COLUMNS} FROM (
 ORDER BY place, is_indexed DESC, lower(symbol), chain, address
 LIMIT :limit
 """
+
+
+def _write_whole(path: Path, rows: pa.Table) -> None:
+    """Writes a Parquet file that is there whole or not at all, and there to stay."""
+    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with building.open("wb") as file:
+        pq.write_table(rows, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    building.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _prefix_pattern(text: str) -> str:

@@ -43,7 +43,8 @@ def with_sample_watchlist(settings: Settings) -> Settings:
     world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
-        watchlist.setdefault(token.chain, []).append(token.address)
+        if token.chain == "eth" or not token.is_indexed:  # each chain has the same coin and stable token
+            watchlist.setdefault(token.chain, []).append(token.address)
     sets = {name: AddressSet(addresses=addresses) for name, addresses in world.address_sets.items()}
     return settings.model_copy(
         update={"watchlist": settings.watchlist or watchlist, "address_sets": settings.address_sets or sets}

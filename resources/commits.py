@@ -160,7 +160,7 @@ def finish(root: Path, path: Path) -> None:
         if file == NO_FILE:
             final.unlink(missing_ok=True)
             continue
-        with suppress(FileNotFoundError):  # it took its name already, or was not changed
+        with suppress(FileNotFoundError):  # it took its name before the commit was interrupted
             os.replace(_temporary(final, manifest), final)  # noqa: PTH105
     os.replace(journal, path)  # noqa: PTH105
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ class CreditLedger:
         self._lock = threading.Lock()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
+        _use_write_ahead_log(self._db)
         # Every commit reaches the disk: credits that a power cut made us forget would be spent twice.
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction() as db:
@@ -284,6 +285,19 @@ class CreditLedger:
         ).rowcount
         if not changed:
             raise ValueError(f"ledger entry {entry} is not reserved")
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Sets the mode, which stays with the file. While others make the same new file, SQLite refuses without waiting."""
+    give_up_at = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.01)
 
 
 def _used(db: sqlite3.Connection, where: str, value: str) -> int:

@@ -1,7 +1,10 @@
-"""The settings: one file ``holderlake.toml``, and environment variables ``HOLDERLAKE_…`` over it.
+"""What a user may choose: one file ``holderlake.toml``, and environment variables ``HOLDERLAKE_…`` over it.
 
-Nested settings have two underscores, as in ``HOLDERLAKE_PROVIDER__URL``. The API key comes from the environment
-or a file that it names, never from the settings file, which people commit.
+The file is looked for in the current directory, or where ``HOLDERLAKE_CONFIG`` says; paths in it are relative to it,
+other paths to the current directory. A double underscore leads into a section: ``HOLDERLAKE_PROVIDER__URL``. The API
+key comes from the environment, or from a file that it names, never from ``holderlake.toml``, which people commit.
+
+What an address or a chain id is stands in the contract; what the settings do, with those who read them.
 """
 
 from __future__ import annotations
@@ -9,136 +12,67 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from contract.models import HolderLimit, TokenKey
-from contract.prices import parse_credits
+from contract.models import ChainId
+from resources.sections import (
+    Addresses,
+    AddressSet,
+    AddressSettings,
+    Budget,
+    EngineSettings,
+    Folder,
+    HolderSettings,
+    MapSettings,
+    ProviderSettings,
+    Schedule,
+    ServiceSettings,
+)
 
+__all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]
+
+CONFIG_VARIABLE: Final = "HOLDERLAKE_CONFIG"
 CONFIG_NAME: Final = "holderlake.toml"
+_KEY_ADVICE: Final = (
+    "set HOLDERLAKE_API_KEY in the environment, or HOLDERLAKE_API_KEY_FILE to a file that holds nothing but the key"
+)
 
 
 class SettingsError(Exception):
-    """The settings can't be used; the message names the setting and the way out."""
-
-
-def _hundredths(value: Any) -> Any:
-    if isinstance(value, bool | float):
-        raise ValueError('write credits as whole numbers or as text: 25 or "25.01"')
-    return parse_credits(str(value)) if isinstance(value, str | int) else value
-
-
-def _offset(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    hours, _, minutes = value.partition(":")
-    if not (hours.isdigit() and minutes.isdigit() and int(hours) < 24 and int(minutes) < 60):
-        raise ValueError(f"{value!r} is no time of day; write HH:MM, as 06:00")
-    return timedelta(hours=int(hours), minutes=int(minutes))
-
-
-Credits = Annotated[int, BeforeValidator(_hundredths)]
-"""Hundredths of a credit, written as credits."""
-Offset = Annotated[timedelta, BeforeValidator(_offset)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ProviderSettings(_Section):
-    """Who answers. Without ``url`` it is the embedded service over the sample world."""
-
-    url: str | None = Field(default=None, pattern=r"^https?://", description="Base address of a provider of /v0.")
-    timeout_seconds: float = Field(default=60.0, gt=0, description="Longest wait for an answer.")
-    attempts: int = Field(default=4, ge=1, description="Tries of a request that may be worth a retry.")
-    concurrency: int = Field(default=16, ge=1, description="Requests under way at once.")
-    rate_per_minute: int = Field(default=10_000, ge=1, description="Calls a minute, at most.")
-
-
-class AddressSet(_Section):
-    """A named set of addresses for the subgraphs; on every chain unless one is named."""
-
-    addresses: list[str] = Field(min_length=2, description="Its addresses.")
-    chain: str | None = Field(default=None, description="The chain whose partitions it belongs to; all by default.")
-    context: TokenKey | None = Field(default=None, description="A token whose transfers count besides indexed ones.")
-
-
-class BudgetSettings(_Section):
-    """Ceilings in credits; none where none is set."""
-
-    per_run: Credits | None = Field(default=None, description="Most that a run may spend.")
-    per_day: Credits | None = Field(default=None, description="Most that a day (UTC) may spend.")
-    per_month: Credits | None = Field(default=None, description="Most that a month from renewal to renewal may spend.")
-    renewal_day: int = Field(default=1, ge=1, le=31, description="Day of the month on which the allowance renews.")
-
-
-class ScheduleSettings(_Section):
-    """When partitions are fetched, and at which instants of a day."""
-
-    cron: str = Field(default="5 0 * * *", description="When the daily schedule runs, UTC.")
-    offsets: list[Offset] = Field(
-        default=[timedelta(0)], min_length=1, description="Times of day (HH:MM) of a partition's instants."
-    )
-    live_tolerance_seconds: int = Field(
-        default=3_600,
-        ge=0,
-        description="An instant not older than this is fetched live, without the history surcharge.",
-    )
-
-
-class MapSettings(_Section):
-    """What maps are asked with."""
-
-    limit: HolderLimit = Field(default=80, description="Top holders of a map: 80, 250 or 500.")
-    use_magic_nodes: bool = Field(default=True, description="Ask for magic nodes.")
-    use_time_nodes: bool = Field(default=True, description="Ask for time nodes.")
-
-
-class HolderSettings(_Section):
-    """What holders are asked with."""
-
-    limit: HolderLimit = Field(default=80, description="Holders of a token: 80, 250 or 500.")
-    with_metadata: bool = Field(default=False, description="Ask for address details (25 credits a request).")
-
-
-class AddressSettings(_Section):
-    """Which addresses' metadata is fetched (custom plans)."""
-
-    enabled: bool = Field(default=True, description="Ask for address metadata at all.")
-    top: int = Field(default=10, ge=0, description="So many top holders of each token are asked about.")
-
-
-class ServiceSettings(_Section):
-    """Where ``holderlake serve`` listens."""
-
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=8014, ge=1, le=65_535, description="Port to listen on.")
+    """The settings can't be used; the message names the key or the file, and the way out."""
 
 
 class Settings(BaseSettings):
-    """All settings. Folders lie below ``home``."""
+    """All settings. ``load_settings`` reads them; made directly, they are what is given and nothing else."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HOLDERLAKE_", env_nested_delimiter="__", extra="forbid", env_ignore_empty=True, frozen=True
+        env_prefix="HOLDERLAKE_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
-    home: Path = Field(default=Path("data"), description="Folder of everything that runs produce.")
+    home: Folder = Field(default=Path("data"), description="Folder of all that runs produce")
+    api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
+    api_key_file: Folder | None = Field(default=None, description="A file that holds the API key; environment only")
     provider: ProviderSettings = ProviderSettings()
-    api_key: SecretStr | None = Field(default=None, description="API key; only from the environment.")
-    api_key_file: Path | None = Field(default=None, description="File that holds the API key.")
-    watchlist: dict[str, list[str]] = Field(default={}, description="Watched tokens by chain.")
-    address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets.")
-    budget: BudgetSettings = BudgetSettings()
-    schedule: ScheduleSettings = ScheduleSettings()
+    watchlist: dict[ChainId, Addresses] = Field(default={}, description="Token addresses (or native) by chain")
+    address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")
+    budget: Budget = Budget()
+    schedule: Schedule = Schedule()
     maps: MapSettings = MapSettings()
     holders: HolderSettings = HolderSettings()
     addresses: AddressSettings = AddressSettings()
+    engine: EngineSettings = EngineSettings()
     service: ServiceSettings = ServiceSettings()
 
     @classmethod
@@ -150,8 +84,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment goes over the file, whose values are handed in."""
-        return env_settings, init_settings
+        """What is given, and nothing else: ``load_settings`` looks into file and environment."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Settings:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("api_key and api_key_file are both set; which one is meant can't be known")
+        return self
 
     @property
     def lake(self) -> Path:
@@ -175,75 +115,130 @@ class Settings(BaseSettings):
 
     @property
     def engine_store(self) -> Path:
-        return self.home / "engine"
+        return self.engine.store or self.home / "engine"
 
     @property
     def service_keys(self) -> Path:
         return self.home / "service" / "keys.sqlite"
 
     def key(self) -> SecretStr | None:
-        """The API key, from the environment or the file that it names. Raises ``SettingsError``."""
-        if self.api_key is not None or self.api_key_file is None:
+        """The API key, read from its file where one is named. Raises ``SettingsError`` on a file without a key."""
+        if self.api_key_file is None:
             return self.api_key
         try:
-            return SecretStr(self.api_key_file.read_text().strip())
-        except OSError as error:
-            raise SettingsError(f"HOLDERLAKE_API_KEY_FILE names {self.api_key_file}: {error.strerror}") from error
+            text = self.api_key_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"the API key file {self.api_key_file} can't be read; {_KEY_ADVICE}") from error
+        if not text or len(text.split()) != 1:
+            raise SettingsError(f"the API key file {self.api_key_file} does not hold one key; {_KEY_ADVICE}")
+        return SecretStr(text)
 
     def without_provider(self) -> Settings:
-        """The same settings over the embedded default, with its own watchlist."""
-        return self.model_copy(update={"provider": ProviderSettings(), "watchlist": {}, "address_sets": {}})
+        """The same settings on the embedded default: its provider, its tokens and its address sets."""
+        embedded = self.provider.model_copy(update={"url": None})
+        return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
     def with_run_ceiling(self, hundredths: int) -> Settings:
-        """The same settings with a lower ceiling a run."""
-        set_one = self.budget.per_run
-        lower = hundredths if set_one is None else min(set_one, hundredths)
-        return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lower})})
+        """The same settings with a ceiling for each run, in hundredths of a credit; a lower one stays."""
+        lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
+        return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """The settings of a file (``HOLDERLAKE_CONFIG``, else ``holderlake.toml`` if it is here) and the environment.
+    """The settings of a file and the environment. Raises ``SettingsError``, which names every fault.
 
-    Raises ``SettingsError`` naming what is wrong and the way out.
+    The file is ``path``, else what ``HOLDERLAKE_CONFIG`` names, else ``holderlake.toml`` if it is here.
     """
-    named = path or (Path(os.environ["HOLDERLAKE_CONFIG"]) if os.environ.get("HOLDERLAKE_CONFIG") else None)
-    plain = _read(named or Path(CONFIG_NAME), required=named is not None)
+    path, from_file = _read_file(path)
     try:
-        return Settings(**plain)
+        from_environment = EnvSettingsSource(Settings)()
+    except ValueError as error:
+        raise SettingsError(f"an environment variable can't be read, for lists are written in JSON: {error}") from error
+    try:
+        return Settings(**_over(from_file, from_environment))
     except ValidationError as error:
-        raise SettingsError(_sentence(error)) from None
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        raise SettingsError("; ".join(_sentence(fault, path, from_environment) for fault in faults)) from None
 
 
-def _read(path: Path, required: bool) -> dict[str, Any]:
-    if not path.exists():
-        if required:
-            raise SettingsError(f"there is no settings file {path}")
-        return {}
+def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
+    named = given or os.environ.get(CONFIG_VARIABLE)
+    path = Path(named or CONFIG_NAME).expanduser()
     try:
-        plain = tomllib.loads(path.read_text())
+        # a decimal stays what was written, so that credits are exact
+        values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except FileNotFoundError as error:
+        if named:
+            raise SettingsError(f"there is no settings file {path}; {CONFIG_VARIABLE} may name another") from error
+        return path, {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise SettingsError(f"{path} is not TOML that can be read: {error}") from error
-    for name in ("api_key", "api_key_file"):
-        if name in plain:
-            raise SettingsError(f"{name} may not stand in {path}; set HOLDERLAKE_{name.upper()} in the environment")
-    return plain
+        raise SettingsError(f"{path} can't be read: {error}") from error
+    for name in {"api_key", "api_key_file"} & values.keys():
+        raise SettingsError(f"{name} does not belong in {path}, which people share; take it out and {_KEY_ADVICE}")
+    return path, _beside(path.parent, values)
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first fault as a sentence; values are left out, for one may be a secret."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    name = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"there is no setting {name}{_nearest(str(first['loc'][-1]), first['loc'][:-1])}"
-    return f"setting {name}: {first['msg'].removeprefix('Value error, ')}"
+def _beside(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """The file's values with its paths relative to its folder."""
+    moved = dict(values)
+    if isinstance(values.get("home"), str):
+        moved["home"] = folder / Path(values["home"]).expanduser()
+    engine = values.get("engine")
+    if isinstance(engine, dict) and isinstance(engine.get("store"), str):
+        moved["engine"] = engine | {"store": folder / Path(engine["store"]).expanduser()}
+    return moved
 
 
-def _nearest(name: str, section: Iterable[Any]) -> str:
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together, section by section; what stands above wins."""
+    return {
+        **below,
+        **{
+            name: _over(below[name], value)
+            if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+            else value
+            for name, value in above.items()
+        },
+    }
+
+
+def _sentence(fault: ErrorDetails, path: Path, from_environment: Mapping[str, Any]) -> str:
+    parts = fault["loc"]
+    name = ".".join(str(part) for part in parts)
+    text = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        text = _nearest(parts)
+    if not parts:
+        return text
+    variable = "__".join(["HOLDERLAKE", *(str(part) for part in parts)]).upper().replace("__", "_", 1)
+    return f"{variable if _is_in(from_environment, parts) else f'{path}: {name}'}: {text}"
+
+
+def _nearest(parts: Sequence[int | str]) -> str:
+    """What an unknown key may have been meant for."""
+    *section, key = parts
+    known = _keys_of(section)
+    near = difflib.get_close_matches(str(key), known, 1, 0.5)
+    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"there is no such setting; {advice}"
+
+
+def _keys_of(section: Sequence[int | str]) -> list[str]:
     model: type[BaseModel] = Settings
     for part in section:
-        inner = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return ""
-        model = inner
-    close = difflib.get_close_matches(name, model.model_fields, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(model.model_fields))}"
+        field = model.model_fields.get(str(part))
+        if field is None:  # the name of an address set, which its model follows
+            continue
+        candidates = [field.annotation, *get_args(field.annotation)]
+        model = next(one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel))
+    return list(model.model_fields)
+
+
+def _is_in(values: Any, parts: Sequence[int | str]) -> bool:
+    for part in parts:
+        if not isinstance(values, Mapping):
+            return True  # within a value that was given as a whole
+        if part not in values:
+            return False
+        values = values[part]
+    return True

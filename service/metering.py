@@ -90,7 +90,7 @@ class Meter:
         """Reserves the request's cost, computes, charges. Whatever fails on the way costs nothing."""
         charge = self.keys.reserve(self.key.id, request.endpoint, request.cost)
         try:
-            answer = compute(self.store, request, utc_now())
+            answer = compute(self.store.snapshot(), request, utc_now())
             body = wire.encode(answer.body)
             balance = self.keys.settle(charge)
         except BaseException:

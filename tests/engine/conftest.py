@@ -13,10 +13,7 @@ import pytest
 
 from engine.records import TRANSFERS
 from engine.store import Store
-from tests.engine.world import Row, world
-
-_REAL = Path(__file__).parents[2].parent / "shared" / "data" / "transfers"
-REAL_FILES = ("helios_eth", "quidd_bsc", "cryptopunks_v1_eth", "mooncats_eth", "cyberkongz_eth")
+from tests.engine.world import REAL_FILES, Row, world
 
 
 @pytest.fixture
@@ -31,12 +28,9 @@ def build() -> Iterator[Callable[..., Store]]:
 
 
 @pytest.fixture(scope="session")
-def real_tables() -> dict[str, pa.Table]:
-    """The real histories by name (see /work/shared/data/README.md); they are not part of the repository."""
-    missing = [name for name in REAL_FILES if not (_REAL / f"{name}.parquet").exists()]
-    if missing:
-        pytest.skip(f"real histories are not at hand: {_REAL} lacks {', '.join(missing)}")
-    return {name: pq.read_table(_REAL / f"{name}.parquet").cast(TRANSFERS) for name in REAL_FILES}
+def real_tables(shared_data: Path) -> dict[str, pa.Table]:
+    """The real histories by name; they are not part of the repository."""
+    return {name: pq.read_table(shared_data / "transfers" / f"{name}.parquet").cast(TRANSFERS) for name in REAL_FILES}
 
 
 @pytest.fixture(scope="session")

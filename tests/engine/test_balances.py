@@ -17,11 +17,11 @@ from engine.balances import balances_as_of, negative_balances
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from engine.holders import holders_as_of
 from engine.store import Store
-from tests.engine.conftest import REAL_FILES
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
     COIN,
     END,
+    REAL_FILES,
     UINT256,
     Row,
     a_token,

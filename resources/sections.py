@@ -1,0 +1,166 @@
+"""The sections of the settings: each a plain model, every key with its default and what it is for.
+
+Where values come from, and how faults are told, stands in ``settings``.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from contract.models import Address, ChainId, HolderLimit, TokenKey
+from contract.prices import parse_credits
+
+
+def _credits(value: Any) -> Any:
+    """Credits as people write them become hundredths, by way of their text: no float is calculated with."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise ValueError("an amount of credits is expected, such as 25 or '25.01'")
+    return parse_credits(str(value))
+
+
+def _number(value: Any) -> Any:
+    """The environment holds text only."""
+    return int(value) if isinstance(value, str) and value.isdigit() else value
+
+
+def _distinct(addresses: list[str]) -> list[str]:
+    return list(dict.fromkeys(addresses))
+
+
+def _pair(addresses: list[str]) -> list[str]:
+    if len(addresses) < 2:
+        raise ValueError("at least two different addresses are expected")
+    return addresses
+
+
+def _cron(text: str) -> str:
+    if len(text.split()) != 5:
+        raise ValueError("a cron schedule has five parts: minute, hour, day, month, day of the week")
+    return text
+
+
+def _offset(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    hours, _, minutes = value.partition(":")
+    if not (hours.isdigit() and minutes.isdigit() and int(hours) < 24 and int(minutes) < 60):
+        raise ValueError(f"{value!r} is no time of day; write hours and minutes, such as 06:00")
+    return timedelta(hours=int(hours), minutes=int(minutes))
+
+
+def _rising(offsets: list[timedelta]) -> list[timedelta]:
+    return sorted(set(offsets))
+
+
+Credits = Annotated[int, BeforeValidator(_credits)]
+"""Hundredths of a credit, from credits."""
+Addresses = Annotated[list[Address], AfterValidator(_distinct)]
+Offset = Annotated[timedelta, BeforeValidator(_offset)]
+"""A time of day, as its distance from midnight."""
+Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+Limit = Annotated[HolderLimit, BeforeValidator(_number)]
+
+
+class Section(BaseModel):
+    """Base of the sections: keys that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProviderSettings(Section):
+    """Whom to ask. Without ``url`` that is the embedded service over the sample world."""
+
+    url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
+    timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
+    attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
+    concurrency: int = Field(default=16, ge=1, description="Calls under way at a time")
+    rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
+
+
+class AddressSet(Section):
+    """A named set of addresses whose mutual transfers are followed. Without ``chain`` it belongs to every chain."""
+
+    addresses: Annotated[Addresses, AfterValidator(_pair)] = Field(description="At least two different addresses")
+    chain: ChainId | None = Field(default=None, description="Only in this chain's partitions")
+    context: TokenKey | None = Field(default=None, description="A token whose transfers count, indexed or not")
+
+
+class Budget(Section):
+    """Ceilings in credits, which are never passed; none where none is set. Kept as hundredths."""
+
+    per_run: Credits | None = Field(default=None, description="Credits that one run may spend")
+    per_day: Credits | None = Field(default=None, description="Credits a day (UTC)")
+    per_month: Credits | None = Field(default=None, description="Credits from renewal to renewal")
+    renewal_day: int = Field(default=1, ge=1, le=28, description="Day of the month on which the allowance renews")
+
+
+class Schedule(Section):
+    """When partitions are fetched, and as of which times of a day."""
+
+    cron: Annotated[str, AfterValidator(_cron)] = Field(default="5 0 * * *", description="When to run, UTC")
+    start: date = Field(default=date(2015, 7, 30), description="First day that a partition is wanted for")
+    offsets: Annotated[list[Offset], AfterValidator(_rising)] = Field(
+        default=[timedelta(0)], min_length=1, description="As-of times of each day, UTC, as HH:MM"
+    )
+    live_tolerance_seconds: int = Field(
+        default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
+    )
+
+
+class MapSettings(Section):
+    """What maps are asked for."""
+
+    limit: Limit = Field(default=80, description="Top holders of a map; 250 and 500 carry a surcharge")
+    use_magic_nodes: bool = Field(default=True, description="Add nodes that tie shown holders together")
+    use_time_nodes: bool = Field(default=True, description="Split exchanges into one node per time window")
+
+
+class HolderSettings(Section):
+    """What holder lists are asked for."""
+
+    limit: Limit = Field(default=80, description="Holders of a list; 250 and 500 carry a surcharge")
+    with_metadata: bool = Field(default=False, description="With address details, at a surcharge")
+
+
+class AddressSettings(Section):
+    """Whose metadata is asked for: address sets, and the top holders of watched tokens. Needs a custom plan."""
+
+    enabled: bool = Field(default=True, description="Ask for address metadata")
+    top: int = Field(default=10, ge=0, description="Top holders of each watched token to ask about")
+
+
+class Thresholds(Section):
+    """The engine's rules of classification; what is not set keeps the engine's own default."""
+
+    supernode_degree: int | None = Field(default=None, ge=1, description="Counterparties that make a supernode")
+    hypernode_transfers: int | None = Field(default=None, ge=0, description="A hypernode has more transfers than this")
+    magic_links: int | None = Field(default=None, ge=1, description="Shown holders that a magic node is linked to")
+    magic_limit: int | None = Field(default=None, ge=0, description="Magic nodes of a map at most")
+    time_window: int | None = Field(default=None, ge=1, description="Seconds of a time node")
+    time_links: int | None = Field(default=None, ge=1, description="Shown holders that share a time node")
+    time_limit: int | None = Field(default=None, ge=0, description="Time nodes of a map at most")
+    fresh_wallet_seconds: int | None = Field(default=None, ge=0, description="Age under which a wallet is fresh")
+    time_allowed: Addresses | None = Field(default=None, description="Contracts that make time nodes like exchanges")
+
+    def chosen(self) -> dict[str, Any]:
+        """The thresholds that are set, by the engine's names."""
+        return self.model_dump(exclude_none=True)
+
+
+class EngineSettings(Section):
+    """The engine behind ``import`` and ``serve``."""
+
+    store: Folder | None = Field(default=None, description="Folder of the engine's store; home/engine by default")
+    thresholds: Thresholds = Thresholds()
+
+
+class ServiceSettings(Section):
+    """Where ``serve`` listens."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
+    port: int = Field(default=8014, ge=1, le=65_535, description="Port to listen on")
