@@ -5,9 +5,9 @@ that does not hold what its manifest says is blocking: such a partition must be 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib.resources import files
 from typing import Any, Final
 
@@ -15,11 +15,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from dagster import (
+    AssetCheckEvaluation,
     AssetCheckExecutionContext,
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
+    AssetKey,
     MetadataValue,
     ResourceParam,
     multi_asset_check,
@@ -33,6 +35,8 @@ from resources.lake import Lake, Manifest
 from resources.workspace import Workspace
 
 _SHOWN: Final = 10
+_COUNTS: Final = "rows_are_those_of_the_manifest"
+_FRESH: Final = "is_fresh"
 _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
 
 
@@ -61,99 +65,98 @@ def broken(rule: Rule, tables: dict[str, pa.Table]) -> pa.Table:
         return connection.sql(rule.sql).to_arrow_table()
 
 
-def short_files(lake: Lake, manifests: Iterable[Manifest], table: str) -> list[str]:
-    """Partitions whose Parquet file does not hold the rows that its manifest says, in words."""
-    found = []
+def short_files(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
+    """Commits whose Parquet file does not hold the rows that its manifest says, with what is wrong in words."""
+    found = {}
     for manifest in manifests:
         promised = manifest.tables[table].rows
         path = lake.path(table, manifest.chain, manifest.as_of, manifest.family)
         there = pq.read_metadata(path).num_rows if path.exists() else None
         if there != promised:
-            found.append(f"{manifest.chain} {manifest.as_of.isoformat()}Z: {promised} rows promised, {there} there")
+            where = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
+            found[manifest.commit] = f"{where}: {promised} rows promised, {there or 'no file'} there"
     return found
 
 
 def checks_of(family: Family) -> AssetChecksDefinition:
-    """All checks of a family's assets, in one step."""
-    rules = [rule for rule in RULES if rule.table in family.tables]
-    specs = [AssetCheckSpec(rule.name, asset=rule.table, description=f"Rule: {rule.sentence}.") for rule in rules]
-    for table in family.tables:
-        specs.append(
-            AssetCheckSpec(
-                "rows_are_those_of_the_manifest",
-                asset=table,
-                blocking=True,
-                description="Each Parquet file holds as many rows as its partition's manifest says.",
-            )
-        )
-        specs.append(
-            AssetCheckSpec(
-                "is_fresh",
-                asset=table,
-                description=f"Something was learnt within the last {DUE // timedelta(hours=1)} h.",
-            )
-        )
+    """All checks of a family's assets, in one step: over the partitions of the run, or over all where it has none."""
 
-    @multi_asset_check(name=f"{family.name}_checks", specs=specs)
+    @multi_asset_check(name=f"{family.name}_checks", specs=_specs(family))
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        lake = workspace.lake
-        manifests = _touched(context, lake, family)
-        tables = {name: _rows(lake, manifests, name) for name in family.tables}
-        for rule in rules:
-            yield _result(rule, broken(rule, tables), len(manifests))
-        for table in family.tables:
-            yield _intact(lake, manifests, table)
-            yield _fresh(lake, family, table)
+        step = context.op_execution_context
+        partitioned = step.has_partition_key or step.has_partition_key_range
+        days = set(days_of(step.partition_keys)) if partitioned else None
+        for found in evaluate(workspace.lake, family, days):
+            yield AssetCheckResult(
+                passed=found.passed,
+                check_name=found.check_name,
+                asset_key=found.asset_key,
+                severity=found.severity,
+                metadata=found.metadata,
+            )
 
     return check
 
 
-def _touched(context: AssetCheckExecutionContext, lake: Lake, family: Family) -> list[Manifest]:
-    """The family's partitions that the run is about; all of them where it is about none."""
-    own = [manifest for manifest in lake.manifests() if manifest.family == family.name]
-    step = context.op_execution_context
-    if not (step.has_partition_key or step.has_partition_key_range):
-        return own
-    days = set(days_of(step.partition_keys))
-    return [manifest for manifest in own if (manifest.chain, f"{manifest.as_of:%Y-%m-%d}") in days]
+def evaluate(lake: Lake, family: Family, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
+    """The outcome of each check over the partitions of the (chain, day) pairs, or over all.
+
+    Rules are tried on the files that are intact; the others fail the count of rows.
+    """
+    own = list(lake.manifests(family.name))
+    chosen = [one for one in own if days is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in days]
+    short = {table: short_files(lake, chosen, table) for table in family.tables}
+    intact = [one for one in chosen if not any(one.commit in faults for faults in short.values())]
+    tables = {name: _rows(lake, intact, name) for name in family.tables}
+    for rule in _rules(family):
+        faults = broken(rule, tables)
+        yield _result(rule.name, rule.table, len(intact), [str(row) for row in faults.to_pylist()])
+    for table, faults_of in short.items():
+        yield _result(_COUNTS, table, len(chosen), list(faults_of.values()))
+    yield _fresh(family.tables[0], max((manifest.written_at for manifest in own), default=None))
+
+
+def _rules(family: Family) -> list[Rule]:
+    return [rule for rule in RULES if rule.table in family.tables]
+
+
+def _specs(family: Family) -> list[AssetCheckSpec]:
+    rules = [AssetCheckSpec(one.name, asset=one.table, description=f"Rule: {one.sentence}.") for one in _rules(family)]
+    counts = [
+        AssetCheckSpec(
+            _COUNTS,
+            asset=table,
+            blocking=True,
+            description="Each Parquet file holds as many rows as its partition's manifest says.",
+        )
+        for table in family.tables
+    ]
+    due = f"Something was learnt within the last {DUE // timedelta(hours=1)} h."
+    return [*rules, *counts, AssetCheckSpec(_FRESH, asset=family.tables[0], description=due)]
 
 
 def _rows(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table:
-    parts = [lake.read(table, manifest.chain, manifest.as_of) for manifest in manifests]
-    return pa.concat_tables([TABLES[table].schema.empty_table(), *parts])
+    return pa.concat_tables([TABLES[table].schema.empty_table(), *(lake.rows(one, table) for one in manifests)])
 
 
-def _result(rule: Rule, faults: pa.Table, partitions: int) -> AssetCheckResult:
-    metadata: dict[str, Any] = {"partitions": partitions, "faults": faults.num_rows}
-    if faults.num_rows:
-        metadata["first faults"] = MetadataValue.json([str(row) for row in faults.slice(0, _SHOWN).to_pylist()])
-    return AssetCheckResult(
-        passed=not faults.num_rows,
-        check_name=rule.name,
-        asset_key=rule.table,
+def _result(check: str, table: str, partitions: int, faults: Sequence[str]) -> AssetCheckEvaluation:
+    metadata: dict[str, Any] = {"partitions": partitions, "faults": len(faults)}
+    if faults:
+        metadata["first faults"] = MetadataValue.json(list(faults[:_SHOWN]))
+    return AssetCheckEvaluation(
+        passed=not faults,
+        check_name=check,
+        asset_key=AssetKey(table),
         severity=AssetCheckSeverity.ERROR,
         metadata=metadata,
     )
 
 
-def _intact(lake: Lake, manifests: Sequence[Manifest], table: str) -> AssetCheckResult:
-    short = short_files(lake, manifests, table)
-    return AssetCheckResult(
-        passed=not short,
-        check_name="rows_are_those_of_the_manifest",
-        asset_key=table,
-        severity=AssetCheckSeverity.ERROR,
-        metadata={"partitions": len(manifests), "faults": MetadataValue.json(short[:_SHOWN])},
-    )
-
-
-def _fresh(lake: Lake, family: Family, table: str) -> AssetCheckResult:
-    written = [manifest.written_at for manifest in lake.manifests() if manifest.family == family.name]
-    newest = max(written, default=None)
-    return AssetCheckResult(
+def _fresh(table: str, newest: datetime | None) -> AssetCheckEvaluation:
+    return AssetCheckEvaluation(
         passed=newest is not None and utc_now() - newest <= DUE,
-        check_name="is_fresh",
-        asset_key=table,
+        check_name=_FRESH,
+        asset_key=AssetKey(table),
         severity=AssetCheckSeverity.WARN,
         metadata={"last learnt": f"{newest.isoformat(timespec='seconds')}Z" if newest else "never"},
     )

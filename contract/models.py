@@ -29,6 +29,7 @@ from pydantic import (
 from contract.chains import normalise_address
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
+_LONGEST_FRACTION = 400
 
 
 def _integer(value: Any) -> Any:
@@ -50,6 +51,8 @@ def _finite(value: Any) -> Any:
         raise ValueError("a number is expected, not text")
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         raise ValueError("a finite number is expected")
+    if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
+        raise ValueError("a number of a reasonable size is expected")  # written out, it would fill the memory
     return value
 
 

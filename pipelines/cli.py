@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -82,23 +80,20 @@ def ingest(
     refresh: Annotated[bool, typer.Option(help="Ask anew for what is there already (costs credits).")] = False,
     json: Json = False,
 ) -> None:
-    """Fetches one partition of each chain through Dagster, now or as of a past instant, and loads the warehouse."""
+    """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
     from pipelines.plan import past_instants
     from pipelines.report import landed_report
-    from pipelines.runs import dagster_instance, ingest_day
+    from pipelines.runs import dagster_instance, fill, ingest_day
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
     chains = _chains(workspace, chain, token)
-    days = [list(day) for _, day in groupby(instants, key=datetime.date)]
-    with (
-        dagster_instance(workspace.settings.dagster_home) as instance,
-        show.progress("ingest", len(chains) * len(days)) as bar,
-    ):
-        for one in chains:
-            for day in days:
-                ingest_day(workspace, instance, one, day, token or (), refresh)
-                bar.advance(bar.task_ids[0])
+    with dagster_instance(workspace.settings.dagster_home) as instance:
+        if len({instant.date() for instant in instants}) > 1:
+            fill(workspace, instance, chains, instants, token or (), refresh)
+        else:
+            for one in chains:
+                ingest_day(workspace, instance, one, instants, token or (), refresh)
     landed_report(workspace, chains, instants, json)
 
 
@@ -129,8 +124,7 @@ def backfill(
     """Carries the plan out in one run. Interrupted, it goes on where it stopped when it is started again."""
     from pipelines.plan import grid, make_plan
     from pipelines.report import landed_report, plan_report
-    from pipelines.runs import backfill as run_backfill
-    from pipelines.runs import dagster_instance
+    from pipelines.runs import dagster_instance, fill
 
     settings = _settings()
     if max_credits is not None:
@@ -141,7 +135,7 @@ def backfill(
     if not json:
         plan_report(make_plan(workspace, workspace.provider_id, chains, instants, token), False)
     with dagster_instance(settings.dagster_home) as instance:
-        run_backfill(workspace, instance, chains, instants, token or ())
+        fill(workspace, instance, chains, instants, token or ())
     landed_report(workspace, chains, instants, json)
 
 

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from assets.definitions import FAMILIES
 from contract.prices import credits_text
 from contract.tables import TABLES
 from pipelines import show
 from pipelines.embedded import sample_period
-from pipelines.runs import backfill, dagster_instance, ingest_day
+from pipelines.runs import dagster_instance, fill
 from resources.workspace import Workspace
 
 _INSTANTS: Final = 9
@@ -48,20 +47,14 @@ _QUESTIONS: Final = (
 
 
 def run_demo(workspace: Workspace, as_json: bool) -> None:
-    """Fills the lake at nine instants over the sample world's two years, checks the last, and asks two questions."""
+    """Fills the lake at nine instants over the sample world's two years, checks it, and asks two questions."""
     began = time.monotonic()
     start, end = sample_period()
     instants = [(start + (end - start) / (_INSTANTS - 1) * n).replace(microsecond=0) for n in range(_INSTANTS)]
     chains = sorted(workspace.settings.watchlist)
     calls_before, spent_before = _spent(workspace)
     with dagster_instance(workspace.settings.dagster_home) as instance:
-        with show.progress("backfill", len(chains) * len(instants) * len(FAMILIES)) as bar:
-            workspace.on_landed = lambda landed: bar.advance(bar.task_ids[0])
-            backfill(workspace, instance, chains, instants)
-        with show.progress("ingest and checks", len(chains)) as bar:
-            for chain in chains:
-                ingest_day(workspace, instance, chain, instants[-1:])
-                bar.advance(bar.task_ids[0])
+        fill(workspace, instance, chains, instants)
     calls, spent = _spent(workspace)
     seconds = time.monotonic() - began
     landed = _landed(workspace)

@@ -23,6 +23,7 @@ from dagster import (
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
+from assets.checks import evaluate
 from assets.definitions import FAMILIES
 from assets.family import Asking, Landed, ingest
 from assets.materialise import metadata_of
@@ -62,6 +63,7 @@ async def fill_history(
         raise Failure(f"{error} What was finished is kept; start the same backfill again to go on.") from error
     finally:
         _load_warehouse(context, workspace, chains, instants)
+    _check(context, workspace, chains, instants)
 
 
 async def _fill_chain(
@@ -73,9 +75,10 @@ async def _fill_chain(
             f"{chain} {family.name}: {len(landed)} partitions, {sum(one.calls for one in landed)} calls, "
             f"{credits_text(sum(one.credits for one in landed))} credits"
         )
+        newest = partition_key(chain, instants[0])
         for key, days in _by_day(chain, landed):
             for table in family.tables:
-                metadata = metadata_of(table, days, asking.workspace, with_plots=False)
+                metadata = metadata_of(table, days, asking.workspace, with_plots=key == newest)
                 context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
 
 
@@ -93,6 +96,19 @@ def _load_warehouse(
     context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
     for key in dict.fromkeys(partition_key(chain, as_of) for chain in chains for as_of in instants):
         context.log_event(AssetMaterialization("warehouse", partition=key))
+
+
+def _check(
+    context: OpExecutionContext, workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]
+) -> None:
+    """Tries all checks on what was filled. An op can't yield them, so they are reported to Dagster beside the run."""
+    days = {(chain, f"{as_of:%Y-%m-%d}") for chain in chains for as_of in instants}
+    for family in FAMILIES:
+        for result in evaluate(workspace.lake, family, days):
+            if not result.passed:
+                table = result.asset_key.to_user_string()
+                context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
+            context.instance.report_runless_asset_event(result)
 
 
 @job(

@@ -13,6 +13,7 @@ from dagster import DagsterInstance, ExecuteInProcessResult
 
 from assets.definitions import FAMILIES
 from assets.partitions import CHAINS, partition_key
+from pipelines import show
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
 from pipelines.jobs import BACKFILL, INGEST
@@ -62,17 +63,25 @@ def ingest_day(
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
 
 
-def backfill(
+def fill(
     workspace: Workspace,
     instance: DagsterInstance,
     chains: Sequence[str],
     instants: Sequence[datetime],
     tokens: Sequence[str] = (),
+    refresh: bool = False,
 ) -> None:
-    """Fills the lake at many instants in one run. Raises ``RunFailed``; what was finished is kept."""
-    options = {"instants": [when.isoformat() for when in instants], "chains": list(chains), "tokens": list(tokens)}
+    """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays."""
+    options = {
+        "instants": [when.isoformat() for when in instants],
+        "chains": list(chains),
+        "tokens": list(tokens),
+        "refresh": refresh,
+    }
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
-    _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
+    with show.progress("filling partitions", len(chains) * len(instants) * len(FAMILIES)) as bar:
+        workspace.on_landed = lambda landed: bar.advance(bar.task_ids[0])
+        _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
 def _run(
