@@ -5,8 +5,6 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-export HOLDERLAKE_HOME ?= data
-export DAGSTER_HOME ?= $(abspath $(HOLDERLAKE_HOME))/dagster
 
 .PHONY: demo test ui lint lock clean help
 
@@ -20,8 +18,7 @@ test: $(READY) ## the whole test suite
 	@$(BIN)/python -m pytest
 
 ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
-	@$(BIN)/holderlake doctor --quiet
-	@$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+	@$(BIN)/holderlake ui
 
 lint: $(READY) ## format, lint and types
 	@$(BIN)/ruff format --check .

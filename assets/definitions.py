@@ -18,7 +18,7 @@ from assets.tokens import TOKENS
 from assets.warehouse import warehouse_asset
 
 FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
-"""In the order in which a partition is filled: addresses follow holders, for they ask about the top ones."""
+"""In the order in which a partition is filled: tokens give the names for plots, holders the addresses to ask about."""
 
 _ABOUT: Final = {
     "chains": "From `GET /v0/chains`, asked once a day.",
@@ -28,7 +28,7 @@ _ABOUT: Final = {
     "subgraphs": "From `POST /v0/relationships/subgraph`, for each named address set; large sets in covering blocks.",
     "addresses": "From `POST /v0/addresses/metadata` (custom plans), for top holders and named address sets.",
 }
-_AFTER: Final = {"addresses": ("holders",)}
+_AFTER: Final = {"holders": ("tokens",), "maps": ("tokens",), "addresses": ("holders",)}
 
 
 def all_assets() -> list[AssetsDefinition]:

@@ -12,6 +12,8 @@ import pyarrow as pa
 from dagster import MetadataValue
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
 from resources.lake import Lake
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
@@ -53,6 +55,9 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
     for address, token in frame.groupby("token_address"):
         axes.plot(token["rank"], token["share"].cumsum() * 100, label=_name(symbols, str(address)), linewidth=1.4)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("first N holders", fontsize=8)
     axes.set_ylabel("% of supply", fontsize=8)
     axes.set_ylim(0, 102)

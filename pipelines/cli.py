@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -261,6 +262,18 @@ def tables(json: Json = False) -> None:
     from pipelines.report import tables_report
 
     tables_report(_workspace(), json)
+
+
+@app.command()
+def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
+    """Opens Dagster's web UI and daemon on this home; stop with Ctrl-C."""
+    from pipelines.runs import prepare_dagster_home
+
+    prepare_dagster_home(_settings().dagster_home)
+    workspace = Path(__file__).parents[1] / "workspace.yaml"
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
+    os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replaces this process by Dagster's own command
 
 
 @app.command()

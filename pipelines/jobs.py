@@ -27,7 +27,7 @@ from assets.checks import evaluate
 from assets.definitions import FAMILIES
 from assets.family import Asking, Landed, ingest
 from assets.materialise import metadata_of
-from assets.partitions import CHAIN_BY_DAY, partition_key
+from assets.partitions import partition_key
 from contract.prices import credits_text
 from contract.times import parse_when
 from resources.errors import PermanentError
@@ -125,7 +125,6 @@ def all_jobs() -> list[JobDefinition | UnresolvedAssetJobDefinition]:
     ingest_job = define_asset_job(
         INGEST,
         selection=AssetSelection.all(),
-        partitions_def=CHAIN_BY_DAY,
         description="Fetches one day of a chain, all tables, and loads the warehouse.",
     )
     return [ingest_job, _backfill]

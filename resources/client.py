@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -87,6 +87,8 @@ class ProviderClient:
         self._timeout = timeout
         self._first_wait = first_wait
         self._resume_at = 0.0
+        self._closing = False
+        self._under_way: set[asyncio.Task[Any]] = set()
         self._slots = asyncio.Semaphore(concurrency)
         self._limiter = _limiter(rate_per_minute)
         self._retry = stamina.AsyncRetryingCaller(
@@ -115,7 +117,13 @@ class ProviderClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.__aexit__(kind, error, trace)
+        """Sends nothing more, waits for what is under way ``to_the_end``, and closes the connections."""
+        self._closing = True
+        try:
+            while self._under_way:
+                await asyncio.wait(self._under_way)
+        finally:
+            await self._http.__aexit__(kind, error, trace)
 
     async def ask(self, request: Request) -> Any:
         """The answer, read into ``request.answer``. Raises ``ProviderError``."""
@@ -142,6 +150,25 @@ class ProviderClient:
                     raise
 
         return await self._retry(self._wait_before_retry, in_turn)
+
+    async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs work that cost money to its end: neither a cancelled caller nor leaving the client cuts it short.
+
+        A second cancellation is not kept waiting.
+        """
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._landed)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    def _landed(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, or asyncio would report it as overlooked where the caller was cancelled
 
     async def exchange(self, request: Request) -> RawAnswer:
         """One call, neither waited for nor retried. Raises ``ProviderError``."""
@@ -182,6 +209,8 @@ class ProviderClient:
     async def _call(self, request: Request) -> httpx.Response | Unreachable:
         # The failure is returned, not raised, so that httpx's request, which carries the key, does not hang on it.
         body = request.body
+        if self._closing:
+            return self._unreachable("the client is closed", maybe_charged=False)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._http.request(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import takewhile
 from typing import Final
 
 import duckdb
@@ -114,12 +115,10 @@ def _comments() -> Iterator[str]:
 
 
 def _query(text: str) -> Query:
-    lines = text.splitlines()
-    comment = [
-        line.removeprefix("-- ") for line in lines[: next(n for n, line in enumerate(lines) if line[:2] != "--")]
-    ]
     found = _NAMED.search(text)
     if found is None:
-        raise ValueError(f"no view or macro is made by: {lines[0]}")
+        raise ValueError(f"no view or macro is made by: {text[:60]}")
     kind, name = found.groups()
-    return Query(name, "MACRO TABLE" if kind == "MACRO" else kind, "\n".join(comment), text)
+    above = [line.removeprefix("--").strip() for line in takewhile(lambda line: line[:2] == "--", text.splitlines())]
+    comment = " ".join(above).replace(" Example: ", "\nExample: ")
+    return Query(name, "MACRO TABLE" if kind == "MACRO" else kind, comment, text)

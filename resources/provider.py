@@ -8,11 +8,11 @@ and never counts too little.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
@@ -21,7 +21,6 @@ from resources.errors import AnswerNotKept, ProviderError, Unreachable
 from resources.ledger import CreditLedger
 
 A = TypeVar("A")
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -147,22 +146,26 @@ class Provider:
         return _Landed(kept, None) if kept is not None else None
 
     async def _attempt(self, ask: _Ask) -> _Landed:
-        """One call and its books. Whatever leaves the outcome unknown leaves the entry reserved, which counts."""
+        """One call when it is its turn, reserved before. An unknown outcome leaves the entry reserved, which counts."""
         self._check_open(ask.request)
         kept = self._kept(ask)  # another process may have paid while we waited for our turn
         if kept is not None:
             return kept
-        await asyncio.sleep(await _to_the_end(self._ledger.next_turn, self._client.rate_per_minute))
+        await asyncio.sleep(await asyncio.to_thread(self._ledger.next_turn, self._client.rate_per_minute))
         self._check_open(ask.request)
         entry = await self._reserve(ask.request)
+        return await self._client.to_the_end(self._paid_call(ask, entry))
+
+    async def _paid_call(self, ask: _Ask, entry: int) -> _Landed:
+        """The call and the end of its books. Cut short, it would be charged all the same."""
         self.counters.calls += 1
         try:
             answer = await self._client.exchange(ask.request)
         except ProviderError as error:
             if not error.maybe_charged:
-                await _to_the_end(self._ledger.release, entry)
+                await asyncio.to_thread(self._ledger.release, entry)
             raise
-        landed = await _to_the_end(self._bank, ask, entry, answer)
+        landed = await asyncio.to_thread(self._bank, ask, entry, answer)
         self.counters.credits += landed.paid or 0
         return landed
 
@@ -208,15 +211,3 @@ class Provider:
             self._stopped.setdefault("", error)
         elif error.stops == "endpoint":
             self._stopped.setdefault(request.endpoint, error)
-
-
-async def _to_the_end(work: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
-    """Runs blocking work in a thread, and to its end though we be cancelled: half-kept books are worth nothing."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # looked at, or asyncio would report it as overlooked
-        raise

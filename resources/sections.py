@@ -23,11 +23,6 @@ def _credits(value: Any) -> Any:
     return parse_credits(str(value))
 
 
-def _number(value: Any) -> Any:
-    """The environment holds text only."""
-    return int(value) if isinstance(value, str) and value.isdigit() else value
-
-
 def _distinct(addresses: list[str]) -> list[str]:
     return list(dict.fromkeys(addresses))
 
@@ -63,7 +58,6 @@ Addresses = Annotated[list[Address], AfterValidator(_distinct)]
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
 """A time of day, as its distance from midnight."""
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
-Limit = Annotated[HolderLimit, BeforeValidator(_number)]
 
 
 class Section(BaseModel):
@@ -115,7 +109,7 @@ class Schedule(Section):
 class MapSettings(Section):
     """What maps are asked for."""
 
-    limit: Limit = Field(default=80, description="Top holders of a map; 250 and 500 carry a surcharge")
+    limit: HolderLimit = Field(default=80, description="Top holders of a map; 250 and 500 carry a surcharge")
     use_magic_nodes: bool = Field(default=True, description="Add nodes that tie shown holders together")
     use_time_nodes: bool = Field(default=True, description="Split exchanges into one node per time window")
 
@@ -123,7 +117,7 @@ class MapSettings(Section):
 class HolderSettings(Section):
     """What holder lists are asked for."""
 
-    limit: Limit = Field(default=80, description="Holders of a list; 250 and 500 carry a surcharge")
+    limit: HolderLimit = Field(default=80, description="Holders of a list; 250 and 500 carry a surcharge")
     with_metadata: bool = Field(default=False, description="With address details, at a surcharge")
 
 

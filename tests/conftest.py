@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,21 @@ def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory
     ):
         secret = keys.create("tests", 10**9, custom_plan=True)
         yield RunningService(service.base_url, store, keys, secret)
+
+
+@pytest.fixture
+def make_workspace(sample_service: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Makes workspaces of one home; ``secret`` and ``base_url`` may be others than the sample service's."""
+
+    from pydantic import SecretStr
+
+    from pipelines.embedded import with_sample_watchlist
+    from resources.settings import Settings
+    from resources.workspace import Endpoint, Workspace
+
+    def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
+        chosen = with_sample_watchlist(Settings(home=tmp_path, **settings))
+        key = SecretStr(secret or sample_service.secret)
+        return Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample"))
+
+    return make

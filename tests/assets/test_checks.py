@@ -14,7 +14,7 @@ from assets.definitions import FAMILIES
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from contract.tables import TABLES, build
-from tests.assets.conftest import MakeWorkspace, fill
+from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
 COMMON = {"chain": "eth", "as_of": MAY, "token_address": "0xt"}

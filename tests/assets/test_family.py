@@ -14,7 +14,7 @@ from assets.maps import MAPS
 from assets.subgraphs import SUBGRAPHS
 from assets.tokens import TOKENS
 from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
-from tests.assets.conftest import MakeWorkspace, fill
+from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)

@@ -103,9 +103,9 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _instants(rows: list[dict[str, Any]]) -> list[datetime]:
-    first, last = (f(row["block_time"] for row in rows) for f in (min, max))
-    step = (last - first) / (STEPS - 1)
-    return [from_unix(round(first + step * number)) for number in range(STEPS - 1)] + [from_unix(last)]
+    """Ten instants, a tenth of the transfers apart; QUIDD was all burnt once, so even steps find no holders."""
+    times = sorted(row["block_time"] for row in rows)
+    return [from_unix(times[len(times) * (number + 1) // STEPS - 1]) for number in range(STEPS)]
 
 
 @pytest.fixture(scope="module")

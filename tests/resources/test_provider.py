@@ -333,7 +333,14 @@ def test_identical_fetches_at_once_fail_together(tmp_path: Path) -> None:
     play(tmp_path, [error(404, "no_holders")], work)
 
 
-def test_when_the_one_who_asks_is_cancelled_another_asks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first_step", "calls", "reserved"),
+    [(answer(token_map(), after=0.1), 1, 0), (silence(), 2, MAP_BASE)],
+    ids=["answered", "unanswered"],
+)
+def test_when_the_one_who_asks_is_cancelled_the_next_takes_its_answer_or_asks_again(
+    tmp_path: Path, first_step: Step, calls: int, reserved: int
+) -> None:
     async def work(stage: Stage) -> None:
         first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
         second = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
@@ -342,9 +349,10 @@ def test_when_the_one_who_asks_is_cancelled_another_asks(tmp_path: Path) -> None
         first.cancel()
         assert (await second).answer.clusters == []
         assert first.cancelled()
-        assert stage.books() == (MAP_BASE, MAP_BASE), "what was sent may have been charged"
+        assert stage.calls == calls
+        assert stage.books() == (MAP_BASE, reserved)
 
-    play(tmp_path, [silence(), MAP], work)
+    play(tmp_path, [first_step, MAP], work, timeout=0.5)
 
 
 @given(pause=st.floats(0, 0.06))
@@ -355,14 +363,41 @@ def test_a_cancellation_at_any_moment_neither_loses_nor_forgets_what_was_paid(pa
         await asyncio.sleep(pause)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        spent, reserved = stage.books()
-        kept = stage.archive.size().answers
-        assert spent == kept * MAP_BASE
-        assert spent + reserved == MAP_BASE or stage.calls == 0
-        assert spent + reserved <= MAP_BASE
+        paid = MAP_BASE if stage.calls else 0
+        assert stage.books() == (paid, 0)
+        assert stage.archive.size().answers == stage.calls
 
     with TemporaryDirectory() as home:
         play(Path(home), [answer(token_map(), after=0.02)], work)
+
+
+def test_siblings_of_a_failure_that_were_paid_for_are_kept_although_nobody_waits_for_them(tmp_path: Path) -> None:
+    """``gather`` raises the first failure, and its caller leaves while the other calls are under way."""
+
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, concurrency=4) as client:
+            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+            with failing(errors.CreditsExhausted):
+                await asyncio.gather(*(provider.fetch(a_map(number), AS_OF) for number in range(8)))
+        assert stage.calls == 4
+        assert stage.archive.size().answers == 3
+        assert stage.books() == (3 * MAP_BASE, 0)
+        await asyncio.sleep(0.05)
+        assert stage.calls == 4
+
+    slow = answer(token_map(), after=0.2)
+    play(tmp_path, [slow, slow, slow, error(429, "credits_exhausted")], work)
+
+
+def test_a_client_that_is_left_sends_nothing_more(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        async with ProviderClient(stage.server.address, None, attempts=1) as client:
+            provider = Provider(client, stage.ledger, stage.archive, "them", "run")
+        with failing(errors.Unreachable):
+            await provider.fetch(a_map(), AS_OF)
+        assert (stage.calls, stage.books()) == (0, (0, 0))
+
+    play(tmp_path, [MAP], work)
 
 
 PAY_AND_DIE = """

@@ -1,0 +1,186 @@
+"""Answers of every shape that the contract allows become one set of models, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from contract.models import Chain, GroupedTransfer, Holder, Map, Relationship, Screenshot, Token, UnknownRelationship
+from contract.wire import MalformedAnswer, decode
+from tests.contract.answers import ALICE, BOB, TOKEN, details, holder, older_map, scores, token_map, transfer
+
+
+def read(plain: Any, shape: Any) -> Any:
+    return decode(json.dumps(plain).encode(), shape)
+
+
+def scored(**chosen: Any) -> Map:
+    plain = scores()
+    del plain["service_score"]
+    return read(token_map(metrics={**token_map()["metrics"], "scores": plain | chosen}), Map)
+
+
+def test_a_map_of_the_current_shape_is_read_whole() -> None:
+    answer = read(token_map(), Map)
+    assert answer.metrics.scores.service_score == 61.25
+    assert answer.metrics.supply_stats.contracts == 0.4
+    assert [node.holder_data.rank for node in answer.nodes.top_holders] == [1, 2]
+    assert answer.clusters[0].magic_node_count == 1
+
+
+def test_a_map_of_the_older_shape_becomes_the_same_model() -> None:
+    newer, older = read(token_map(), Map), read(older_map(), Map)
+    assert older.metrics.scores.service_score == newer.metrics.scores.service_score
+    assert older.metrics.supply_stats.cexs == newer.metrics.supply_stats.cexs
+    assert older.metrics.supply_stats.contracts == pytest.approx(newer.metrics.supply_stats.contracts)
+    assert older.relationships == newer.relationships
+    assert older.nodes.top_holders == newer.nodes.top_holders
+    assert older.clusters[0].holders == newer.clusters[0].holders
+
+
+def test_what_the_older_map_never_measured_is_null() -> None:
+    metrics = read(older_map(), Map).metrics
+    assert metrics.supply_stats.bundles is None
+    assert metrics.scores.nakamoto_coefficient is None
+
+
+def test_an_older_map_without_identified_supply_has_null_shares() -> None:
+    supply = read(older_map(metadata=token_map()["metadata"]), Map).metrics.supply_stats
+    assert (supply.cexs, supply.dexs, supply.contracts) == (None, None, None)
+
+
+def test_blocks_that_were_not_asked_for_are_null() -> None:
+    answer = read(token_map(nodes=None, relationships=None, clusters=None), Map)
+    assert (answer.nodes, answer.relationships, answer.clusters) == (None, None, None)
+
+
+@pytest.mark.parametrize("key", ["service_score", "decentralization_score", "bubble_score", "x_score"])
+def test_the_score_is_read_under_any_one_key_that_ends_in_score(key: str) -> None:
+    assert scored(**{key: 42.5}).metrics.scores.service_score == 42.5
+
+
+@pytest.mark.parametrize("key", ["service_score", "other_score"])
+def test_a_null_score_stays_null(key: str) -> None:
+    assert scored(**{key: None}).metrics.scores.service_score is None
+
+
+def test_a_missing_score_is_null() -> None:
+    assert scored().metrics.scores.service_score is None
+
+
+def test_two_strange_scores_are_refused_for_which_is_meant_cannot_be_known() -> None:
+    with pytest.raises(MalformedAnswer, match="more than one score: one_score, two_score"):
+        scored(one_score=1.0, two_score=2.0)
+
+
+def test_service_score_wins_over_another_score_beside_it() -> None:
+    assert scored(service_score=1.0, other_score=2.0).metrics.scores.service_score == 1.0
+
+
+@pytest.mark.parametrize("bad", ["0.5", True, float("nan"), float("inf")])
+def test_a_score_that_is_no_finite_number_is_refused(bad: Any) -> None:
+    with pytest.raises(MalformedAnswer):
+        scored(service_score=bad)
+
+
+def test_unknown_fields_are_kept() -> None:
+    answer = read(token_map(weather="fine"), Map)
+    assert answer.model_extra == {"weather": "fine"}
+    assert read([holder(ALICE, 1, mood="good")], list[Holder])[0].model_extra == {"mood": "good"}
+
+
+def test_an_unknown_chain_is_taken() -> None:
+    (chain,) = read([{"id": "chain-of-tomorrow", "name": "Tomorrow"}], list[Chain])
+    assert chain.id == "chain-of-tomorrow"
+
+
+@pytest.mark.parametrize("chain", ["", "a/b", "a b", "..\n", "é", "x" * 65])
+def test_a_chain_that_could_not_stand_in_a_path_is_refused(chain: str) -> None:
+    with pytest.raises(MalformedAnswer):
+        read([{"id": chain, "name": "n"}], list[Chain])
+
+
+def test_an_unknown_relationship_type_is_kept_with_its_data() -> None:
+    plain = {"from_address": ALICE, "to_address": BOB, "rel_type": "FRIENDSHIP", "data": {"since": 1.5}}
+    (relationship,) = read([plain], list[Relationship])
+    assert isinstance(relationship, UnknownRelationship)
+    assert relationship.rel_type == "FRIENDSHIP"
+    assert str(relationship.data["since"]) == "1.5"
+
+
+def test_a_relationship_without_a_type_is_a_grouped_transfer() -> None:
+    plain = transfer(ALICE, BOB)
+    del plain["rel_type"]
+    (relationship,) = read([plain], list[Relationship])
+    assert isinstance(relationship, GroupedTransfer)
+
+
+def test_a_grouped_transfer_whose_data_lacks_a_field_is_refused_by_name() -> None:
+    plain = transfer(ALICE, BOB)
+    del plain["data"]["total_value"]
+    with pytest.raises(MalformedAnswer, match="total_value"):
+        read([plain], list[Relationship])
+
+
+@pytest.mark.parametrize("name", ["token_key", "token_ref"])
+@pytest.mark.parametrize("reference", [{"chain": "eth", "address": "native"}, {"chain": "eth", "id": "native"}])
+def test_the_token_of_a_transfer_is_read_under_both_names_and_the_native_one_by_its_id(
+    name: str, reference: dict[str, str]
+) -> None:
+    plain = transfer(ALICE, BOB)
+    del plain["data"]["token_key"]
+    plain["data"][name] = reference
+    (relationship,) = read([plain], list[Relationship])
+    assert relationship.data.token_key.address == "native"
+
+
+@pytest.mark.parametrize("name", ["stats", "token_stats"])
+def test_token_statistics_are_read_under_both_names(name: str) -> None:
+    plain = {
+        "token_key": {"chain": "eth", "address": TOKEN.upper().replace("0X", "0x")},
+        "metadata": {"name": "Seven", "symbol": "SVN", "is_indexed": True},
+        name: {"transfers_count": 7, "min_date": "2024-01-02T03:04:05Z", "max_date": None},
+    }
+    (token,) = read([plain], list[Token])
+    assert token.stats.transfers_count == 7
+    assert token.stats.min_date == datetime(2024, 1, 2, 3, 4, 5)
+    assert token.token_key.address == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-05-06T07:08:09Z", datetime(2024, 5, 6, 7, 8, 9)),
+        ("2024-05-06T09:08:09+02:00", datetime(2024, 5, 6, 7, 8, 9)),
+        ("2024-05-06T07:08:09", datetime(2024, 5, 6, 7, 8, 9)),
+    ],
+)
+def test_date_times_become_utc_without_zone(text: str, expected: datetime) -> None:
+    plain = holder(ALICE, 1, address_details=details(first_activity_date=text))
+    assert read([plain], list[Holder])[0].address_details.first_activity_date == expected
+    assert read({"image_url": "u", "updated_at": text}, Screenshot).updated_at == expected
+
+
+def test_details_of_a_holder_may_be_missing() -> None:
+    assert read([holder(ALICE, 1)], list[Holder])[0].address_details is None
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        {"amount": "10", "rank": 1, "share": 0.1},
+        {"amount": True, "rank": 1, "share": 0.1},
+        {"amount": None, "rank": 1, "share": 0.1},
+        {"amount": 1, "rank": 0, "share": 0.1},
+        {"amount": 1, "rank": 1.5, "share": 0.1},
+        {"amount": 1, "rank": 1, "share": 1.01},
+        {"amount": 1, "rank": 1, "share": -0.01},
+        {"amount": 1, "rank": 1},
+    ],
+)
+def test_holder_data_of_a_wrong_type_or_range_is_refused(faulty: dict[str, Any]) -> None:
+    with pytest.raises(MalformedAnswer, match="holder_data"):
+        read([holder(ALICE, 1, holder_data=faulty)], list[Holder])

@@ -1,0 +1,96 @@
+"""Bytes to models and back without a float in between, and a clear word on bytes that are no answer."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.models import Holder, Map
+from contract.wire import MalformedAnswer, decode, encode, json_number
+from tests.contract.answers import ALICE, holder, token_map
+
+raw_amounts = st.integers(0, 2**256 - 1)
+decimals = st.integers(0, 77)
+
+
+def exact(raw: int, places: int) -> Decimal:
+    """A raw integer amount in token units, not rounded to the 28 digits of the usual context."""
+    return Decimal((0, tuple(map(int, str(raw))), -places))
+
+
+@settings(deadline=None)
+@given(raw_amounts, decimals)
+def test_an_amount_of_up_to_256_bits_survives_the_way_out_and_in(raw: int, places: int) -> None:
+    value = exact(raw, places)
+    sent = encode([holder(ALICE, 1, amount=json_number(value))])  # type: ignore[arg-type]
+    (received,) = decode(sent, list[Holder])
+    assert received.holder_data.amount == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("5", b"5.0"), ("0", b"0.0"), ("1E+3", b"1000.0"), ("0.50", b"0.5"), ("1E+30", b"1" + b"0" * 30 + b".0")],
+)
+def test_json_number_looks_as_clients_expect_a_number_to_look(value: str, text: bytes) -> None:
+    assert encode(json_number(Decimal(value))) == text
+
+
+def test_an_amount_that_a_float_would_round_stays_exact() -> None:
+    raw = b'[{"address": "0xa", "holder_data": {"amount": 1234567890.123456789012345678, "rank": 1, "share": 0.1}}]'
+    assert decode(raw, list[Holder])[0].holder_data.amount == Decimal("1234567890.123456789012345678")
+
+
+def test_an_integer_amount_beyond_64_bits_stays_exact() -> None:
+    raw = b'[{"address": "0xa", "holder_data": {"amount": %d, "rank": 1, "share": 0.1}}]' % (2**255 + 1)
+    assert decode(raw, list[Holder])[0].holder_data.amount == Decimal(2**255 + 1)
+
+
+WHOLE = json.dumps(token_map()).encode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"<html><body>502 Bad Gateway</body></html>",
+        WHOLE[:-1],
+        WHOLE[: len(WHOLE) // 2],
+        WHOLE.replace(b"61.25", b"NaN"),
+        WHOLE.replace(b"61.25", b"Infinity"),
+        b"\xff\xfe{}",
+    ],
+    ids=["nothing", "a web page", "one byte short", "half", "NaN", "Infinity", "not UTF-8"],
+)
+def test_bytes_that_are_not_json_are_malformed(raw: bytes) -> None:
+    with pytest.raises(MalformedAnswer, match="not JSON"):
+        decode(raw, Map)
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"null", b'"text"', b"{}", b'{"detail": "no holders"}'])
+def test_json_of_another_shape_is_malformed(raw: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        decode(raw, Map)
+
+
+def test_the_message_says_where_the_fault_is() -> None:
+    plain = token_map()
+    plain["nodes"]["top_holders"][1]["holder_data"]["rank"] = "second"
+    with pytest.raises(MalformedAnswer, match=r"nodes\.top_holders\.1\.holder_data\.rank"):
+        decode(json.dumps(plain).encode(), Map)
+
+
+@pytest.mark.parametrize("number", [b"1e999999999", b"-1e400", b"1e-999999999"])
+def test_a_number_that_would_fill_the_memory_when_written_out_is_refused(number: bytes) -> None:
+    raw = b'[{"address": "0xa", "holder_data": {"amount": %s, "rank": 1, "share": 0.1}}]' % number
+    with pytest.raises(MalformedAnswer, match="amount"):
+        decode(raw, list[Holder])
+
+
+@pytest.mark.parametrize("plain", [{"a": [1, None, "é"]}, [], {"deep": {"er": Decimal("0.1")}}])
+def test_plain_data_is_written_as_json(plain: Any) -> None:
+    assert json.loads(encode(plain), parse_float=Decimal) == plain

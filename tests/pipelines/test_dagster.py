@@ -1,0 +1,164 @@
+"""Real Dagster runs: partitions and ranges, what a failure leaves, schedules and sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import (
+    AssetKey,
+    DagsterInstance,
+    RunRequest,
+    SensorResult,
+    SkipReason,
+    build_schedule_context,
+    build_sensor_context,
+)
+
+from assets.partitions import DAYS, FIRST_DAY, partition_key
+from contract.tables import TABLES
+from pipelines.definitions import build_defs
+from pipelines.errors import RunFailed
+from pipelines.runs import dagster_instance, fill, ingest_day
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace
+
+MAY = datetime(2026, 5, 1)
+JUNE = datetime(2026, 6, 1)
+TABLE_ASSETS = sorted(set(TABLES) - {"failures"})
+
+
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
+    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
+    with dagster_instance(tmp_path / "dagster") as opened:
+        yield opened
+
+
+def _small(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
+    """One chain with few tokens keeps a run short."""
+    tokens = make_workspace().settings.watchlist["solana"][:2]
+    return make_workspace(watchlist={"solana": tokens}, **settings)
+
+
+def _materialised(instance: DagsterInstance, table: str) -> set[str]:
+    return instance.get_materialized_partitions(AssetKey(table))
+
+
+def test_one_run_materialises_every_asset_of_a_partition_and_loads_the_warehouse(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _small(make_workspace)
+    ingest_day(workspace, instance, "solana", [JUNE])
+    for table in [*TABLE_ASSETS, "warehouse"]:
+        assert _materialised(instance, table) == {"solana|2026-06-01"}, table
+    assert workspace.warehouse.query("SELECT count(*) AS n FROM maps")["n"][0].as_py() > 0
+
+
+def test_a_backfill_of_many_instants_is_one_run_that_marks_only_its_own_partitions(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _small(make_workspace)
+    fill(workspace, instance, ["solana"], [MAY, JUNE])
+    assert len(instance.get_runs()) == 1
+    for table in [*TABLE_ASSETS, "warehouse"]:
+        assert _materialised(instance, table) == {"solana|2026-05-01", "solana|2026-06-01"}, table
+
+
+def test_a_range_of_partitions_is_one_run(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    workspace = _small(make_workspace)
+    instance.add_dynamic_partitions("chain", ["solana"])
+    job = build_defs(workspace).resolve_job_def("ingest")
+    ends = {"start": "solana|2026-06-01", "end": "solana|2026-06-03"}
+    tags = {f"dagster/asset_partition_range_{name}": key for name, key in ends.items()}
+    assert job.execute_in_process(instance=instance, tags=tags).success
+    assert _materialised(instance, "maps") == {f"solana|2026-06-0{day}" for day in (1, 2, 3)}
+    assert workspace.lake.read("maps", "solana", datetime(2026, 6, 2)).num_rows > 0
+
+
+def test_a_ceiling_fails_the_run_for_good_and_says_how_to_go_on(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _small(make_workspace, budget={"per_run": 160})
+    with pytest.raises(RunFailed, match="ceiling"):
+        fill(workspace, instance, ["solana"], [MAY, JUNE])
+    (run,) = instance.get_runs()
+    assert run.tags["dagster/max_retries"] == "0"
+    assert workspace.ledger.totals().spent <= 160_00
+
+
+def test_what_a_failed_run_finished_is_not_paid_again(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    with pytest.raises(RunFailed):
+        fill(_small(make_workspace, budget={"per_run": 160}), instance, ["solana"], [MAY, JUNE])
+    workspace = _small(make_workspace)
+    fill(workspace, instance, ["solana"], [MAY, JUNE])
+    spent = workspace.ledger.totals().spent
+    keys = [row.name for row in workspace.ledger.report("token") if row.calls]
+    again = make_workspace(watchlist=workspace.settings.watchlist)
+    fill(again, instance, ["solana"], [MAY, JUNE])
+    assert again.ledger.totals().spent == spent
+    assert keys
+
+
+def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    tokens = make_workspace().settings.watchlist["solana"][:1]
+    workspace = make_workspace(secret="hl_00000000_wrong", watchlist={"solana": tokens})
+    with pytest.raises(RunFailed, match="key"):
+        ingest_day(workspace, instance, "solana", [JUNE])
+    (run,) = instance.get_runs()
+    assert run.tags["dagster/max_retries"] == "0"
+    assert not [event for event in instance.all_logs(run.run_id) if "hl_00000000_wrong" in str(event)]
+
+
+def test_the_schedule_asks_for_todays_partition_of_every_watched_chain(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = make_workspace()
+    schedule = build_defs(workspace).resolve_schedule_def("daily")
+    context = build_schedule_context(instance=instance, scheduled_execution_time=datetime(2026, 6, 1, 0, 5))
+    data = schedule.evaluate_tick(context)
+    keys = {request.partition_key for request in data.run_requests or [] if isinstance(request, RunRequest)}
+    assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}
+
+
+def test_the_sensor_adds_chains_that_are_new_and_skips_when_none_is(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    sensor = build_defs(make_workspace()).resolve_sensor_def("new_chains")
+    found = sensor(build_sensor_context(instance=instance))
+    assert isinstance(found, SensorResult)
+    (request,) = found.dynamic_partitions_requests or []
+    assert {"eth", "base", "arc"} <= set(request.partition_keys)
+    instance.add_dynamic_partitions("chain", request.partition_keys)
+    assert isinstance(sensor(build_sensor_context(instance=instance)), SkipReason)
+
+
+def test_fourteen_chains_stay_below_dagsters_limit_of_partitions_for_years() -> None:
+    assert 14 * (DAYS.get_num_partitions() + 5 * 365) < 100_000
+
+
+def test_an_instant_before_the_first_partition_is_refused() -> None:
+    with pytest.raises(ValueError, match=str(FIRST_DAY)):
+        partition_key("eth", datetime(2015, 1, 1))
+
+
+def test_every_asset_has_a_description_owners_kinds_a_column_schema_and_checks(make_workspace: MakeWorkspace) -> None:
+    defs = build_defs(make_workspace())
+    graph = defs.resolve_asset_graph()
+    checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
+    for table in TABLE_ASSETS:
+        node = graph.get(AssetKey(table))
+        assert node.description
+        assert node.owners
+        assert node.kinds
+        assert len(node.metadata["dagster/column_schema"].columns) == len(TABLES[table].schema)
+        assert table in checked
+
+
+def test_the_workspace_file_and_the_definitions_name_the_same_module() -> None:
+    text = (Path(__file__).parents[2] / "workspace.yaml").read_text()
+    assert "module_name: pipelines.definitions" in text
+    assert "[tool.dagster]" not in (Path(__file__).parents[2] / "pyproject.toml").read_text()

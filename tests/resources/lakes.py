@@ -1,0 +1,123 @@
+"""Rows of every table for tests of lake and warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from contract.tables import TABLES, amount_columns, build
+from resources.lake import Lake, Manifest
+
+DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
+LEARNT = datetime(2026, 12, 1, 12, 30)
+MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+
+
+def rows(table: str, chain: str, as_of: datetime, listed: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return build(TABLES[table], [{"chain": chain, "as_of": as_of, **row} for row in listed], LEARNT)
+
+
+def holders(chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+    """Holders by token: addresses with their amounts, in ranks from the first on."""
+    return rows(
+        "holders",
+        chain,
+        as_of,
+        [
+            {
+                "token_address": token,
+                "rank": rank,
+                "address": address,
+                "share": 0.1,
+                **amount_columns("amount", Decimal(amount)),
+            }
+            for token, amounts in held.items()
+            for rank, (address, amount) in enumerate(amounts.items(), 1)
+        ],
+    )
+
+
+def map_tables(
+    chain: str, as_of: datetime, clusters: Mapping[str, Sequence[Sequence[str]]], score: float = 50.0
+) -> dict[str, pa.Table]:
+    """The five tables of maps by token, each with clusters of these holders."""
+    maps, nodes, transfers, groups, members = [], [], [], [], []
+    for token, listed in clusters.items():
+        of_token = {"token_address": token}
+        maps.append(of_token | {"dt_update": as_of.isoformat(), "service_score": score})
+        for number, addresses in enumerate(listed, 1):
+            amount = amount_columns("amount", Decimal(len(addresses)))
+            counts = {"holder_count": len(addresses), "magic_node_count": 0}
+            groups.append(of_token | {"cluster_id": number, "share": 0.5 / number} | counts | amount)
+            for address in addresses:
+                nodes.append(of_token | {"kind": "top_holder", "address": address, "is_shown_on_map": True})
+                members.append(of_token | {"cluster_id": number, "address": address, "kind": "holder"})
+            for one, other in pairwise(addresses):
+                transfers.append(of_token | transfer(one, other, token, chain))
+    every = zip(MAP_TABLES, (maps, nodes, transfers, groups, members), strict=True)
+    return {name: rows(name, chain, as_of, part) for name, part in every}
+
+
+def transfer(sender: str, receiver: str, token: str, chain: str, value: str = "5", count: int = 2) -> dict[str, Any]:
+    return {
+        "from_address": sender,
+        "to_address": receiver,
+        "rel_type": "GROUPED_TRANSFER",
+        "transfer_chain": chain,
+        "transfer_token": token,
+        "total_transfers": count,
+        "first_date": DAYS[0],
+        "last_date": DAYS[0],
+        **amount_columns("total_value", Decimal(value)),
+    }
+
+
+def failures(chain: str, as_of: datetime, *failed: tuple[str, str]) -> pa.Table:
+    """A failure for each endpoint and subject."""
+    return rows(
+        "failures",
+        chain,
+        as_of,
+        [
+            {"endpoint": endpoint, "subject": subject, "code": "no_holders", "reason": f"nobody holds {subject}"}
+            for endpoint, subject in failed
+        ],
+    )
+
+
+def write_holders(lake: Lake, chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) -> Manifest:
+    """Commits holders of tokens that were all answered."""
+    return write(lake, "holders", chain, as_of, {"holders": holders(chain, as_of, held)}, set(held))
+
+
+def write_maps(
+    lake: Lake,
+    chain: str,
+    as_of: datetime,
+    clusters: Mapping[str, Sequence[Sequence[str]]],
+    score: float = 50.0,
+) -> Manifest:
+    """Commits maps of tokens that were all answered."""
+    return write(lake, "maps", chain, as_of, map_tables(chain, as_of, clusters, score), set(clusters))
+
+
+def write(
+    lake: Lake,
+    family: str,
+    chain: str,
+    as_of: datetime,
+    tables: Mapping[str, pa.Table],
+    covered: set[str],
+    failed: pa.Table | None = None,
+    by: str = "token",
+) -> Manifest:
+    """Commits what was covered, and what failed."""
+    asked = covered | set(failed["subject"].to_pylist() if failed is not None else ())
+    return lake.write(
+        family, chain, as_of, tables, provider="tests", by=by, asked=asked, covered=covered, failures=failed
+    )

@@ -1,0 +1,458 @@
+"""The lake: partitions appear whole or not at all, merge by subject, and never pay for a killed process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from contract.tables import TABLES, build
+from resources.lake import Lake, LakeError
+from tests.resources.lakes import (
+    DAYS,
+    LEARNT,
+    MAP_TABLES,
+    failures,
+    holders,
+    map_tables,
+    write,
+    write_holders,
+    write_maps,
+)
+
+ROOT = Path(__file__).parents[2]
+DAY = DAYS[0]
+OLD = {"0xa": [["0x1", "0x2"]], "0xb": [["0x3", "0x4"], ["0x5", "0x6"]]}
+NEW = {"0xa": [["0x1", "0x2", "0x9"]], "0xb": [["0x3", "0x4"]]}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    return {name: lake.read(name).to_pylist() for name in (*MAP_TABLES, "failures")}
+
+
+def files(lake: Lake) -> list[str]:
+    return sorted(str(path.relative_to(lake.root)) for path in lake.root.rglob("*") if path.is_file())
+
+
+def addresses(lake: Lake) -> list[tuple[str, str]]:
+    return [(row["token_address"], row["address"]) for row in lake.read("holders").to_pylist()]
+
+
+# What is written
+
+
+def test_a_partition_lies_where_the_layout_says(lake: Lake) -> None:
+    write_holders(lake, "eth", datetime(2026, 11, 20, 12, 34, 56), {"0xa": {"0x1": 1}})
+    assert "holders/chain=eth/timestamp=20261120T123456Z/part-0.parquet" in files(lake)
+    assert "_manifests/chain=eth/timestamp=20261120T123456Z/holders.json" in files(lake)
+
+
+def test_what_was_written_is_read_back_in_the_declared_schema(lake: Lake) -> None:
+    expected = map_tables("eth", DAY, OLD)
+    write_maps(lake, "eth", DAY, OLD)
+    for name, table in expected.items():
+        assert lake.read(name, "eth", DAY) == table
+        assert lake.read(name).schema.equals(TABLES[name].schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_with_nulls_wherever_they_may_stand_survives_parquet(tmp_path: Path, name: str) -> None:
+    table = TABLES[name]
+    values = {pa.string(): "x", pa.float64(): 0.5, pa.int64(): 1, pa.bool_(): True, pa.timestamp("us"): DAY}
+    row = {field.name: values[field.type] for field in table.schema if not field.nullable}
+    rows = build(table, [row], LEARNT).cast(table.schema)
+    lake = Lake(tmp_path)
+    by = {"chains": "chain", "subgraph_transfers": "address_set", "addresses": "address"}.get(name, "token")
+    if name == "failures":
+        write(lake, "holders", "x", DAY, {}, set(), rows)
+    else:
+        write(lake, "any", "x", DAY, {name: rows}, {"x"}, by=by)
+    assert lake.read(name) == rows
+
+
+def test_files_are_compressed_with_zstd_and_hold_no_float_for_an_amount(lake: Lake) -> None:
+    write_maps(lake, "eth", DAY, OLD)
+    for name in MAP_TABLES:
+        with pq.ParquetFile(lake.path(name, "eth", DAY)) as file:
+            assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+            for field in file.schema_arrow:
+                if field.name in ("amount", "total_value"):
+                    assert field.type == pa.decimal128(38, 18)
+
+
+def test_a_table_without_rows_has_a_file_and_failures_without_rows_have_none(lake: Lake) -> None:
+    manifest = write_maps(lake, "eth", DAY, {"0xa": []})
+    assert lake.path("clusters", "eth", DAY).exists()
+    assert manifest.tables["clusters"].rows == 0
+    assert not lake.path("failures", "eth", DAY, "maps").exists()
+    assert manifest.failures == 0
+
+
+def test_the_manifest_tells_what_is_there(lake: Lake) -> None:
+    written = write_maps(lake, "eth", DAY, OLD)
+    manifest = Lake(lake.root).manifest("maps", "eth", DAY)
+    assert manifest == written
+    assert (manifest.chain, manifest.as_of, manifest.provider, manifest.covered) == (
+        "eth",
+        DAY,
+        "tests",
+        {"0xa", "0xb"},
+    )
+    assert manifest.tables["cluster_members"].rows == 6
+    assert manifest.tables["maps"].bytes == lake.path("maps", "eth", DAY).stat().st_size
+
+
+def test_other_tools_read_the_glob_with_the_partition_in_its_columns(lake: Lake) -> None:
+    for chain in ("eth", "base"):
+        for day in DAYS[:2]:
+            write_holders(lake, chain, day, {"0xa": {"0x1": 1}})
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            "SELECT chain, timestamp, as_of FROM read_parquet(?, hive_partitioning = true) ORDER BY ALL",
+            [lake.glob("holders")],
+        ).fetchall()
+    assert found == [(chain, f"202611{day:02}T000000Z", DAYS[day - 1]) for chain in ("base", "eth") for day in (1, 2)]
+    partitioned = ds.dataset(lake.root / "holders", partitioning="hive", exclude_invalid_files=True).to_table()
+    assert set(partitioned["timestamp"].to_pylist()) == {"20261101T000000Z", "20261102T000000Z"}
+
+
+def test_manifests_come_by_chain_instant_and_family(lake: Lake) -> None:
+    for chain in ("eth", "base"):
+        for day in (DAYS[1], DAYS[0]):
+            write_maps(lake, chain, day, {"0xa": []})
+            write_holders(lake, chain, day, {"0xa": {}})
+    keys = [(one.chain, one.as_of, one.family) for one in lake.manifests()]
+    assert keys == sorted(keys)
+    assert len(keys) == 8
+    assert [one.family for one in lake.manifests(family="maps", chain="eth", as_of=DAYS[0])] == ["maps"]
+
+
+def test_reading_narrows_to_a_chain_or_an_instant(lake: Lake) -> None:
+    for chain in ("eth", "base"):
+        for day in DAYS[:3]:
+            write_holders(lake, chain, day, {"0xa": {"0x1": 1}})
+    assert lake.read("holders", chain="eth").num_rows == 3
+    assert lake.read("holders", as_of=DAYS[1]).num_rows == 2
+    assert lake.read("holders", "eth", DAYS[1]).num_rows == 1
+    assert lake.read("holders", "tron").num_rows == 0
+
+
+def test_a_lake_that_is_not_there_is_empty(lake: Lake) -> None:
+    assert list(lake.manifests()) == []
+    assert lake.read("holders") == TABLES["holders"].schema.empty_table()
+    assert lake.manifest("holders", "eth", DAY) is None
+    assert not lake.root.exists()
+
+
+# Writing again
+
+
+def test_writing_the_same_again_changes_no_file(lake: Lake) -> None:
+    first = write_maps(lake, "eth", DAY, OLD)
+    before = {path: (lake.root / path).stat().st_mtime_ns for path in files(lake)}
+    assert write_maps(lake, "eth", DAY, OLD) == first
+    after = {path: (lake.root / path).stat().st_mtime_ns for path in files(lake)}
+    assert {name: at for name, at in after.items() if not name.endswith(".lock")} == {
+        name: at for name, at in before.items() if not name.endswith(".lock")
+    }
+
+
+def test_rows_of_other_subjects_stay_and_those_of_the_same_are_replaced(lake: Lake) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 3, "0x2": 2}, "0xc": {"0x5": 1}})
+    manifest = write_holders(lake, "eth", DAY, {"0xb": {"0x7": 1}, "0xa": {"0x2": 4}})
+    assert addresses(lake) == [("0xa", "0x2"), ("0xb", "0x7"), ("0xc", "0x5")]
+    assert manifest.covered == {"0xa", "0xb", "0xc"}
+
+
+def test_the_file_does_not_depend_on_the_order_of_the_writes(tmp_path: Path) -> None:
+    one, other = Lake(tmp_path / "one"), Lake(tmp_path / "other")
+    for token in ("0xa", "0xb"):
+        write_holders(one, "eth", DAY, {token: {"0x2": 2, "0x1": 1}})
+    for token in ("0xb", "0xa"):
+        write_holders(other, "eth", DAY, {token: {"0x2": 2, "0x1": 1}})
+    path = one.path("holders", "eth", DAY)
+    assert path.read_bytes() == other.path("holders", "eth", DAY).read_bytes()
+    assert pq.read_table(path, partitioning=None)["rank"].to_pylist() == [1, 2, 1, 2]
+
+
+def test_a_subject_that_was_answered_without_rows_loses_its_older_ones_and_is_covered(lake: Lake) -> None:
+    write_maps(lake, "eth", DAY, OLD)
+    write_maps(lake, "eth", DAY, {"0xb": []})
+    assert {row["token_address"] for row in lake.read("clusters").to_pylist()} == {"0xa"}
+    nothing = {"subgraph_transfers": empty("subgraph_transfers")}
+    manifest = write(lake, "subgraphs", "eth", DAY, nothing, {"friends"}, by="address_set")
+    assert manifest.covered == {"friends"}
+
+
+def empty(table: str) -> pa.Table:
+    return TABLES[table].schema.empty_table()
+
+
+def test_a_subject_that_failed_keeps_the_rows_it_had(lake: Lake) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    write(lake, "holders", "eth", DAY, {"holders": empty("holders")}, set(), failures("eth", DAY, ("holders", "0xa")))
+    assert addresses(lake) == [("0xa", "0x1")]
+    assert lake.read("failures")["subject"].to_pylist() == ["0xa"]
+
+
+def test_a_failure_vanishes_when_its_subject_succeeds_and_others_stay(lake: Lake) -> None:
+    failed = failures("eth", DAY, ("holders", "0xb"), ("holders", "0xa"))
+    write(lake, "holders", "eth", DAY, {"holders": empty("holders")}, set(), failed)
+    assert lake.read("failures")["subject"].to_pylist() == ["0xa", "0xb"]
+    manifest = write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    assert lake.read("failures")["subject"].to_pylist() == ["0xb"]
+    assert manifest.failures == 1
+    write_holders(lake, "eth", DAY, {"0xb": {"0x1": 1}})
+    assert lake.read("failures").num_rows == 0
+    assert not lake.path("failures", "eth", DAY, "holders").exists()
+
+
+def test_failing_again_leaves_one_failure(lake: Lake) -> None:
+    for _ in range(2):
+        failed = failures("eth", DAY, ("holders", "0xa"))
+        write(lake, "holders", "eth", DAY, {"holders": empty("holders")}, set(), failed)
+    assert lake.read("failures").num_rows == 1
+
+
+def test_a_final_failure_counts_as_covered(lake: Lake) -> None:
+    failed = failures("eth", DAY, ("holders", "0xa"))
+    manifest = write(lake, "holders", "eth", DAY, {"holders": empty("holders")}, {"0xa"}, failed)
+    assert manifest.covered == {"0xa"}
+    assert manifest.failures == 1
+
+
+def test_failures_of_families_stand_beside_each_other(lake: Lake) -> None:
+    for family, endpoint in (("holders", "holders"), ("tokens", "tokens_metadata")):
+        failed = failures("eth", DAY, (endpoint, "0xa"))
+        write(lake, family, "eth", DAY, {family: empty(family)}, set(), failed)
+    assert sorted(lake.read("failures", "eth", DAY)["endpoint"].to_pylist()) == ["holders", "tokens_metadata"]
+
+
+# What does not belong
+
+
+def test_a_lake_belongs_to_its_first_provider(lake: Lake) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    with pytest.raises(LakeError, match=r"holds answers of 'tests'.*'others'.*HOLDERLAKE_HOME"):
+        lake.write("holders", "eth", DAYS[1], {}, provider="others", by="token", asked=(), covered=())
+    assert lake.provider == "tests"
+    assert lake.manifest("holders", "eth", DAYS[1]) is None
+
+
+@pytest.mark.parametrize("chain", ["", "../eth", "a/b", "a b", "é", "eth\n"])
+def test_a_chain_that_is_not_safe_in_a_path_is_refused(lake: Lake, chain: str) -> None:
+    with pytest.raises(LakeError, match="is not a chain id"):
+        lake.write("holders", chain, DAY, {}, provider="tests", by="token", asked=(), covered=())
+    assert not lake.root.exists()
+
+
+@pytest.mark.parametrize("chain", ["eth", "chain-of_tomorrow.2", "..", "146"])
+def test_any_other_chain_has_its_own_folder(lake: Lake, chain: str) -> None:
+    write_holders(lake, chain, DAY, {"0xa": {"0x1": 1}})
+    assert lake.read("holders", chain, DAY).num_rows == 1
+    assert (lake.root / "holders" / f"chain={chain}").is_dir()
+
+
+@pytest.mark.parametrize("as_of", [datetime(2026, 1, 1, microsecond=5), datetime(2026, 1, 1, tzinfo=UTC)])
+def test_an_instant_with_a_zone_or_a_fraction_is_refused(lake: Lake, as_of: datetime) -> None:
+    with pytest.raises(LakeError, match="in whole seconds"):
+        lake.write("holders", "eth", as_of, {}, provider="tests", by="token", asked=(), covered=())
+
+
+def replaced(name: str, column: pa.Array) -> pa.Table:
+    rows = holders("eth", DAY, {"0xa": {"0x1": 1}})
+    return rows.set_column(rows.schema.get_field_index(name), name, column)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (replaced("amount", pa.array([1.5])), "amount came as double, which is not exact"),
+        (replaced("rank", pa.array([1.0])), "rank came as double"),
+        (replaced("share", pa.array([None], pa.float64())), "share may not be null"),
+        (replaced("rank", pa.array(["first"])), "do not fit the table"),
+        (holders("eth", DAY, {"0xa": {"0x1": 1}}).drop_columns(["fetched_at"]), "fetched_at"),
+        (holders("eth", DAY, {"0xa": {"0x1": 1}}).append_column("odd", pa.array([1])), "odd"),
+        (holders("base", DAY, {"0xa": {"0x1": 1}}), "their chain is not eth"),
+        (holders("eth", DAYS[1], {"0xa": {"0x1": 1}}), "their as_of is not 2026-11-01"),
+    ],
+)
+def test_rows_that_do_not_fit_the_table_or_the_partition_are_refused(lake: Lake, rows: pa.Table, words: str) -> None:
+    with pytest.raises(LakeError, match=words):
+        write(lake, "holders", "eth", DAY, {"holders": rows}, {"0xa"})
+    assert not lake.root.exists()
+
+
+def test_an_unknown_table_or_family_is_refused_by_name(lake: Lake) -> None:
+    with pytest.raises(LakeError, match="there is no table 'holder'; there are chains, tokens, holders"):
+        lake.read("holder")
+    with pytest.raises(LakeError, match="can't name a family"):
+        lake.manifest("../x", "eth", DAY)
+
+
+# Damage and death
+
+
+@pytest.mark.parametrize("damage", ["cut short", "one bit", "gone"])
+def test_a_damaged_partition_is_noticed_and_written_again(lake: Lake, damage: str) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}, "0xb": {"0x2": 1}})
+    path = lake.path("holders", "eth", DAY)
+    whole = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-9] if damage == "cut short" else whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
+    with pytest.raises(LakeError, match="not the file that its manifest tells of; ingest that partition again"):
+        lake.read("holders")
+    if damage != "one bit":
+        assert lake.manifest("holders", "eth", DAY) is None
+    manifest = write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    assert manifest.covered == {"0xa"}
+    assert addresses(lake) == [("0xa", "0x1")]
+
+
+def test_a_manifest_that_can_not_be_read_counts_as_none(lake: Lake) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    next(lake.manifest_paths()).write_text('{"family": "hol')
+    assert lake.manifest("holders", "eth", DAY) is None
+    assert lake.read("holders").num_rows == 0
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    assert addresses(lake) == [("0xa", "0x1")]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, step: str, number: int) -> None:
+    """Ends the process, as it were, instead of the numbered call of a step."""
+    real, calls = getattr(os, step), iter(range(number + 1_000))
+
+    def dying(*arguments: Any) -> Any:
+        if next(calls) == number:
+            raise Killed
+        return real(*arguments)
+
+    monkeypatch.setattr(os, step, dying)
+
+
+# A commit of maps replaces five tables and the journal, removes or writes failures, and syncs each file.
+STEPS = [("replace", number) for number in range(8)] + [("fsync", number) for number in range(7)]
+
+
+def killed(monkeypatch: pytest.MonkeyPatch, step: tuple[str, int], write_it: Callable[[], object]) -> bool:
+    with monkeypatch.context() as patch:
+        kill_at(patch, *step)
+        try:
+            write_it()
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_a_first_write_that_is_killed_is_there_whole_or_not_at_all(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, step: tuple[str, int]
+) -> None:
+    nothing = contents(lake)
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    killed(monkeypatch, step, lambda: write_maps(lake, "eth", DAY, NEW))
+    found = contents(Lake(lake.root))
+    write_maps(lake, "eth", DAY, NEW)
+    assert found in (nothing, contents(lake))
+    assert not [path for path in files(lake) if path.endswith((".tmp", ".next"))]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_a_replacement_that_is_killed_leaves_the_old_partition_or_the_new_one(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, step: tuple[str, int]
+) -> None:
+    write(lake, "maps", "eth", DAY, map_tables("eth", DAY, OLD), set(OLD), failures("eth", DAY, ("map", "0xc")))
+    old = contents(lake)
+
+    def replace() -> None:
+        write_maps(lake, "eth", DAY, NEW)
+
+    killed(monkeypatch, step, replace)
+    found = contents(Lake(lake.root))
+    manifest = lake.manifest("maps", "eth", DAY)
+    replace()
+    assert found in (old, contents(lake))
+    assert manifest is not None
+    assert manifest.covered == {"0xa", "0xb"}
+    assert not [path for path in files(lake) if path.endswith((".tmp", ".next"))]
+
+
+def test_the_steps_above_are_all_that_a_commit_takes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in STEPS:
+        last = ("replace", 7), ("fsync", 6)
+        day = DAYS[STEPS.index(step)]
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
+        died = killed(monkeypatch, step, lambda day=day: write_maps(lake, "eth", day, NEW))
+        assert died == (step not in last), step
+
+
+def test_a_process_that_is_killed_between_two_files_loses_nothing(lake: Lake) -> None:
+    write_maps(lake, "eth", DAY, OLD)
+    script = f"""
+import os, sys
+from pathlib import Path
+from tests.resources.lakes import DAYS, write_maps
+from resources.lake import Lake
+
+real, calls = os.replace, iter(range(100))
+
+def dying(*arguments):
+    if next(calls) == 3:
+        os._exit(9)
+    return real(*arguments)
+
+os.replace = dying
+write_maps(Lake(Path({str(lake.root)!r})), "eth", DAYS[0], {NEW!r})
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 9
+    assert any(path.endswith(".next") for path in files(lake))
+    found = contents(lake)
+    write_maps(lake, "eth", DAY, NEW)
+    assert found == contents(lake)
+
+
+# Many at a time
+
+
+def test_writers_of_one_partition_queue_and_lose_nothing(lake: Lake) -> None:
+    tokens = [f"0x{number:02}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda token: write_holders(Lake(lake.root), "eth", DAY, {token: {"0x1": 1}}), tokens))
+    assert addresses(lake) == [(token, "0x1") for token in tokens]
+    assert lake.manifest("holders", "eth", DAY).covered == set(tokens)
+
+
+def test_a_reader_beside_a_writer_sees_one_version_or_the_other(lake: Lake) -> None:
+    versions = [{"0xa": {f"0x{address}": version for address in range(200)}} for version in (1, 2)]
+    write_holders(lake, "eth", DAY, versions[0])
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [write_holders(lake, "eth", DAY, versions[n % 2]) for n in range(40)])
+        seen = []
+        while not writing.done():
+            seen.append(set(Lake(lake.root).read("holders", "eth", DAY)["amount"].to_pylist()))
+        writing.result()
+    assert seen
+    assert all(len(amounts) == 1 for amounts in seen)

@@ -1,0 +1,298 @@
+"""Settings: one file, the environment over it, a sentence on every fault, and no secret where it does not belong."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from contract.models import TokenKey
+from resources.sections import Section
+from resources.settings import AddressSet, Settings, SettingsError, load_settings
+
+SECRET = "hl_sekret_1234567890"
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory, and no setting in the environment."""
+    for name in [name for name in os.environ if name.startswith("HOLDERLAKE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def toml(here: Path) -> Write:
+    def write(text: str) -> Path:
+        path = here / "holderlake.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def fault() -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    return str(caught.value)
+
+
+def test_without_a_file_and_an_environment_there_are_the_defaults() -> None:
+    settings = load_settings()
+    assert settings == Settings()
+    assert settings.home == Path("data")
+    assert settings.provider.url is None
+    assert settings.schedule.cron == "5 0 * * *"
+    assert settings.schedule.start == date(2015, 7, 30)
+    assert settings.schedule.live_tolerance_seconds == 3_600
+    assert (settings.maps.limit, settings.holders.limit, settings.holders.with_metadata) == (80, 80, False)
+    assert (settings.service.host, settings.service.port) == ("127.0.0.1", 8014)
+    assert settings.key() is None
+
+
+def test_everything_lies_under_home() -> None:
+    settings = Settings(home=Path("x"))
+    places = (
+        settings.lake,
+        settings.warehouse,
+        settings.ledger,
+        settings.archive,
+        settings.dagster_home,
+        settings.engine_store,
+        settings.service_keys,
+    )
+    assert len(set(places)) == 7
+    assert all(Path("x") in place.parents for place in places)
+
+
+def test_the_file_is_read(toml: Write) -> None:
+    toml(
+        """
+        home = "lakes/mine"
+        [provider]
+        url = "https://provider.invalid"
+        timeout_seconds = 2.5
+        [watchlist]
+        eth = ["0xABCDEF", "native", "0xabcdef"]
+        solana = ["EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"]
+        [address_sets.friends]
+        addresses = ["0xA1", "0xB2"]
+        chain = "eth"
+        context = { chain = "eth", address = "0xC3" }
+        [budget]
+        per_run = 25
+        per_day = "25.01"
+        per_month = 1000.10
+        renewal_day = 28
+        [schedule]
+        start = 2020-02-03
+        offsets = ["12:30", "00:00"]
+        [engine]
+        store = "raw"
+        thresholds = { magic_links = 3 }
+        """
+    )
+    settings = load_settings()
+    assert settings.home == Path("lakes/mine")
+    assert settings.provider.timeout_seconds == 2.5
+    assert settings.watchlist["eth"] == ["0xabcdef", "native"]
+    assert settings.watchlist["solana"] == ["EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"]
+    friends = settings.address_sets["friends"]
+    assert (friends.addresses, friends.chain) == (["0xa1", "0xb2"], "eth")
+    assert friends.context == TokenKey(chain="eth", address="0xc3")
+    assert (settings.budget.per_run, settings.budget.per_day, settings.budget.per_month) == (25_00, 25_01, 1000_10)
+    assert settings.schedule.offsets == [timedelta(0), timedelta(hours=12, minutes=30)]
+    assert settings.schedule.start == date(2020, 2, 3)
+    assert settings.engine_store == Path("raw")
+    assert settings.engine.thresholds.chosen() == {"magic_links": 3}
+
+
+def test_the_environment_goes_over_the_file_key_by_key(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    toml('home = "file"\n[provider]\nattempts = 2\nconcurrency = 3\n[watchlist]\neth = ["0x1"]\nbase = ["0x2"]')
+    monkeypatch.setenv("HOLDERLAKE_HOME", "environment")
+    monkeypatch.setenv("HOLDERLAKE_PROVIDER__ATTEMPTS", "7")
+    monkeypatch.setenv("HOLDERLAKE_MAPS__LIMIT", "250")
+    monkeypatch.setenv("HOLDERLAKE_BUDGET__PER_RUN", "0.01")
+    monkeypatch.setenv("HOLDERLAKE_WATCHLIST__ETH", '["0x9"]')
+    settings = load_settings()
+    assert settings.home == Path("environment")
+    assert (settings.provider.attempts, settings.provider.concurrency) == (7, 3)
+    assert settings.maps.limit == 250
+    assert settings.budget.per_run == 1
+    assert settings.watchlist == {"eth": ["0x9"], "base": ["0x2"]}
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", "")
+    monkeypatch.setenv("HOLDERLAKE_HOME", "")
+    assert load_settings() == Settings()
+
+
+def test_a_file_elsewhere_is_named_by_a_variable_and_its_paths_are_relative_to_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "etc").mkdir()
+    (here / "etc" / "mine.toml").write_text('home = "lake"\n[engine]\nstore = "/raw"')
+    monkeypatch.setenv("HOLDERLAKE_CONFIG", str(here / "etc" / "mine.toml"))
+    settings = load_settings()
+    assert settings.home == here / "etc" / "lake"
+    assert settings.engine_store == Path("/raw")
+
+
+def test_a_named_file_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_CONFIG", "nowhere.toml")
+    assert "there is no settings file nowhere.toml" in fault()
+
+
+def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
+    toml: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toml('home = "file"')
+    monkeypatch.setenv("HOLDERLAKE_HOME", "environment")
+    assert Settings(home=Path("given")).home == Path("given")
+    assert Settings().home == Path("data")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[provider]\nurll = 'x'", "holderlake.toml: provider.urll: there is no such setting; did you mean url?"),
+        ("hom = 'x'", "holderlake.toml: hom: there is no such setting; did you mean home?"),
+        ("[maps]\ncolour = 1", "there are limit, use_magic_nodes, use_time_nodes"),
+        ("[engine.thresholds]\nmagic_link = 1", "did you mean magic_links?"),
+        ("[address_sets.x]\naddresses = ['0x1', '0x2']\nchian = 'eth'", "address_sets.x.chian: .* did you mean chain?"),
+        ("[address_sets.x]\naddresses = ['0xA', '0xa']", "at least two different addresses"),
+        ("[address_sets.x]\nchain = 'eth'", "address_sets.x.addresses: Field required"),
+        ("[watchlist]\n'e/th' = ['0x1']", "watchlist"),
+        ("[watchlist]\neth = ['0x 1']", "watchlist.eth.0"),
+        ("[budget]\nper_run = 25.001", "budget.per_run: '25.001' is not an amount of credits"),
+        ("[budget]\nper_run = -1", "budget.per_run: '-1' is not an amount of credits"),
+        ("[budget]\nper_run = true", "budget.per_run: an amount of credits is expected"),
+        ("[budget]\nrenewal_day = 29", "budget.renewal_day: Input should be less than or equal to 28"),
+        ("[maps]\nlimit = 100", "maps.limit: Input should be 80, 250 or 500"),
+        ("[schedule]\ncron = 'daily'", "schedule.cron: a cron schedule has five parts"),
+        ("[schedule]\noffsets = ['24:00']", "'24:00' is no time of day"),
+        ("[schedule]\noffsets = []", "schedule.offsets"),
+        ("[provider]\nurl = 'ftp://x'", "provider.url"),
+        ("[provider]\nattempts = 0\nconcurrency = 0", "attempts.*concurrency"),
+        ("provider = 'x'", "holderlake.toml: provider: "),
+        ("home = ", "holderlake.toml can't be read"),
+    ],
+)
+def test_a_fault_in_the_file_is_told_in_a_sentence_that_names_it(toml: Write, text: str, words: str) -> None:
+    toml(text)
+    with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("HOLDERLAKE_PROVIDER__URLL", "x", "HOLDERLAKE_PROVIDER__URLL: there is no such setting; did you mean url?"),
+        ("HOLDERLAKE_SERVICE__PORT", "0", "HOLDERLAKE_SERVICE__PORT: "),
+        ("HOLDERLAKE_WATCHLIST", "eth=0x1", "written in JSON.*watchlist"),
+    ],
+)
+def test_a_fault_in_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", ["api_key", "api_key_file"])
+def test_the_file_may_not_hold_the_api_key(toml: Write, name: str) -> None:
+    toml(f'{name} = "{SECRET}"')
+    told = fault()
+    assert told.startswith(f"{name} does not belong in holderlake.toml")
+    assert "HOLDERLAKE_API_KEY" in told
+    assert SECRET not in told
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
+    key = load_settings().key()
+    assert key is not None
+    assert key.get_secret_value() == SECRET
+
+
+def test_the_key_comes_from_a_file_that_the_environment_names(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "key").write_text(f"{SECRET}\n")
+    monkeypatch.setenv("HOLDERLAKE_API_KEY_FILE", "key")
+    key = load_settings().key()
+    assert key is not None
+    assert key.get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "two words"])
+def test_a_key_file_without_one_key_is_told_with_the_way_out(here: Path, text: str | None) -> None:
+    if text is not None:
+        (here / "key").write_text(text)
+    with pytest.raises(SettingsError, match=r"the API key file key .*HOLDERLAKE_API_KEY"):
+        Settings(api_key_file=Path("key")).key()
+
+
+def test_two_keys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
+    monkeypatch.setenv("HOLDERLAKE_API_KEY_FILE", "key")
+    assert "api_key and api_key_file are both set" in fault()
+
+
+def test_the_key_stands_in_no_text_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
+    settings = load_settings()
+    for text in (repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())):
+        assert SECRET not in text
+
+
+def test_the_key_stands_in_no_traceback_of_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__PORT", "0")
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_settings_can_not_be_changed_in_place_and_travel_between_processes() -> None:
+    settings = Settings(home=Path("x"))
+    with pytest.raises(ValueError, match="frozen"):
+        settings.home = Path("y")
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_without_provider_there_is_the_embedded_default_with_its_own_tokens() -> None:
+    chosen = Settings(
+        home=Path("x"),
+        provider={"url": "http://127.0.0.1:1", "attempts": 2},
+        watchlist={"eth": ["0x1"]},
+        address_sets={"friends": AddressSet(addresses=["0x1", "0x2"])},
+    ).without_provider()
+    assert (chosen.provider.url, chosen.provider.attempts) == (None, 2)
+    assert (chosen.watchlist, chosen.address_sets, chosen.home) == ({}, {}, Path("x"))
+
+
+@pytest.mark.parametrize(("before", "given", "after"), [(None, 5, 5), ("0.03", 5, 3), ("1", 5, 5)])
+def test_a_ceiling_given_for_a_run_never_raises_the_one_that_is_set(before: str | None, given: int, after: int) -> None:
+    budget = {} if before is None else {"per_run": before}
+    assert Settings(budget=budget).with_run_ceiling(given).budget.per_run == after
+
+
+def every_section(model: type[Section] | type[Settings]) -> list[type[Section]]:
+    inner = [field.annotation for field in model.model_fields.values()]
+    found = [one for one in inner if isinstance(one, type) and issubclass(one, Section)]
+    return found + [deeper for one in found for deeper in every_section(one)]
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for model in (Settings, AddressSet, *every_section(Settings)):
+        for name, field in model.model_fields.items():
+            section = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+            assert field.description or section, f"{model.__name__}.{name}"

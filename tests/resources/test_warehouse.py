@@ -1,0 +1,568 @@
+"""The warehouse: the lake's rows in DuckDB, loaded once, published whole, and open to readers all the while."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from contract.tables import TABLES, build, exact_amount
+from resources import layout
+from resources.lake import Lake
+from resources.warehouse import Warehouse, WarehouseError
+from tests.resources.lakes import (
+    DAYS,
+    LEARNT,
+    failures,
+    map_tables,
+    rows,
+    transfer,
+    write,
+    write_holders,
+    write_maps,
+)
+
+ROOT = Path(__file__).parents[2]
+DAY = DAYS[0]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A warehouse with one row, for tests that only look at its layout."""
+    folder = tmp_path_factory.mktemp("small")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    loaded.load(lake)
+    return loaded
+
+
+def asked(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in warehouse.query(sql, parameters).to_pylist()]
+
+
+def count(warehouse: Warehouse, table: str) -> int:
+    return int(asked(warehouse, f"SELECT count(*) FROM {table}")[0][0])
+
+
+# What is loaded
+
+
+def test_all_tables_are_there_before_anything_was_fetched(lake: Lake, warehouse: Warehouse) -> None:
+    report = warehouse.load(lake)
+    assert (report.partitions, report.rows) == (0, {})
+    assert {name: count(warehouse, name) for name in TABLES} == dict.fromkeys(TABLES, 0)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Warehouse, name: str) -> None:
+    found = asked(
+        small,
+        "SELECT column_name, data_type, is_nullable, comment FROM duckdb_columns() WHERE table_name = ?"
+        " ORDER BY column_index",
+        name,
+    )
+    types = {
+        pa.string(): "VARCHAR",
+        pa.float64(): "DOUBLE",
+        pa.int64(): "BIGINT",
+        pa.bool_(): "BOOLEAN",
+        pa.timestamp("us"): "TIMESTAMP",
+        pa.decimal128(38, 18): "DECIMAL(38,18)",
+    }
+    assert found == [
+        (
+            "timestamp" if field.name == "as_of" else field.name,
+            types[field.type],
+            field.nullable,
+            field.metadata[b"comment"].decode(),
+        )
+        for field in TABLES[name].schema
+    ]
+    ((comment,),) = asked(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
+    assert comment == f"A row is {TABLES[name].row}"
+
+
+VALUES: dict[pa.DataType, Any] = {
+    pa.string(): "é'\n",
+    pa.float64(): 0.1,
+    pa.int64(): 2**63 - 1,
+    pa.bool_(): True,
+    pa.timestamp("us"): DAY,
+    pa.decimal128(38, 18): Decimal("12345678901234567890.123456789012345678"),
+}
+
+
+def a_row(name: str, nulls: bool) -> pa.Table:
+    fields = [field for field in TABLES[name].schema if not (nulls and field.nullable)]
+    return build(TABLES[name], [{field.name: VALUES[field.type] for field in fields} | {"chain": "x"}], LEARNT)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["nulls wherever they may be", "no null"])
+def one_row_a_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, bool]:
+    folder = tmp_path_factory.mktemp("rows")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    by = {"chains": "chain", "subgraph_transfers": "address_set", "addresses": "address"}
+    for name in TABLES.keys() - {"failures"}:
+        write(lake, name, "x", DAY, {name: a_row(name, request.param)}, set(), by=by.get(name, "token"))
+    write(lake, "failing", "x", DAY, {}, set(), a_row("failures", request.param))
+    loaded.load(lake)
+    return loaded, request.param
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_rows_of_a_table_survive_parquet_and_duckdb(one_row_a_table: tuple[Warehouse, bool], name: str) -> None:
+    warehouse, nulls = one_row_a_table
+    found = warehouse.query(f"FROM {name}")
+    assert found.to_pylist() == a_row(name, nulls).rename_columns({"as_of": "timestamp"}).to_pylist()
+    assert [field.type for field in found.schema] == [field.type for field in TABLES[name].schema]
+
+
+def test_an_amount_beyond_the_decimal_column_is_exact_in_its_text(lake: Lake, warehouse: Warehouse) -> None:
+    for day, amount in ((DAYS[0], 2**256 - 1), (DAYS[1], 10**20)):
+        write_holders(lake, "eth", day, {"0xa": {"0x1": amount}})
+    warehouse.load(lake)
+    found = warehouse.query("SELECT amount, amount_exact FROM holders ORDER BY timestamp").to_pylist()
+    assert [exact_amount(row, "amount") for row in found] == [2**256 - 1, 10**20]
+
+
+def test_the_report_tells_partitions_and_rows(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 2, "0x2": 1}})
+    write_maps(lake, "eth", DAY, {"0xa": [["0x1", "0x2"]]})
+    report = warehouse.load(lake)
+    assert report.partitions == 2
+    assert report.rows == {
+        "holders": 2,
+        "maps": 1,
+        "map_nodes": 2,
+        "grouped_transfers": 1,
+        "clusters": 1,
+        "cluster_members": 2,
+    }
+    assert report.seconds > 0
+
+
+def test_loading_twice_counts_once_and_does_not_touch_the_file(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    before = warehouse.path.stat()
+    report = warehouse.load(lake)
+    assert (report.partitions, count(warehouse, "holders")) == (0, 1)
+    assert (warehouse.path.stat().st_ino, warehouse.path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_partition_that_was_written_anew_is_replaced_and_the_others_stay(lake: Lake, warehouse: Warehouse) -> None:
+    for chain in ("eth", "base"):
+        for day in DAYS[:3]:
+            write_holders(lake, chain, day, {"0xa": {"0x1": 1, "0x2": 1}})
+    warehouse.load(lake)
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x9": 7}})
+    assert warehouse.load(lake).partitions == 1
+    assert asked(warehouse, "SELECT address FROM holders WHERE chain = 'eth' AND timestamp = '2026-11-02'") == [
+        ("0x9",)
+    ]
+    assert count(warehouse, "holders") == 11
+
+
+def test_a_late_backfill_slots_in(lake: Lake, warehouse: Warehouse) -> None:
+    for day in (DAYS[4], DAYS[0], DAYS[2]):
+        write_holders(lake, "eth", day, {"0xa": {"0x1": day.day}})
+        warehouse.load(lake)
+    assert asked(warehouse, "SELECT timestamp FROM holders ORDER BY timestamp") == [
+        (DAYS[0],),
+        (DAYS[2],),
+        (DAYS[4],),
+    ]
+    assert asked(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
+
+
+def test_a_partition_that_vanished_from_the_lake_stays(lake: Lake, warehouse: Warehouse) -> None:
+    for day in DAYS[:2]:
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    next(lake.manifest_paths()).unlink()
+    write_holders(lake, "eth", DAYS[2], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    assert count(warehouse, "holders") == 3
+
+
+def test_failures_come_and_go_without_touching_those_of_other_families(lake: Lake, warehouse: Warehouse) -> None:
+    nothing = TABLES["holders"].schema.empty_table()
+    write(lake, "holders", "eth", DAY, {"holders": nothing}, set(), failures("eth", DAY, ("holders", "0xa")))
+    write(lake, "maps", "eth", DAY, map_tables("eth", DAY, {}), set(), failures("eth", DAY, ("map", "0xa")))
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT endpoint FROM failures ORDER BY 1") == [("holders",), ("map",)]
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT endpoint FROM failures") == [("map",)]
+
+
+def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
+    for day in DAYS[:2]:
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
+    path = lake.path("holders", "eth", DAYS[0])
+    path.write_bytes(path.read_bytes()[:-1])
+    report = warehouse.load(lake)
+    assert report.damaged == ("holders of eth at 20261101T000000Z",)
+    assert asked(warehouse, "SELECT timestamp FROM holders") == [(DAYS[1],)]
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    assert warehouse.load(lake).damaged == ()
+    assert count(warehouse, "holders") == 2
+
+
+# Readers and loaders
+
+
+def test_a_reader_that_is_open_sees_what_it_saw_and_the_next_one_sees_the_load(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    with warehouse.connect() as reader:
+        assert reader.execute("SELECT count(*) FROM holders").fetchall() == [(1,)]
+        write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
+        assert warehouse.load(lake).partitions == 1
+        assert reader.execute("SELECT count(*) FROM holders").fetchall() == [(1,)]
+        assert count(warehouse, "holders") == 2
+
+
+def test_readers_beside_loads_see_whole_loads_only(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]]})
+    warehouse.load(lake)
+
+    def load_some() -> None:
+        for day in DAYS[1:8]:
+            write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2"]]})
+            warehouse.load(lake)
+
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load_some)
+        seen = []
+        while not loading.done():
+            seen += asked(warehouse, "SELECT (SELECT count(*) FROM maps), (SELECT count(*) FROM cluster_members)")
+        loading.result()
+    assert all(members == 2 * maps for maps, members in seen)
+    assert count(warehouse, "maps") == 8
+
+
+def test_loads_of_several_threads_queue(lake: Lake, warehouse: Warehouse) -> None:
+    for day in DAYS[:6]:
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(lambda _: Warehouse(warehouse.path).load(lake), range(4)))
+    assert sorted(report.partitions for report in reports) == [0, 0, 0, 6]
+    assert count(warehouse, "holders") == 6
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+@pytest.mark.parametrize("step", ["os.replace", "shutil.copyfile"])
+def test_a_load_that_is_killed_leaves_the_file_as_it_was(
+    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(step, die)
+        with pytest.raises(Killed):
+            warehouse.load(lake)
+    assert count(warehouse, "holders") == 1
+    assert warehouse.load(lake).partitions == 1
+    assert count(warehouse, "holders") == 2
+
+
+def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
+    script = f"""
+import os
+from pathlib import Path
+from resources import warehouse
+from resources.lake import Lake
+
+warehouse._remember = lambda *_: os._exit(9)
+warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 9
+    assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
+    assert count(warehouse, "holders") == 1
+    assert warehouse.load(lake).partitions == 1
+    assert count(warehouse, "holders") == 2
+    assert sorted(path.name for path in warehouse.path.parent.glob("warehouse*")) == [
+        "warehouse.duckdb",
+        "warehouse.duckdb.lock",
+    ]
+
+
+# Asking
+
+
+def test_a_missing_warehouse_is_told_with_the_way_out(warehouse: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match=r"no warehouse at .* yet; 'holderlake demo' or 'holderlake ingest'"):
+        warehouse.query("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("SELECT nothing FROM holders", "nothing"),
+        ("DELETE FROM holders", "read-only"),
+        ("DROP TABLE holders", "read-only"),
+        ("FROM lake", "lake does not exist"),
+    ],
+)
+def test_a_faulty_query_is_told_in_duckdb_s_words(small: Warehouse, sql: str, words: str) -> None:
+    with pytest.raises(WarehouseError, match=words):
+        small.query(sql)
+
+
+def test_a_sum_of_whole_numbers_is_exact_and_no_float(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAY, {"0xa": [["0x1", "0x2"]]})
+    warehouse.load(lake)
+    total = warehouse.query("SELECT sum(total_transfers) AS n FROM grouped_transfers")
+    assert pa.types.is_decimal(total.schema.field("n").type)
+
+
+def test_a_query_takes_parameters_and_a_statement_without_rows_answers_nothing(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT ? + 1", 41) == [(42,)]
+    assert warehouse.query("SET threads = 1").num_rows == 0
+
+
+def test_any_duckdb_opens_the_file_and_finds_the_macros(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    with duckdb.connect(str(warehouse.path), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM holders_as_of('2027-01-01')").fetchall() == [(1,)]
+
+
+def test_a_file_that_is_no_warehouse_is_left_alone(lake: Lake, warehouse: Warehouse) -> None:
+    with duckdb.connect(str(warehouse.path)) as connection:
+        connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
+    with pytest.raises(WarehouseError, match="no warehouse; move it away"):
+        warehouse.load(lake)
+    assert asked(warehouse, "FROM mine") == [(1,)]
+    warehouse.path.write_bytes(b"not DuckDB at all")
+    with pytest.raises(WarehouseError, match="can't be opened"):
+        warehouse.load(lake)
+
+
+def altered(warehouse: Warehouse, sql: str) -> None:
+    with duckdb.connect(str(warehouse.path)) as connection:
+        connection.execute(sql)
+
+
+def test_a_warehouse_of_a_version_with_other_tables_is_told_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
+    warehouse.load(lake)
+    altered(warehouse, "UPDATE _installed SET sha = 'older' WHERE part = 'tables'")
+    with pytest.raises(WarehouseError, match="other tables; delete it, and the next load makes it anew"):
+        warehouse.load(lake)
+
+
+def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    altered(
+        warehouse,
+        "CREATE OR REPLACE VIEW latest_holders AS SELECT 'old' AS it;"
+        "UPDATE _installed SET sha = 'older' WHERE part = 'views'",
+    )
+    assert warehouse.load(lake).partitions == 0
+    assert count(warehouse, "latest_holders") == 1
+    assert "rank" in warehouse.query("FROM latest_holders").column_names
+
+
+# Views and macros
+
+
+@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
+def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: layout.Query) -> None:
+    about, _, example = query.comment.partition("Example: ")
+    assert about.strip()
+    small.query(example)
+    source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
+    ((comment,),) = asked(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
+    assert comment == query.comment
+
+
+def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
+    for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
+        write_holders(lake, "eth", DAYS[day - 1], held)
+        write_maps(lake, "eth", DAYS[day - 1], {token: [] for token in held}, score=day)
+    write_holders(lake, "base", DAYS[1], {"0xa": {"0x1": 5}})
+    warehouse.load(lake)
+    latest = "SELECT chain, token_address, amount FROM {} ORDER BY ALL"
+    assert asked(warehouse, latest.format("latest_holders")) == [
+        ("base", "0xa", 5),
+        ("eth", "0xa", 4),
+        ("eth", "0xb", 2),
+    ]
+    assert asked(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
+        ("base", "0xa", 5),
+        ("eth", "0xa", 3),
+        ("eth", "0xb", 2),
+    ]
+    assert asked(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
+        ("eth", "0xa", 1),
+        ("eth", "0xb", 2),
+    ]
+    assert count(warehouse, "holders_as_of('2026-10-31')") == 0
+    assert asked(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
+        ("0xa", 9.0),
+        ("0xb", 1.0),
+    ]
+    assert asked(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
+
+
+def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
+    write_maps(lake, "eth", DAYS[1], {"0xa": []})
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
+
+
+def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
+    write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY address",
+        "2026-11-03",
+        DAYS[9],
+    )
+    assert found == [
+        ("0x1", "down", Decimal(-3), 1, 2),
+        ("0x2", "up", Decimal("1.5"), 2, 1),
+        ("0x4", "left", Decimal(-1), 4, None),
+        ("0x5", "entered", Decimal(2), None, 4),
+    ]
+
+
+def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake, warehouse: Warehouse) -> None:
+    huge, tiny = 10**60, "0.0000000000000000000001"
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
+    warehouse.load(lake)
+    changes = asked(
+        warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
+    )
+    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
+
+
+def test_holder_changes_leave_out_tokens_without_a_partition_at_either_time(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    assert count(warehouse, "holder_changes('2026-11-01', '2026-11-09')") == 0
+    assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
+
+
+def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake: Lake, warehouse: Warehouse) -> None:
+    for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
+        write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
+    write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT service_score, score_change, round(top_10_share, 9), holders_listed FROM concentration_history"
+        " ORDER BY timestamp",
+    )
+    assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
+
+
+def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
+    history = [
+        [["a1", "a2", "a3"], ["b1", "b2"]],
+        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
+        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
+        [["c1", "c2"]],
+    ]
+    for day, clusters in zip(DAYS, history, strict=False):
+        write_maps(lake, "eth", day, {"0xa": clusters})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
+        " ORDER BY 1, 2 NULLS LAST, 3",
+    )
+    assert found == [
+        (1, 1, None, None, "first"),
+        (1, 2, None, None, "first"),
+        (2, 1, 2, 0.667, "grew"),
+        (2, 2, 1, 1.0, "same"),
+        (3, 1, 2, 0.667, "shrank"),
+        (3, 2, 1, 0.5, "changed"),
+        (3, 3, None, None, "born"),
+        (4, 1, 3, 1.0, "same"),
+        (4, None, 1, None, "died"),
+        (4, None, 2, None, "died"),
+    ]
+
+
+def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
+    write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
+    write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
+
+
+def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    one, other = "0x" + "a" * 40, "0x" + "b" * 40
+    for day, sent in ((0, "5"), (1, "9")):
+        edges = [
+            {"token_address": "0x7", "time_node": None} | transfer(one, other, "0x7", "eth", sent, day + 1),
+            {"token_address": "0x7", "time_node": 1} | transfer(one, other, "0x7", "eth", "1", 99),
+        ]
+        tables = {"grouped_transfers": rows("grouped_transfers", "eth", DAYS[day], edges)}
+        write(lake, "maps", "eth", DAYS[day], tables, {"0x7"})
+    back = {"address_set": "friends"} | transfer(other, one, "0x7", "eth", "2", 1)
+    write(
+        lake,
+        "subgraphs",
+        "eth",
+        DAYS[0],
+        {"subgraph_transfers": rows("subgraph_transfers", "eth", DAYS[0], [back])},
+        {"friends"},
+        by="address_set",
+    )
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT from_address, total_value, timestamp FROM flows_between(?, ?) ORDER BY 1",
+        other.upper().replace("0X", "0x"),
+        one,
+    )
+    assert found == [(one, Decimal(9), DAYS[1]), (other, Decimal(2), DAYS[0])]
