@@ -31,7 +31,7 @@ lock: $(READY) ## the lock made anew from pyproject.toml
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
-	find data -mindepth 1 -maxdepth 1 ! -name sample -exec rm -rf {} +
+	rm -rf data
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }

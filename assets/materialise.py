@@ -70,11 +70,11 @@ def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> Asse
     ) -> Iterator[MaterializeResult[Any]]:
         days = days_of(context.partition_keys)
         try:
-            landed = asyncio.run(_ingest_days(context.run_id, family, config, workspace, days))
+            landed = asyncio.run(_ingest_days(context.run.run_id, family, config, workspace, days))
         except Exception as error:
             _log_finished(context, family, config, workspace, days)
             if isinstance(error, PermanentError):
-                context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+                context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
                 raise Failure(str(error), metadata={"code": error.code}, allow_retries=False) from error
             raise
         for table in family.tables:

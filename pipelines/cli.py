@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from contract.chains import normalise_address
 from contract.prices import parse_credits
 from contract.times import parse_when
 from pipelines import show
 
 if TYPE_CHECKING:
+    from engine.records import Rules
     from resources.settings import Settings
     from resources.workspace import Workspace
 
@@ -27,9 +29,17 @@ app = typer.Typer(
 keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
 
+
+def _addresses(texts: list[str] | None) -> list[str] | None:
+    return None if texts is None else [normalise_address(text) for text in texts]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
-Tokens = Annotated[list[str] | None, typer.Option("--token", help="Only this token's address; may be given again.")]
+Tokens = Annotated[
+    list[str] | None,
+    typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
+]
 From = Annotated[str, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
 To = Annotated[str, typer.Option("--to", help="Last instant, included; 'now' is understood.")]
 Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo.")]
@@ -191,7 +201,7 @@ def serve(
     settings = _settings()
     folder = sample_store(settings.home) if sample else settings.engine_store
     host, port = host or settings.service.host, port or settings.service.port
-    with Store(folder) as store, KeyStore(settings.service_keys) as keys:
+    with Store(folder, None if sample else _rules(settings)) as store, KeyStore(settings.service_keys) as keys:
         held = store.histories()
         if not held:
             show.err.print(f"{folder} holds no transfers yet; import some, or serve the sample world with --sample.")
@@ -285,6 +295,16 @@ def doctor(
 
     if not examine(quiet, json):
         raise typer.Exit(1)
+
+
+def _rules(settings: Settings) -> Rules | None:
+    """The engine's rules with the thresholds of the settings, or None where none is set."""
+    from engine.records import Rules
+
+    chosen = settings.engine.thresholds.chosen()
+    if "time_allowed" in chosen:
+        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
+    return Rules(**chosen) if chosen else None
 
 
 def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:

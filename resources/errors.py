@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from math import isfinite, nan
 from typing import Any, ClassVar, Final, Literal
 
 from contract.errors import ERROR_KINDS, error_code, error_detail
@@ -270,14 +271,18 @@ def _retry_after(text: str | None) -> float | None:
     """Seconds from a ``Retry-After`` of either form, seconds or a date; None where it is neither."""
     if text is None:
         return None
-    if text.strip().isascii() and text.strip().replace(".", "", 1).isdigit():
-        return float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = _seconds_until(text)
+    return max(0.0, seconds) if isfinite(seconds) else None
+
+
+def _seconds_until(text: str) -> float:
+    """From now until an HTTP date; not a number where the text is none."""
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (_naive(when) - utc_now()).total_seconds())
-
-
-def _naive(when: datetime) -> datetime:
-    return when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
+        naive = when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return nan
+    return (naive - utc_now()).total_seconds()

@@ -5,7 +5,7 @@ Where values come from, and how faults are told, stands in ``settings``.
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +97,6 @@ class Schedule(Section):
     """When partitions are fetched, and as of which times of a day."""
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(default="5 0 * * *", description="When to run, UTC")
-    start: date = Field(default=date(2015, 7, 30), description="First day that a partition is wanted for")
     offsets: Annotated[list[Offset], AfterValidator(_rising)] = Field(
         default=[timedelta(0)], min_length=1, description="As-of times of each day, UTC, as HH:MM"
     )

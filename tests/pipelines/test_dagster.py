@@ -117,8 +117,13 @@ def test_the_schedule_asks_for_todays_partition_of_every_watched_chain(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = make_workspace()
-    schedule = build_defs(workspace).resolve_schedule_def("daily")
-    context = build_schedule_context(instance=instance, scheduled_execution_time=datetime(2026, 6, 1, 0, 5))
+    defs = build_defs(workspace)
+    schedule = defs.resolve_schedule_def("daily")
+    context = build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime(2026, 6, 1, 0, 5),
+        repository_def=defs.get_repository_def(),
+    )
     data = schedule.evaluate_tick(context)
     keys = {request.partition_key for request in data.run_requests or [] if isinstance(request, RunRequest)}
     assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}

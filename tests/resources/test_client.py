@@ -16,7 +16,7 @@ from email.utils import format_datetime
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -200,6 +200,7 @@ def test_a_422_names_each_fault() -> None:
     ).map(lambda body: json.dumps(body).encode()),
     headers=st.dictionaries(st.sampled_from(["retry-after", "location"]), st.text(max_size=12)),
 )
+@settings(deadline=None)
 def test_any_error_answer_becomes_an_exception(status: int, raw: bytes, headers: dict[str, str]) -> None:
     failure = error_of(status, raw, headers)
     assert isinstance(failure, ProviderError)
@@ -241,6 +242,15 @@ def test_retry_after_may_be_a_date() -> None:
     failure = error_of(503, b"", {"retry-after": format_datetime(soon, usegmt=True)})
     assert isinstance(failure, errors.Unavailable)
     assert failure.retry_after == pytest.approx(100, abs=3)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "soon", "nan", "inf", "0\x1f", "Fri, 99 Nov 2026", "Mon, 01 Jan 0001 00:00:00 +1400"]
+)
+def test_a_retry_after_that_is_no_time_counts_as_none(said: str) -> None:
+    failure = error_of(503, b"", {"retry-after": said})
+    assert isinstance(failure, errors.Unavailable)
+    assert failure.retry_after in (None, 0)
 
 
 def test_a_wait_beyond_all_patience_is_not_waited() -> None:

@@ -6,7 +6,7 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,6 @@ def test_without_a_file_and_an_environment_there_are_the_defaults() -> None:
     assert settings.home == Path("data")
     assert settings.provider.url is None
     assert settings.schedule.cron == "5 0 * * *"
-    assert settings.schedule.start == date(2015, 7, 30)
     assert settings.schedule.live_tolerance_seconds == 3_600
     assert (settings.maps.limit, settings.holders.limit, settings.holders.with_metadata) == (80, 80, False)
     assert (settings.service.host, settings.service.port) == ("127.0.0.1", 8014)
@@ -92,7 +91,6 @@ def test_the_file_is_read(toml: Write) -> None:
         per_month = 1000.10
         renewal_day = 28
         [schedule]
-        start = 2020-02-03
         offsets = ["12:30", "00:00"]
         [engine]
         store = "raw"
@@ -109,7 +107,6 @@ def test_the_file_is_read(toml: Write) -> None:
     assert friends.context == TokenKey(chain="eth", address="0xc3")
     assert (settings.budget.per_run, settings.budget.per_day, settings.budget.per_month) == (25_00, 25_01, 1000_10)
     assert settings.schedule.offsets == [timedelta(0), timedelta(hours=12, minutes=30)]
-    assert settings.schedule.start == date(2020, 2, 3)
     assert settings.engine_store == Path("raw")
     assert settings.engine.thresholds.chosen() == {"magic_links": 3}
 
