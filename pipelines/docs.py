@@ -1,14 +1,23 @@
-"""Writes ``docs/tables.md`` from the contract's schemas: ``python -m pipelines.docs``. A test holds the page to it."""
+"""Writes the reference pages of ``docs/`` from the code: ``python -m pipelines.docs``. A test holds the pages to it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, Final
+
+import typer.main
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from contract.tables import TABLES, Table
+from pipelines.cli import app
+from resources.settings import Settings
 
-PAGE = Path("docs/tables.md")
+FOLDER: Final = Path(__file__).parents[1] / "docs"
 
-_HEAD = """\
+_TABLES_HEAD: Final = """\
 # Tables
 
 The lake (Parquet) and the warehouse (DuckDB) have the same tables and columns; the warehouse calls `as_of` `timestamp`.
@@ -20,13 +29,58 @@ An amount is exact: `amount` is a decimal of 18 places, and where that can't hol
 decimals) the exact text stands in `amount_exact`, which is null otherwise. The same goes for `total_value`.
 """
 
+_SETTINGS_HEAD: Final = """\
+# Settings
+
+One file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names), and environment variables
+over it. Two underscores stand between section and name. The API key is taken from the environment only. `holderlake
+doctor` says whether all is in order.
+"""
+
+_SQL_HEAD: Final = """\
+# Views and macros
+
+`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. A load never blocks a reader:
+it replaces the file as a whole. Besides the [tables](tables.md) there are these.
+"""
+
+_COMMANDS_HEAD: Final = """\
+# Commands
+
+`holderlake COMMAND --help` says the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix seconds.
+"""
+
 
 def tables_page() -> str:
-    """The page's text."""
-    return _HEAD + "".join(_section(table) for table in TABLES.values())
+    """Every table and column."""
+    return _TABLES_HEAD + "".join(_table(table) for table in TABLES.values())
 
 
-def _section(table: Table) -> str:
+def settings_page() -> str:
+    """Every setting with its environment variable and default."""
+    return _SETTINGS_HEAD + "".join(_settings(Settings, ()))
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    return _COMMANDS_HEAD + "".join(_commands(typer.main.get_command(app), "holderlake"))
+
+
+def sql_page() -> str:
+    """Every view and macro of the warehouse, by the comment above it."""
+    folder = files("resources").joinpath("warehouse_sql")
+    return _SQL_HEAD + "".join(_macro(Path(str(path))) for path in sorted(folder.iterdir(), key=str))
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "tables.md": tables_page,
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "sql.md": sql_page,
+}
+
+
+def _table(table: Table) -> str:
     lines = [f"\n## {table.name}\n", f"A row is {table.row}. Key: {', '.join(f'`{name}`' for name in table.key)}.\n"]
     lines.append("| column | type | what it holds |\n|---|---|---|")
     for field in table.schema:
@@ -35,5 +89,60 @@ def _section(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _macro(path: Path) -> str:
+    comment = [line.removeprefix("--").strip() for line in path.read_text().splitlines() if line.startswith("--")]
+    about = " ".join(line for line in comment if not line.startswith("Example:"))
+    example = next(line.removeprefix("Example:").strip() for line in comment if line.startswith("Example:"))
+    return f"\n## {path.stem}\n\n{about}\n\n```sql\n{example}\n```\n"
+
+
+def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
+    title = f"[{'.'.join(path)}]" if path else "Top level"
+    about = " ".join((model.__doc__ or "").split()) if path else ""
+    plain = {name: field for name, field in model.model_fields.items() if not _is_section(field.annotation)}
+    if plain:
+        yield f"\n## {title}\n\n" + (f"{about}\n\n" if about else "")
+        yield "| setting | environment | default | what it is |\n|---|---|---|---|\n"
+        for name, field in plain.items():
+            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
+            yield f"| `{name}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
+    for name, field in model.model_fields.items():
+        if _is_section(field.annotation) and isinstance(field.annotation, type):
+            yield from _settings(field.annotation, (*path, name))
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _default(value: Any) -> str:
+    if value is PydanticUndefined:
+        return "required"
+    if value is None or value in ({}, []):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    inner = getattr(command, "commands", None)
+    if inner:
+        for child, below in inner.items():
+            yield from _commands(below, f"{name} {child}")
+        return
+    yield f"\n## {name}\n\n{' '.join((command.help or '').split())}\n"
+    rows = [_parameter(one) for one in command.params if getattr(one, "name", "") != "help"]
+    if rows:
+        yield "\n| argument or option | what it is |\n|---|---|\n" + "".join(rows)
+
+
+def _parameter(one: Any) -> str:
+    shown = ", ".join(one.opts) if one.param_type_name == "option" else one.name.upper()
+    default = f" Default: {one.default}." if one.default not in (None, False, True, []) else ""
+    return f"| `{shown}` | {one.help}{default} |\n"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(tables_page())
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page())

@@ -67,7 +67,7 @@ class Section(BaseModel):
 
 
 class ProviderSettings(Section):
-    """Whom to ask. Without ``url`` that is the embedded service over the sample world."""
+    """Whom to ask. Without a url that is the embedded service over the sample world."""
 
     url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
     timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
