@@ -110,9 +110,10 @@ class _Batch:
     calls: int = 0
     skipped: str | None = None
 
-    def fail(self, endpoint: str, subject: str, code: str, error: Exception | str) -> None:
+    def fail(
+        self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
+    ) -> None:
         """Notes a subject's failure; a final one counts as covered."""
-        answer_hash = getattr(error, "answer_hash", None)
         self.failures.append(
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
@@ -196,17 +197,22 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     batch = _Batch()
     requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
     endpoint = requests[0].endpoint
+    answers: list[Fetched[Any]] = []
     try:
-        answers = [await _fetch(asking, family, part, request, batch) for request in requests]
+        for request in requests:
+            answers.append(await _fetch(asking, family, part, request, batch))
         tables = family.rows(part, subjects, [fetched.answer for fetched in answers])
     except PlanRequired as error:
         batch.skipped = error.detail
     except (NoAnswer, TransientError, InvalidRequest) as error:
         for subject in subjects:
             batch.fail(endpoint, subject, error.code, error)
-    except (MalformedAnswer, BadAnswer) as error:
+    except MalformedAnswer as error:
         for subject in subjects:
-            batch.fail(endpoint, subject, "malformed_answer", error)
+            batch.fail(endpoint, subject, error.code, error, error.answer_hash)
+    except BadAnswer as error:
+        for subject in subjects:
+            batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
     else:
         learnt_at = max(fetched.fetched_at for fetched in answers)
         batch.tables = {name: [learnt(TABLES[name], rows, learnt_at)] for name, rows in tables.items()}

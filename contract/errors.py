@@ -73,5 +73,6 @@ def error_detail(body: Any, raw: str) -> str:
 def _validation_text(item: Any) -> str:
     if not isinstance(item, dict):
         return str(item)
-    where = ".".join(str(part) for part in item.get("loc", ()))
+    loc = item.get("loc")
+    where = ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
     return f"{where}: {item.get('msg', '')}"

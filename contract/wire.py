@@ -5,7 +5,7 @@ msgspec reads and writes the text (pydantic's own JSON parser goes through a dou
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ def decode(raw: bytes, shape: Any) -> Any:
     """
     try:
         plain = _DECODER.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError) as error:
         raise MalformedAnswer(f"not JSON ({error}); it begins {raw[:60]!r}") from error
     adapter = _ADAPTERS.get(shape)
     if adapter is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +22,9 @@ _TABLES_HEAD: Final = """\
 # Tables
 
 The lake (Parquet) and the warehouse (DuckDB) have the same tables and columns; the warehouse calls `as_of` `timestamp`.
-Times are UTC, shares are parts of the total supply from 0 to 1. Rows have two time axes: `as_of` is the instant that a
-row is true as of, `fetched_at` when it was learnt. Endpoints without history mode (chains, tokens, subgraph_transfers,
-addresses) tell what is known at `fetched_at`, whatever past the partition is for.
+Times are UTC, shares are parts of the total supply from 0 to 1. Rows have two time axes: `as_of` is the instant that
+a row is true as of, `fetched_at` when it was learnt. Endpoints without history mode (chains, tokens,
+subgraph_transfers, addresses) tell what is known at `fetched_at`, whatever past the partition is for.
 
 An amount is exact: `amount` is a decimal of 18 places, and where that can't hold the number (10^20 and more, or further
 decimals) the exact text stands in `amount_exact`, which is null otherwise. The same goes for `total_value`.
@@ -32,22 +33,23 @@ decimals) the exact text stands in `amount_exact`, which is null otherwise. The 
 _SETTINGS_HEAD: Final = """\
 # Settings
 
-One file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names), and environment variables
-over it. Two underscores stand between section and name. The API key is taken from the environment only. `holderlake
-doctor` says whether all is in order.
+One file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names), and environment
+variables over it. Two underscores stand between section and name. The API key is taken from the environment only.
+`holderlake doctor` says whether all is in order.
 """
 
 _SQL_HEAD: Final = """\
 # Views and macros
 
-`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. A load never blocks a reader:
-it replaces the file as a whole. Besides the [tables](tables.md) there are these.
+`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. A load never blocks a
+reader: it replaces the file as a whole. Besides the [tables](tables.md) there are these.
 """
 
 _COMMANDS_HEAD: Final = """\
 # Commands
 
-`holderlake COMMAND --help` says the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix seconds.
+`holderlake COMMAND --help` says the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix
+seconds.
 """
 
 
@@ -90,7 +92,8 @@ def _table(table: Table) -> str:
 
 
 def _macro(path: Path) -> str:
-    comment = [line.removeprefix("--").strip() for line in path.read_text().splitlines() if line.startswith("--")]
+    head = takewhile(lambda line: line.startswith("--"), path.read_text().splitlines())
+    comment = [line.removeprefix("--").strip() for line in head]
     about = " ".join(line for line in comment if not line.startswith("Example:"))
     example = next(line.removeprefix("Example:").strip() for line in comment if line.startswith("Example:"))
     return f"\n## {path.stem}\n\n{about}\n\n```sql\n{example}\n```\n"

@@ -32,6 +32,8 @@ class Fetched(Generic[A]):
     cost: int
     from_archive: bool
     digest: str
+    """Its name in the archive."""
+    sha256: str
 
 
 @dataclass
@@ -103,7 +105,7 @@ class Provider:
         landed, paid = await self._shared(ask)
         self.counters.archive_hits += paid is None
         answer = self._client.read(request, landed.raw, ask.key)
-        return Fetched(answer, landed.fetched_at, paid or 0, paid is None, ask.key)
+        return Fetched(answer, landed.fetched_at, paid or 0, paid is None, ask.key, landed.sha256)
 
     async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
         """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""

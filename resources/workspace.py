@@ -68,6 +68,12 @@ class Workspace:
     def archive(self) -> AnswerArchive:
         return AnswerArchive(self.settings.archive)
 
+    def close(self) -> None:
+        """Closes what was opened."""
+        if "ledger" in self.__dict__:
+            self.ledger.close()
+            del self.__dict__["ledger"]
+
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """The provider for one run: connected, metered in the ledger, archived."""

@@ -58,7 +58,7 @@ def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def make_workspace(sample_service: Any, tmp_path: Path) -> Callable[..., Any]:
+def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Makes workspaces of one home; ``secret`` and ``base_url`` may be others than the sample service's."""
 
     from pydantic import SecretStr
@@ -70,6 +70,10 @@ def make_workspace(sample_service: Any, tmp_path: Path) -> Callable[..., Any]:
     def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
         chosen = with_sample_watchlist(Settings(home=tmp_path, **settings))
         key = SecretStr(secret or sample_service.secret)
-        return Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample"))
+        made.append(Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample")))
+        return made[-1]
 
-    return make
+    made: list[Workspace] = []
+    yield make
+    for workspace in made:
+        workspace.close()

@@ -1,0 +1,197 @@
+"""Bad input, by name: each has the right outcome, and nothing is half written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from assets.family import Asking, Family, Landed, ingest
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from engine.errors import BadSource
+from engine.store import Store
+from pipelines.imports import import_paths
+from resources.errors import CreditsExhausted, InvalidKey
+from tests.filling import MakeWorkspace
+from tests.resources.misbehaving import Misbehaving, Step, answer, error, half, reset
+
+MAY = datetime(2026, 5, 1)
+GOOD, BAD = "0x" + "a" * 40, "0x" + "b" * 40
+HOLDER = {"address": "0xh", "address_details": None, "holder_data": {"amount": 1.5, "rank": 1, "share": 0.5}}
+LINK = {"total_value": 1.25, "total_transfers": 2, "first_date": 1, "last_date": 2}
+MAP: dict[str, Any] = {
+    "metadata": {"dt_update": "2026-05-01T00:00:00.000000", "ts_update": 1},
+    "metrics": {
+        "supply_stats": dict.fromkeys(
+            ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles"), 0.1
+        ),
+        "scores": {
+            "service_score": 50.0,
+            "gini_index": 0.5,
+            "herfindahl_hirschman_index": 0.1,
+            "nakamoto_coefficient": 3,
+        },
+    },
+    "nodes": {"top_holders": [], "magic_nodes": None, "time_nodes": None},
+    "relationships": [],
+    "clusters": [],
+}
+
+
+def _filled(workspace: Any, family: Family, server: Misbehaving) -> Any:
+    async def run() -> list[Landed]:
+        async with server:
+            endpoint = workspace._endpoint()
+            workspace._endpoint = lambda: type(endpoint)(server.address, endpoint.api_key, "misbehaving")
+            async with workspace.provider("run") as provider:
+                return await ingest(Asking(provider, workspace), family, "eth", [MAY])
+
+    return asyncio.run(run())
+
+
+def _workspace(make_workspace: MakeWorkspace, *tokens: str) -> Any:
+    settings = {"attempts": 1, "concurrency": 1, "timeout_seconds": 5}
+    return make_workspace(watchlist={"eth": list(tokens)}, provider=settings)
+
+
+MALFORMED: dict[str, Step] = {
+    "an HTML page": answer(b"<html><body>Maintenance</body></html>", headers={"Content-Type": "text/html"}),
+    "truncated JSON": answer(json.dumps([HOLDER]).encode()[:-20]),
+    "NaN": answer(json.dumps([HOLDER]).replace("1.5", "NaN").encode()),
+    "a share above 1": answer(json.dumps([HOLDER]).replace("0.5", "1.5").encode()),
+    "an amount in words": answer(json.dumps([HOLDER]).replace("1.5", '"much"').encode()),
+    "the same holder twice": answer([HOLDER, HOLDER]),
+    "an object for a list": answer({}),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_a_malformed_answer_becomes_a_failure_and_the_other_token_lands(
+    make_workspace: MakeWorkspace, kind: str
+) -> None:
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    (landed,) = _filled(workspace, HOLDERS, Misbehaving([MALFORMED[kind], answer([HOLDER])]))
+    (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
+    assert failure["code"] == "malformed_answer"
+    assert landed.rows == {"holders": 1}
+    kept = {answer.sha256 for answer in workspace.archive}  # what was paid for is kept, readable or not
+    assert len(kept) == 2
+    assert failure["answer_hash"] in kept
+
+
+@pytest.mark.parametrize(
+    ("step", "code"), [(error(500), "unavailable"), (reset(), "unreachable"), (half(MAP), "unreachable")]
+)
+def test_a_provider_that_fails_for_one_token_fails_it_alone(
+    make_workspace: MakeWorkspace, step: Step, code: str
+) -> None:
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    (landed,) = _filled(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
+    assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == [code]
+    assert landed.rows == {"holders": 1}
+
+
+@pytest.mark.parametrize(
+    ("step", "raised"),
+    [(error(401, "invalid_key"), InvalidKey), (error(429, "credits_exhausted"), CreditsExhausted)],
+)
+def test_a_wrong_key_and_exhausted_credits_stop_everything_and_write_nothing(
+    make_workspace: MakeWorkspace, step: Step, raised: type[Exception]
+) -> None:
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    server = Misbehaving([step])
+    with pytest.raises(raised):
+        _filled(workspace, HOLDERS, server)
+    assert len(server.received) == 1
+    assert not list(workspace.lake.root.rglob("*.parquet"))
+
+
+def test_a_null_score_lands_as_null(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, GOOD)
+    scores = MAP["metrics"]["scores"] | {"service_score": None}
+    _filled(workspace, MAPS, Misbehaving([answer(MAP | {"metrics": MAP["metrics"] | {"scores": scores}})]))
+    assert workspace.lake.read("maps", "eth", MAY)["service_score"].to_pylist() == [None]
+
+
+def test_unknown_chains_and_relationship_types_land_and_keep_what_they_said(make_workspace: MakeWorkspace) -> None:
+    key = {"chain": "chain-of-tomorrow", "address": "0xt"}
+    relationships = [
+        {"from_address": "0xa", "to_address": "0xb", "data": LINK | {"token_key": key}},
+        {"from_address": "0xa", "to_address": "0xb", "rel_type": "FRIENDSHIP", "data": {"since": 1.10}},
+    ]
+    workspace = _workspace(make_workspace, GOOD)
+    _filled(workspace, MAPS, Misbehaving([answer(MAP | {"relationships": relationships, "surprise": 1})]))
+    rows = workspace.lake.read("grouped_transfers", "eth", MAY).to_pylist()
+    assert [row["transfer_chain"] for row in rows] == ["chain-of-tomorrow", None]
+    assert (rows[1]["rel_type"], json.loads(rows[1]["unknown_data"])) == ("FRIENDSHIP", {"since": 1.1})
+
+
+def test_the_older_map_shape_lands_in_the_same_tables(make_workspace: MakeWorkspace) -> None:
+    older = {
+        "metadata": MAP["metadata"] | {"identified_supply": {"share_in_cexs": 0.25}},
+        "nodes": MAP["nodes"],
+        "relationships": None,
+        "clusters": None,
+        "decentralization_score": 42.5,
+    }
+    workspace = _workspace(make_workspace, GOOD)
+    _filled(workspace, MAPS, Misbehaving([answer(older)]))
+    (row,) = workspace.lake.read("maps", "eth", MAY).to_pylist()
+    assert (row["service_score"], row["cexs"], row["gini_index"]) == (42.5, 0.25, None)
+
+
+def _transfers(**changes: Any) -> pa.Table:
+    row = {
+        "chain": "eth",
+        "token_address": GOOD,
+        "token_standard": "erc20",
+        "from_address": "0x" + "0" * 40,
+        "to_address": BAD,
+        "value": "5",
+        "token_id": None,
+        "block_number": 1,
+        "block_time": 1_700_000_000,
+        "tx_hash": "0x1",
+        "log_index": 0,
+        "time_kind": "exact",
+        "log_index_kind": "exact",
+        "source": "test",
+    }
+    return pa.Table.from_pylist([row, row | {"log_index": 1} | changes])
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"value": "-5"}, "-5"), ({"value": "five"}, "five"), ({"value": str(2**256)}, "256")],
+)
+def test_a_file_with_one_bad_amount_is_refused_whole(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    path = tmp_path / "bad.parquet"
+    pq.write_table(_transfers(**changes), path)
+    _refused(tmp_path, path, named)
+
+
+def test_a_file_of_an_unknown_layout_is_refused_with_the_layouts_that_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "strange.csv"
+    path.write_text("when,who\n1,2\n")
+    _refused(tmp_path, path, "ethereum-etl")
+
+
+def test_a_truncated_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "cut.parquet"
+    pq.write_table(_transfers(), path)
+    path.write_bytes(path.read_bytes()[:-30])
+    _refused(tmp_path, path, "cut.parquet")
+
+
+def _refused(folder: Path, path: Path, named: str) -> None:
+    with pytest.raises(BadSource, match=named):
+        import_paths(folder / "engine", [path], None, None, as_json=True)
+    with Store(folder / "engine") as store:
+        assert store.histories() == []
