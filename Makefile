@@ -26,8 +26,8 @@ lint: $(READY) ## format, lint and types
 	@$(BIN)/mypy
 
 lock: $(READY) ## the lock made anew from pyproject.toml
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--group dev pyproject.toml --output-file requirements.lock --upgrade
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
+		--no-header --group dev pyproject.toml --output-file requirements.lock --upgrade
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

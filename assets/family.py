@@ -109,6 +109,7 @@ class _Batch:
     credits: int = 0
     calls: int = 0
     skipped: str | None = None
+    outage: TransientError | None = None
 
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
@@ -152,7 +153,10 @@ async def ingest(
 
 
 async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
-    """Fetches what one partition lacks and commits it."""
+    """Fetches what one partition lacks and commits it.
+
+    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
+    """
     lake = asking.workspace.lake
     wanted = missing(asking.workspace, family, part, only, asking.refresh)
     batch = _Batch()
@@ -171,6 +175,8 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
             covered=batch.covered,
             failures=_failures(part, batch.failures),
         )
+    if batch.outage and not batch.covered:
+        raise batch.outage
     manifest = lake.manifest(family.name, part.chain, part.as_of)
     rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
     failures = manifest.failures if manifest else 0
@@ -205,6 +211,7 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     except PlanRequired as error:
         batch.skipped = error.detail
     except (NoAnswer, TransientError, InvalidRequest) as error:
+        batch.outage = error if isinstance(error, TransientError) else None
         for subject in subjects:
             batch.fail(endpoint, subject, error.code, error)
     except MalformedAnswer as error:
@@ -245,6 +252,7 @@ def _together(batches: Iterable[_Batch]) -> _Batch:
         total.credits += batch.credits
         total.calls += batch.calls
         total.skipped = total.skipped or batch.skipped
+        total.outage = total.outage or batch.outage
     return total
 
 

@@ -38,8 +38,12 @@ from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import parse_when
 from resources.errors import PermanentError
+from resources.lake import LakeError
+from resources.settings import SettingsError
 from resources.workspace import Workspace
 
+PERMANENT = (PermanentError, SettingsError, LakeError)
+"""What no retry would change: somebody must change the key, the plan, a ceiling, the settings."""
 OWNERS = ["team:holderlake"]
 DUE = timedelta(hours=36)
 """A daily partition and half a day's grace."""
@@ -73,9 +77,9 @@ def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> Asse
             landed = asyncio.run(_ingest_days(context.run.run_id, family, config, workspace, days))
         except Exception as error:
             _log_finished(context, family, config, workspace, days)
-            if isinstance(error, PermanentError):
+            if isinstance(error, PERMANENT):
                 context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
-                raise Failure(str(error), metadata={"code": error.code}, allow_retries=False) from error
+                raise Failure(str(error), allow_retries=False) from error
             raise
         for table in family.tables:
             yield MaterializeResult(asset_key=table, metadata=metadata_of(table, landed, workspace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -54,10 +55,11 @@ def main() -> None:
     from resources.settings import SettingsError
     from resources.warehouse import WarehouseError
 
+    logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
     try:
         app(standalone_mode=True)
     except (EngineError, ProviderError, LakeError, SettingsError, WarehouseError, RunFailed, ValueError) as error:
-        show.err.print(f"holderlake: {error}", style="red", markup=False)
+        show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(1)
 
 
@@ -98,6 +100,7 @@ def ingest(
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
+    workspace.check_endpoint()
     chains = _chains(workspace, chain, token)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:

@@ -26,11 +26,10 @@ from pydantic import Field
 from assets.checks import evaluate
 from assets.definitions import FAMILIES
 from assets.family import Asking, Landed, ingest
-from assets.materialise import metadata_of
+from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from contract.prices import credits_text
 from contract.times import parse_when
-from resources.errors import PermanentError
 from resources.workspace import Workspace
 
 INGEST = "ingest"
@@ -58,7 +57,7 @@ async def fill_history(
             asking = Asking(provider, workspace, config.refresh)
             for chain in chains:
                 await _fill_chain(context, asking, chain, instants, config.tokens)
-    except PermanentError as error:
+    except PERMANENT as error:
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
         raise Failure(f"{error} What was finished is kept; start the same backfill again to go on.") from error
     finally:

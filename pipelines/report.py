@@ -88,14 +88,12 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         ((line.name, line.calls, credits_text(line.spent), credits_text(line.reserved)) for line in lines),
     )
     set_ones = [ceiling for ceiling in totals.ceilings if ceiling.limit is not None]
-    show.rows(
-        "Ceilings",
-        ("ceiling", "limit", "used", "left"),
-        (
+    if set_ones:
+        lines_of_ones = [
             (one.name, credits_text(one.limit or 0), credits_text(one.used), credits_text(one.left or 0))
             for one in set_ones
-        ),
-    )
+        ]
+        show.rows("Ceilings", ("ceiling", "limit", "used", "left"), lines_of_ones)
     told = totals.credits_remaining
     said = "" if told is None else f" The provider last said that {credits_text(told)} remain."
     show.out.print(
@@ -140,4 +138,7 @@ def tables_report(workspace: Workspace, as_json: bool) -> None:
     if as_json:
         show.as_json(found.to_pylist())
     else:
-        show.arrow("The warehouse", found)
+        lines = [list(row.values()) for row in found.to_pylist()]
+        first_sentences = [[*line[:-1], (line[-1] or "").partition(". ")[0].partition("\n")[0]] for line in lines]
+        show.rows("The warehouse", ("name", "kind", "rows", "what it is"), first_sentences)
+        show.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")

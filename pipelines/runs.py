@@ -93,7 +93,7 @@ def _run(
 ) -> None:
     definition = build_defs(workspace).resolve_job_def(job)
     result = definition.execute_in_process(
-        run_config={**config, "loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+        run_config={**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         instance=instance,
         partition_key=partition,
         raise_on_error=False,
@@ -112,5 +112,5 @@ def _first_error(result: ExecuteInProcessResult) -> str:
             while error is not None and error.cause is not None:
                 error = error.cause
             if error is not None:
-                return error.message.strip()
+                return error.message.strip().removeprefix(f"{error.cls_name}: ").rpartition("Error: ")[2]
     return f"run {result.run_id} failed; see it in Dagster's UI (make ui)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -14,10 +15,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-out = Console(soft_wrap=False, highlight=False)
+_PIPED_WIDTH = 500
+"""Nobody wraps a pipe or a file for a narrow terminal."""
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 err = Console(stderr=True, highlight=False)
 
 _NUMBERS = (int, float, Decimal)
+_FEW_COLUMNS = 4
+"""So many columns fold well within a terminal."""
 
 
 def as_json(value: Any) -> None:
@@ -26,15 +32,30 @@ def as_json(value: Any) -> None:
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Prints an aligned table; numbers stand to the right."""
+    """Prints an aligned table, numbers to the right; where it is wider than the terminal, a block for each row."""
     listed = [list(line) for line in lines]
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    texts = [[_text(value) for value in line] for line in listed]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    if title:
+        out.print(title, style="bold")
+    if sum(widths) + 2 * len(widths) > out.width and len(columns) > _FEW_COLUMNS:
+        _blocks(columns, texts)
+        return
+    table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
         numeric = bool(listed) and all(isinstance(line[place], _NUMBERS) or line[place] is None for line in listed)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for line in listed:
-        table.add_row(*(_text(value) for value in line))
+    for line in texts:
+        table.add_row(*line)
     out.print(table)
+
+
+def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+    width = max(map(len, columns))
+    for number, line in enumerate(texts, start=1):
+        out.print(f"row {number}", style="dim")
+        for column, text in zip(columns, line, strict=True):
+            out.print(f"  {column.ljust(width)}  {text}", soft_wrap=True)
 
 
 def arrow(title: str, table: pa.Table) -> None:

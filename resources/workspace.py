@@ -68,6 +68,10 @@ class Workspace:
     def archive(self) -> AnswerArchive:
         return AnswerArchive(self.settings.archive)
 
+    def check_endpoint(self) -> None:
+        """Raises ``SettingsError`` where no provider can be asked, before any work is done."""
+        self._endpoint()
+
     def close(self) -> None:
         """Closes what was opened."""
         if "ledger" in self.__dict__:
