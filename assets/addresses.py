@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from resources.normalise import address_rows
-from resources.settings import Settings
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.chains import normalise_address
 from contract.models import AddressMetadata
 from contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
+from resources.normalise import address_rows
+from resources.settings import Settings
 from resources.workspace import Workspace
 
 

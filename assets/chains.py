@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from resources.normalise import chain_rows
-from resources.settings import Settings
 
 from assets.family import Family, Slice
 from contract.models import Chain
 from contract.requests import ChainsRequest, Request
+from resources.normalise import chain_rows
+from resources.settings import Settings
 from resources.workspace import Workspace
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from resources.normalise import map_tables
-from resources.settings import Settings
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.models import Map
 from contract.requests import MapOptions, MapRequest, Request
+from resources.normalise import map_tables
+from resources.settings import Settings
 
 
 def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
-from resources.normalise import subgraph_rows
-from resources.settings import Settings
 
 from assets.blocks import covering_blocks
 from assets.family import Family, Slice
 from contract.models import GroupedTransfer, Relationship
 from contract.requests import Request, SubgraphRequest
 from contract.wire import encode
+from resources.normalise import subgraph_rows
+from resources.settings import Settings
 from resources.workspace import Workspace
 
 

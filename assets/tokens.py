@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from resources.normalise import token_rows
-from resources.settings import Settings
 
 from assets.family import Family, Slice
 from contract.chains import normalise_address
 from contract.models import Token, TokenKey
 from contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
+from resources.normalise import token_rows
+from resources.settings import Settings
 from resources.workspace import Workspace
 
 

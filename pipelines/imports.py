@@ -7,13 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.sources.labels import read_labels
-from engine.sources.token_lists import read_tokens
-
 from contract.times import utc_now
 from engine.balances import balances_as_of
 from engine.records import ImportReport
 from engine.sources.files import read_transfers
+from engine.sources.labels import read_labels
+from engine.sources.token_lists import read_tokens
 from engine.store import Store
 from pipelines import show
 
