@@ -67,17 +67,12 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Who holds the supply"""
     frame = rows.select(["token_address", "service_score", *_SUPPLY]).to_pandas()
-    frame.index = [_name(symbols, address) for address in frame["token_address"]]
+    scores = ["no score" if pd.isna(score) else f"score {score:.0f}" for score in frame["service_score"]]
+    names = [_name(symbols, address) for address in frame["token_address"]]
+    frame.index = [f"{name}\n{score}" for name, score in zip(names, scores, strict=True)]
     (frame[list(_SUPPLY)] * 100).plot.barh(ax=axes, width=0.8, fontsize=8)
-    for place, score in enumerate(frame["service_score"]):
-        axes.annotate(
-            f"score {score:.0f}" if pd.notna(score) else "no score",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            fontsize=7,
-            va="center",
-            ha="right",
-        )
+    axes.set_xlim(0, 100)
+    axes.invert_yaxis()  # the first token and the first measure on top, as in the legend
     axes.set_xlabel("% of supply", fontsize=8)
     axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 

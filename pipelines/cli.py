@@ -75,6 +75,12 @@ def _workspace(settings: Settings | None = None) -> Workspace:
     return make_workspace(settings or _settings())
 
 
+def _reading() -> Workspace:
+    from pipelines.embedded import reading_workspace
+
+    return reading_workspace(_settings())
+
+
 @app.command()
 def demo(json: Json = False) -> None:
     """The main job on the built-in sample world: several chains, tokens and pasts, through Dagster into DuckDB."""
@@ -100,7 +106,6 @@ def ingest(
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
-    workspace.check_endpoint()
     chains = _chains(workspace, chain, token)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
@@ -161,7 +166,7 @@ def credits(
     """The ledger: credits spent, reserved and left, and the renewal date."""
     from pipelines.report import credits_report
 
-    credits_report(_workspace(), by, json)
+    credits_report(_reading(), by, json)
 
 
 @app.command("import")
@@ -262,7 +267,7 @@ def sql(
     json: Json = False,
 ) -> None:
     """Asks the warehouse, read-only."""
-    answer = _workspace().warehouse.query(query or sys.stdin.read())
+    answer = _reading().warehouse.query(query or sys.stdin.read())
     if json:
         show.as_json(answer.to_pylist())
     else:
@@ -274,7 +279,7 @@ def tables(json: Json = False) -> None:
     """The warehouse's tables, views and macros: rows, and what each is for."""
     from pipelines.report import tables_report
 
-    tables_report(_workspace(), json)
+    tables_report(_reading(), json)
 
 
 @app.command()

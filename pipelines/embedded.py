@@ -38,6 +38,11 @@ def make_workspace(settings: Settings) -> Workspace:
     return Workspace(with_sample_watchlist(settings), lambda: _embedded(settings.home))
 
 
+def reading_workspace(settings: Settings) -> Workspace:
+    """The workspace for reading what is there. It asks nobody, so it needs no watchlist."""
+    return Workspace(settings, lambda: _remote(settings))
+
+
 def with_sample_watchlist(settings: Settings) -> Settings:
     """The settings with the sample world's tokens and address sets, where they name none."""
     world = _world()

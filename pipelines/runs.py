@@ -57,6 +57,7 @@ def ingest_day(
     refresh: bool = False,
 ) -> None:
     """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
+    workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
     instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
@@ -72,6 +73,7 @@ def fill(
     refresh: bool = False,
 ) -> None:
     """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays."""
+    workspace.check()
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),

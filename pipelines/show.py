@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ _PIPED_WIDTH = 500
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 err = Console(stderr=True, highlight=False)
 
-_NUMBERS = (int, float, Decimal)
+_NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _FEW_COLUMNS = 4
 """So many columns fold well within a terminal."""
 
@@ -33,8 +34,7 @@ def as_json(value: Any) -> None:
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     """Prints an aligned table, numbers to the right; where it is wider than the terminal, a block for each row."""
-    listed = [list(line) for line in lines]
-    texts = [[_text(value) for value in line] for line in listed]
+    texts = [[_text(value) for value in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     if title:
         out.print(title, style="bold")
@@ -43,7 +43,7 @@ def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> 
         return
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        numeric = bool(listed) and all(isinstance(line[place], _NUMBERS) or line[place] is None for line in listed)
+        numeric = bool(texts) and all(_NUMBER.fullmatch(line[place]) for line in texts)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for line in texts:
         table.add_row(*line)

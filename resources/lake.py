@@ -202,7 +202,11 @@ class Lake:
             with commits.locked(self.root, None):
                 if self.provider is None:
                     commits.write_whole(self.root / _PROVIDER, msgspec.json.encode({"provider": provider}))
-        if self.provider != provider:
+        self.check_provider(provider)
+
+    def check_provider(self, provider: str) -> None:
+        """Raises ``LakeError`` where the lake holds another provider's answers."""
+        if self.provider not in (None, provider):
             raise LakeError(
                 f"the lake {self.root} holds answers of {self.provider!r}, and answers of {provider!r} do not belong "
                 "among them; set HOLDERLAKE_HOME to another folder for that provider"

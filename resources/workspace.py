@@ -68,9 +68,12 @@ class Workspace:
     def archive(self) -> AnswerArchive:
         return AnswerArchive(self.settings.archive)
 
-    def check_endpoint(self) -> None:
-        """Raises ``SettingsError`` where no provider can be asked, before any work is done."""
-        self._endpoint()
+    def check(self) -> None:
+        """Raises before any work is done where it would be in vain.
+
+        ``SettingsError`` where no provider can be asked, ``LakeError`` where the lake is another provider's.
+        """
+        self.lake.check_provider(self.provider_id)
 
     def close(self) -> None:
         """Closes what was opened."""

@@ -18,7 +18,8 @@ from assets.maps import MAPS
 from engine.errors import BadSource
 from engine.store import Store
 from pipelines.imports import import_paths
-from resources.errors import CreditsExhausted, InvalidKey
+from resources.errors import CreditsExhausted, InvalidKey, Unavailable
+from resources.lake import LakeError
 from tests.filling import MakeWorkspace
 from tests.resources.misbehaving import Misbehaving, Step, answer, error, half, reset
 
@@ -96,6 +97,23 @@ def test_a_provider_that_fails_for_one_token_fails_it_alone(
     (landed,) = _filled(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
     assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == [code]
     assert landed.rows == {"holders": 1}
+
+
+def test_a_provider_that_answers_for_no_token_fails_the_run_and_the_next_one_goes_on(
+    make_workspace: MakeWorkspace,
+) -> None:
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    with pytest.raises(Unavailable):
+        _filled(workspace, HOLDERS, Misbehaving([error(503)]))
+    (landed,) = _filled(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
+    assert (landed.rows, landed.failures) == ({"holders": 2}, 0)
+
+
+def test_a_lake_takes_no_answers_of_another_provider(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, GOOD)
+    _filled(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
+    with pytest.raises(LakeError, match="HOLDERLAKE_HOME"):
+        make_workspace().check()
 
 
 @pytest.mark.parametrize(
