@@ -232,9 +232,9 @@ class KeyStore:
         allowance, renewal_day = found[0]
         since = (key_id, period_start(self._today(), renewal_day).isoformat())
         (spent,), (reserved,) = self._db.execute(
-            "SELECT coalesce(sum(credits), 0) FROM usage WHERE key_id = ?1 AND day >= ?2"
-            " UNION ALL SELECT coalesce(sum(credits), 0) FROM reservations WHERE key_id = ?1 AND day >= ?2",
-            since,
+            "SELECT coalesce(sum(credits), 0) FROM usage WHERE key_id = ? AND day >= ?"
+            " UNION ALL SELECT coalesce(sum(credits), 0) FROM reservations WHERE key_id = ? AND day >= ?",
+            (*since, *since),
         ).fetchall()
         return Balance(allowance, spent, reserved, next_renewal(self._today(), renewal_day))
 
