@@ -145,7 +145,11 @@ def test_many_threads_never_pass_the_allowance(keys):
         charged = sum(pool.map(ask, range(400)))
     balance = keys.balance(key)
     assert (balance.spent, balance.reserved) == (charged, 0)
-    assert charged == 50
+    assert 0 < charged <= 50  # some were refused for a reservation that was then given back
+    for _ in range(50 - charged):
+        keys.settle(keys.reserve(key, "map", 1))
+    with pytest.raises(CreditsExhausted):
+        keys.reserve(key, "map", 1)
 
 
 def test_the_allowance_is_whole_again_on_the_renewal_date(keys, clock):
