@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.resources import files
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from contract.tables import TABLES, Table
 from pipelines.cli import app
+from resources.layout import Query, queries
 from resources.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "docs"
@@ -70,8 +69,7 @@ def commands_page() -> str:
 
 def sql_page() -> str:
     """Every view and macro of the warehouse, by the comment above it."""
-    folder = files("resources").joinpath("warehouse_sql")
-    return _SQL_HEAD + "".join(_macro(Path(str(path))) for path in sorted(folder.iterdir(), key=str))
+    return _SQL_HEAD + "".join(_query(query) for query in queries())
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
@@ -91,12 +89,9 @@ def _table(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _macro(path: Path) -> str:
-    head = takewhile(lambda line: line.startswith("--"), path.read_text().splitlines())
-    comment = [line.removeprefix("--").strip() for line in head]
-    about = " ".join(line for line in comment if not line.startswith("Example:"))
-    example = next(line.removeprefix("Example:").strip() for line in comment if line.startswith("Example:"))
-    return f"\n## {path.stem}\n\n{about}\n\n```sql\n{example}\n```\n"
+def _query(query: Query) -> str:
+    about, _, example = query.comment.partition("Example:")
+    return f"\n## {query.name}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(example.split())}\n```\n"
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contract.times import utc_now
-from engine.balances import balances_as_of
+from engine.balances import negative_balances
 from engine.records import ImportReport
 from engine.sources.files import read_transfers
 from engine.sources.labels import read_labels
@@ -63,7 +63,7 @@ def _transfers_line(store: Store, report: ImportReport) -> dict[str, Any]:
     negative = 0
     for token in report.tokens:
         chain, address = token.split("/", 1)
-        negative += len(balances_as_of(store, chain, address, utc_now()).negative)
+        negative += negative_balances(store, chain, address, utc_now()).num_rows
     counted = asdict(report)
     return {
         "file": counted["source"],

@@ -4,7 +4,7 @@ A grid of instants has gaps, which a range of partitions has not. So the backfil
 as materialised when it is in the lake, chain by chain, newest first, and loads the warehouse at the end.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from dagster import (
@@ -25,7 +25,7 @@ from pydantic import Field
 
 from assets.checks import evaluate
 from assets.definitions import FAMILIES
-from assets.family import Asking, Landed, ingest
+from assets.family import Asking, Family, Landed, ingest
 from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from contract.prices import credits_text
@@ -49,61 +49,85 @@ class BackfillConfig(Config):
 async def fill_history(
     context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]
 ) -> None:
-    """The only step of the backfill."""
+    """The only step of the backfill. However it ends, Dagster hears of just the partitions that were filled."""
     chains = config.chains or sorted(workspace.settings.watchlist)
     instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
+    filled: dict[str, set[tuple[str, str]]] = {}
     try:
         async with workspace.provider(context.run_id) as provider:
             asking = Asking(provider, workspace, config.refresh)
             for chain in chains:
-                await _fill_chain(context, asking, chain, instants, config.tokens)
+                for family in FAMILIES:
+                    days = filled.setdefault(family.name, set())
+                    await _fill(context, asking, family, chain, instants, config.tokens, days)
     except PERMANENT as error:
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
         raise Failure(f"{error} What was finished is kept; start the same backfill again to go on.") from error
     finally:
-        _load_warehouse(context, workspace, chains, instants)
-    _check(context, workspace, chains, instants)
+        _load_warehouse(context, workspace, set().union(*filled.values()))
+        _check(context, workspace, filled)
 
 
-async def _fill_chain(
-    context: OpExecutionContext, asking: Asking, chain: str, instants: Sequence[datetime], tokens: Sequence[str]
+async def _fill(
+    context: OpExecutionContext,
+    asking: Asking,
+    family: Family,
+    chain: str,
+    instants: Sequence[datetime],
+    tokens: Sequence[str],
+    filled: set[tuple[str, str]],
 ) -> None:
-    for family in FAMILIES:
-        landed = await ingest(asking, family, chain, instants, tokens or None, asking.workspace.on_landed)
-        context.log.info(
-            f"{chain} {family.name}: {len(landed)} partitions, {sum(one.calls for one in landed)} calls, "
-            f"{credits_text(sum(one.credits for one in landed))} credits"
-        )
-        newest = partition_key(chain, instants[0])
-        for key, days in _by_day(chain, landed):
-            for table in family.tables:
-                metadata = metadata_of(table, days, asking.workspace, with_plots=key == newest)
-                context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
+    """Fills a family's partitions of a chain; adds the (chain, day) pairs that were finished to ``filled``."""
+    landed: list[Landed] = []
+
+    def heard(one: Landed) -> None:
+        landed.append(one)
+        asking.workspace.on_landed(one)
+
+    try:
+        await ingest(asking, family, chain, instants, tokens or None, heard)
+    finally:
+        _log(context, asking.workspace, family, chain, landed, newest=instants[0])
+        filled |= {(chain, f"{one.as_of:%Y-%m-%d}") for one in landed}
 
 
-def _by_day(chain: str, landed: Iterable[Landed]) -> Iterable[tuple[str, list[Landed]]]:
+def _log(
+    context: OpExecutionContext,
+    workspace: Workspace,
+    family: Family,
+    chain: str,
+    landed: Sequence[Landed],
+    newest: datetime,
+) -> None:
+    context.log.info(
+        f"{chain} {family.name}: {len(landed)} partitions, {sum(one.calls for one in landed)} calls, "
+        f"{credits_text(sum(one.credits for one in landed))} credits"
+    )
     days: dict[str, list[Landed]] = {}
     for one in landed:
         days.setdefault(partition_key(chain, one.as_of), []).append(one)
-    return days.items()
+    for key, of_day in days.items():
+        with_plots = key == partition_key(chain, newest)
+        for table in family.tables:
+            metadata = metadata_of(table, of_day, workspace, with_plots)
+            context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
 
 
-def _load_warehouse(
-    context: OpExecutionContext, workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]
-) -> None:
+def _load_warehouse(context: OpExecutionContext, workspace: Workspace, filled: Iterable[tuple[str, str]]) -> None:
     report = workspace.warehouse.load(workspace.lake)
     context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
-    for key in dict.fromkeys(partition_key(chain, as_of) for chain in chains for as_of in instants):
+    for chain, day in sorted(filled):
+        key = partition_key(chain, datetime.strptime(day, "%Y-%m-%d"))
         context.log_event(AssetMaterialization("warehouse", partition=key))
 
 
 def _check(
-    context: OpExecutionContext, workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]
+    context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
     """Tries all checks on what was filled. An op can't yield them, so they are reported to Dagster beside the run."""
-    days = {(chain, f"{as_of:%Y-%m-%d}") for chain in chains for as_of in instants}
     for family in FAMILIES:
-        for result in evaluate(workspace.lake, family, days):
+        days = filled.get(family.name)
+        for result in evaluate(workspace.lake, family, days) if days else ():
             if not result.passed:
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
