@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+HOUR: Final = 3_600
+DAY: Final = 24 * HOUR
+
+LIFETIMES: Final = ((HOUR, 30), (DAY, 300), (30 * DAY, HOUR), (None, 6 * HOUR))
+"""How long an answer about the present is kept, by the age of the token: (younger than, kept for), in seconds."""
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """``workers`` answers are computed at a time, the rest waits. ``calls_per_minute`` is per caller's address."""
+    """Limits are for one caller unless they say otherwise; sizes are in bytes, times in seconds.
 
-    body_limit: int = 1 << 20
+    ``workers`` answers are computed at a time in one process, the rest waits. ``trusted_proxies`` and ``metrics_from``
+    are networks (``10.0.0.0/8``): whose ``X-Forwarded-For`` is believed, and who may read ``/metrics``. ``lifetimes``
+    is as ``LIFETIMES``, by rising age. ``shared_limits`` counts calls in the database, for all processes together.
+    """
+
     workers: int = 16
     calls_per_minute: int = 10_000
+    shared_limits: bool = False
+    trusted_proxies: tuple[str, ...] = ()
+    header_limit: int = 32 << 10
+    body_limit: int = 1 << 20
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    answer_seconds: float = 60.0
     shutdown_seconds: int = 30
+    cache_bytes: int = 256 << 20
+    lifetimes: tuple[tuple[int | None, int], ...] = LIFETIMES
+    public_url: str | None = None
+    metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")

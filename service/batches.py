@@ -1,0 +1,66 @@
+"""Many callers' small pieces of work done together: while one batch is at work, the next one gathers.
+
+Under load a database is asked once for all that came meanwhile; a caller alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MOST = 1_000
+
+
+class Batches(Generic[Item, Result]):
+    """Hands items to ``work`` in batches, in a thread of ``executor``, and each result to who gave the item.
+
+    ``work`` returns a result an item, in order; one that is an exception is raised at its caller. What ``work`` itself
+    raises reaches all callers of the batch. For one event loop.
+    """
+
+    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Result | Exception]], executor: Executor) -> None:
+        self._work = work
+        self._executor = executor
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    def submit(self, item: Item) -> asyncio.Future[Result]:
+        """Queues an item; the future is its result."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return future
+
+    async def flush(self) -> None:
+        """Returns when all that was submitted is done."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+                await self._carry_out(batch)
+        finally:
+            self._running = None
+
+    async def _carry_out(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        results: Sequence[Result | Exception]
+        try:
+            items = [item for item, _ in batch]
+            results = await asyncio.get_running_loop().run_in_executor(self._executor, self._work, items)
+        except Exception as error:
+            results = [error] * len(batch)
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():  # its caller was cancelled meanwhile
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
