@@ -63,6 +63,8 @@ def _utc(value: datetime | None) -> datetime | None:
 
 Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
 """Decimal-adjusted token units, exact."""
+RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
+"""A raw integer amount as text, for its 256 bits fit no JSON number that every client reads."""
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
 """A number that every current answer carries, and that maps of the older shape never measured."""
@@ -113,6 +115,7 @@ class HolderData(Model):
     amount: Amount
     rank: int = Field(ge=1)
     share: Share
+    amount_raw: RawAmount | None = None
 
 
 class Holder(Model):
@@ -145,6 +148,7 @@ class GroupedTransferData(Model):
     first_date: int
     last_date: int
     token_key: TokenKey = Field(validation_alias=AliasChoices("token_key", "token_ref"))
+    total_value_raw: RawAmount | None = None
 
 
 class GroupedTransfer(Model):
@@ -196,6 +200,7 @@ class Cluster(Model):
 
     share: Share
     amount: Amount
+    amount_raw: RawAmount | None = None
     holder_count: int = Field(ge=0)
     holders: list[str]
     magic_node_count: int = Field(default=0, ge=0)

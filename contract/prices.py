@@ -35,6 +35,14 @@ SUBGRAPH_BASE: Final = 10 * CREDIT
 SUBGRAPH_ADDRESS: Final = 1 * CREDIT
 ADDRESS_METADATA: Final = 1 * CREDIT
 
+PAGE_BASE: Final = 1 * CREDIT
+PAGE_HUNDRED: Final = 5 * CREDIT
+"""Each started hundred holders of a page; as much a holder as the holders endpoint takes for 500."""
+EVIDENCE: Final = 50 * CREDIT
+CHANGES: Final = 100 * CREDIT
+LABELS: Final = 1 * CREDIT
+"""The last five are of ours alone: routes under ``/v0/x`` (contract.extras)."""
+
 
 def credits_text(hundredths: int) -> str:
     """Hundredths as people read them: ``2501`` is ``25.01``."""

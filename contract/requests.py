@@ -68,7 +68,8 @@ class Request(BaseModel):
         return None
 
 
-def _query_text(options: BaseModel) -> dict[str, str]:
+def query_text(options: BaseModel) -> dict[str, str]:
+    """Options as a query string carries them; those at their default are left out."""
     changed = options.model_dump(exclude_defaults=True)
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in changed.items()}
 
@@ -89,6 +90,7 @@ class MapOptions(BaseModel):
     timestamp: int | None = Field(
         default=None, ge=0, description="Unix seconds: the map as of that past date (surcharge)."
     )
+    return_raw_amounts: bool = Field(default=False, description="Add exact raw integers as text (our extension).")
 
 
 class HoldersOptions(BaseModel):
@@ -102,6 +104,7 @@ class HoldersOptions(BaseModel):
     timestamp: int | None = Field(
         default=None, ge=0, description="Unix seconds: the holders as of that past date (surcharge)."
     )
+    return_raw_amounts: bool = Field(default=False, description="Add exact raw integers as text (our extension).")
 
 
 class ChainsRequest(Request):
@@ -122,6 +125,7 @@ class ChainsRequest(Request):
 class TokenRequest(Request):
     """Base of the requests about one token."""
 
+    root: ClassVar[str] = "/v0/tokens"
     kind: ClassVar[str]
 
     chain: ChainId
@@ -129,7 +133,7 @@ class TokenRequest(Request):
 
     @property
     def path(self) -> str:
-        return f"/v0/tokens/{self.kind}/{quote(self.chain, safe='')}/{quote(self.token_address, safe='')}"
+        return f"{self.root}/{self.kind}/{quote(self.chain, safe='')}/{quote(self.token_address, safe='')}"
 
     @property
     def subject(self) -> str:
@@ -147,7 +151,7 @@ class MapRequest(TokenRequest):
 
     @property
     def query(self) -> dict[str, str]:
-        return _query_text(self.options)
+        return query_text(self.options)
 
     @property
     def cost(self) -> int:
@@ -172,7 +176,7 @@ class HoldersRequest(TokenRequest):
 
     @property
     def query(self) -> dict[str, str]:
-        return _query_text(self.options)
+        return query_text(self.options)
 
     @property
     def cost(self) -> int:

@@ -10,10 +10,11 @@ is null otherwise. No amount is ever a float.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ class Table:
     schema: pa.Schema
     key: tuple[str, ...]
 
-    @property
+    @cached_property
     def engine_schema(self) -> pa.Schema:
         """The schema without ``fetched_at``."""
         return self.schema.remove(self.schema.get_field_index("fetched_at"))
@@ -269,17 +270,39 @@ def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime 
     columns = {name: [row.get(name) for row in listed] for name in schema.names}
     if fetched_at is not None:
         columns["fetched_at"] = [fetched_at] * len(listed)
-    built = pa.table(
-        [pa.array(columns[field.name], type=field.type) for field in schema],
-        schema=schema,
-    )
-    for field in schema:
-        if not field.nullable and built[field.name].null_count:
+    return _checked(table, [pa.array(columns[field.name], type=field.type) for field in schema], schema)
+
+
+def assemble(
+    table: Table, count: int, common: Mapping[str, pa.Scalar], columns: Mapping[str, pa.Array | Sequence[Any]]
+) -> pa.Table:
+    """An Arrow table of ``count`` rows, without ``fetched_at``, from its columns; all rows share the ``common`` values.
+
+    Columns that neither names are null; raises as ``build`` does.
+    """
+    schema = table.engine_schema
+    stray = (common.keys() | columns.keys()) - set(schema.names)
+    if stray:
+        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}")
+    arrays = []
+    for name, dtype in zip(schema.names, schema.types, strict=True):
+        values = columns.get(name)
+        if values is None:
+            shared = common.get(name)
+            values = pa.nulls(count, dtype) if shared is None else pa.repeat(shared, count)
+        arrays.append(values if isinstance(values, pa.Array) else pa.array(values, dtype))
+    return _checked(table, arrays, schema)
+
+
+def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.Table:
+    for field, array in zip(schema, arrays, strict=True):
+        if not field.nullable and array.null_count:
             raise pa.ArrowInvalid(f"table {table.name}: {field.name} may not be null")
-    return built
+    return pa.table(arrays, schema=schema)
 
 
 def learnt(table: Table, rows: pa.Table, fetched_at: datetime) -> pa.Table:
     """The engine's rows with the instant at which they were learnt."""
-    stamps = pa.array([fetched_at] * rows.num_rows, type=INSTANT_TYPE)
-    return rows.append_column(table.schema.field("fetched_at"), stamps).cast(table.schema)
+    stamps = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
+    stamped = rows.append_column(table.schema.field("fetched_at"), stamps)
+    return stamped if stamped.schema.equals(table.schema, check_metadata=True) else stamped.cast(table.schema)

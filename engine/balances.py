@@ -19,7 +19,7 @@ from engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from engine.records import TokenInfo
 from engine.store import Store
 
-_BALANCES: Final = """
+_MOVED: Final = """
 WITH moved AS (
     SELECT from_address, to_address, value::BIGNUM AS value
     FROM read_parquet($files)
@@ -29,11 +29,32 @@ changes AS (
     SELECT to_address AS address, value AS change FROM moved
     UNION ALL
     SELECT from_address, -value FROM moved
-)
-SELECT address, sum(change)::VARCHAR AS balance
-FROM changes
-GROUP BY address
-HAVING sum(change) <> 0::BIGNUM
+),
+balances AS (
+    SELECT address, sum(change) AS balance
+    FROM changes
+    GROUP BY address
+)"""
+
+_BALANCES: Final = f"""
+{_MOVED}
+SELECT address, balance::VARCHAR AS raw
+FROM balances
+WHERE balance <> 0::BIGNUM
+"""
+
+_LARGEST: Final = f"""
+{_MOVED}
+SELECT
+    address,
+    balance::VARCHAR AS raw,
+    (SELECT (-balance)::VARCHAR FROM balances WHERE address = $zero) AS supply
+FROM balances
+WHERE address <> $zero
+    AND balance > 0::BIGNUM
+    AND ($below IS NULL OR balance < $below::BIGNUM OR (balance = $below::BIGNUM AND address > $beyond))
+ORDER BY balance DESC, address
+LIMIT $most
 """
 
 _EXACT: Final = Context(prec=400)
@@ -69,7 +90,7 @@ def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
     """All balances of a token at the end of the second ``as_of``."""
     rows = store.query(_BALANCES, {"chain": chain, "token": token_address, "as_of": to_unix(as_of)})
-    found = dict(zip(rows["address"].to_pylist(), map(int, rows["balance"].to_pylist()), strict=True))
+    found = dict(zip(rows["address"].to_pylist(), map(int, rows["raw"].to_pylist()), strict=True))
     supply = -found.pop(ZERO_ADDRESS, 0)
     by_size = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return Balances(
@@ -77,11 +98,31 @@ def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime
     )
 
 
+def largest_balances(
+    store: Store, chain: str, token_address: str, as_of: datetime, limit: int, after: tuple[int, str] | None = None
+) -> Balances:
+    """The supply and the ``limit`` largest holders at the end of the second ``as_of``; negative balances are left out.
+
+    With ``after``, a balance and an address, the holders that come after these in the order of ``Balances``. Where
+    there are none the supply is 0, for nobody asks for a share of it.
+    """
+    below, beyond = (str(after[0]), after[1]) if after else (None, None)
+    bound = {"chain": chain, "token": token_address, "as_of": to_unix(as_of), "zero": ZERO_ADDRESS}
+    rows = store.query(_LARGEST, bound | {"below": below, "beyond": beyond, "most": limit}).to_pylist()
+    supply = int(rows[0]["supply"] or 0) if rows else 0
+    return Balances(supply, [(row["address"], int(row["raw"])) for row in rows], [])
+
+
+def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:
+    """The error to raise where nobody holds the token then."""
+    return NoHolders(f"nobody holds {token.name} ({token.address} on {token.chain}) at {as_of.isoformat()}Z")
+
+
 def holdings_as_of(store: Store, token: TokenInfo, as_of: datetime) -> Balances:
     """As ``balances_as_of``. Raises ``NoHolders`` when nobody holds the token then."""
     balances = balances_as_of(store, token.chain, token.address, as_of)
     if not balances.holders:
-        raise NoHolders(f"nobody holds {token.name} ({token.address} on {token.chain}) at {as_of.isoformat()}Z")
+        raise nobody_holds(token, as_of)
     return balances
 
 

@@ -13,10 +13,13 @@ CREATE TABLE IF NOT EXISTS tokens (
     img_url TEXT,
     unsupported TEXT,
     assumed INTEGER NOT NULL, -- 1: made up at an import of transfers, until real metadata comes
+    folded_symbol TEXT NOT NULL DEFAULT '', -- what a search compares, see catalog.folded
+    folded_name TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (chain, address)
 );
-CREATE INDEX IF NOT EXISTS tokens_by_symbol ON tokens (lower(symbol));
-CREATE INDEX IF NOT EXISTS tokens_by_name ON tokens (lower(name));
+-- in the very order of a search's results, so that a search ends when it has enough of them
+CREATE INDEX IF NOT EXISTS tokens_by_folded_symbol ON tokens (is_indexed, folded_symbol, chain, address);
+CREATE INDEX IF NOT EXISTS tokens_by_folded_name ON tokens (is_indexed, folded_name, chain, address);
 CREATE INDEX IF NOT EXISTS tokens_by_address ON tokens (address);
 CREATE TABLE IF NOT EXISTS histories (
     chain TEXT NOT NULL,
@@ -39,4 +42,8 @@ CREATE TABLE IF NOT EXISTS labels (
     is_paid_label INTEGER NOT NULL,
     precedence INTEGER NOT NULL,
     PRIMARY KEY (address, chain, source)
+);
+CREATE TABLE IF NOT EXISTS changes ( -- a row for each import that changed something, never removed
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    first_time INTEGER NOT NULL -- answers as of this second (unix) or later may be others now; 0: all of them
 );

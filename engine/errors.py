@@ -21,6 +21,12 @@ class NoHolders(EngineError):
     code = "no_holders"
 
 
+class UnknownCluster(EngineError):
+    """The token's map has no cluster of that number at that instant."""
+
+    code = "unknown_cluster"
+
+
 class UnsupportedToken(EngineError):
     """No map can be made for the token; the message says why."""
 

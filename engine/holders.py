@@ -1,18 +1,34 @@
-"""The holders of a token as of any second, by rank."""
+"""The holders of a token as of any second, by rank: the largest, or all of them page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from contract.tables import TABLES, amount_columns, build
 from engine.addresses import AddressFacts, address_facts
-from engine.balances import Balances, holdings_as_of, mappable_token, token_units
+from engine.balances import Balances, largest_balances, mappable_token, nobody_holds, token_units
 from engine.records import TokenInfo
 from engine.store import Store
+from engine.tables import column
+
+HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
+    column("amount_raw", pa.string(), "What it holds as a raw integer, exact")
+)
+"""The lake's ``holders`` without ``fetched_at``, and the raw amount."""
+
+
+@dataclass(frozen=True)
+class HolderPosition:
+    """Where a page of holders ended: its last holder's raw balance, address and rank."""
+
+    balance: int
+    address: str
+    rank: int
 
 
 def holders_as_of(
@@ -22,16 +38,53 @@ def holders_as_of(
 
     Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
     """
+    page, _ = holders_page(store, chain, token_address, as_of, limit, details=details)
+    return page.drop_columns(["amount_raw"])
+
+
+def holders_page(
+    store: Store,
+    chain: str,
+    token_address: str,
+    as_of: datetime,
+    limit: int,
+    after: HolderPosition | None = None,
+    details: bool = False,
+) -> tuple[pa.Table, HolderPosition | None]:
+    """At most ``limit`` (from 1) holders after the position, by rank, and where to go on, or None at the end.
+
+    The table is ``HOLDERS_PAGE``, with address details or nulls in their place. Pages of the same instant, one after
+    another, are the whole list, each holder once; ranks are counted on from the position's. The position itself need
+    not be a holder (any more). Raises ``UnknownToken``, ``UnsupportedToken``, and ``NoHolders`` without a position.
+    """
     token = mappable_token(store, chain, token_address)
-    balances = holdings_as_of(store, token, as_of)
-    addresses = [address for address, _ in balances.holders[:limit]]
-    facts = address_facts(store, addresses, as_of, chain) if details else {}
+    place = (after.balance, after.address) if after else None
+    # one holder more than asked for tells whether there is a further page
+    balances = largest_balances(store, chain, token_address, as_of, limit + 1, place)
+    if not balances.holders and after is None:
+        raise nobody_holds(token, as_of)
+    facts: dict[str, AddressFacts] = {}
+    if details:
+        facts = address_facts(store, [address for address, _ in balances.holders[:limit]], as_of, chain)
+    first = after.rank + 1 if after else 1
+    rows = holding_rows(store, token, balances, limit, facts, first)
     common = {"chain": chain, "as_of": as_of, "token_address": token_address}
-    return build(TABLES["holders"], [common | row for row in holding_rows(store, token, balances, limit, facts)])
+    page = build(TABLES["holders"], [common | row for row in rows])
+    raw = pa.array([str(balance) for _, balance in balances.holders[:limit]], pa.string())
+    page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
+    if len(balances.holders) <= limit:
+        return page, None
+    address, balance = balances.holders[limit - 1]
+    return page, HolderPosition(balance, address, first + limit - 1)
 
 
 def holding_rows(
-    store: Store, token: TokenInfo, balances: Balances, limit: int, facts: Mapping[str, AddressFacts]
+    store: Store,
+    token: TokenInfo,
+    balances: Balances,
+    limit: int,
+    facts: Mapping[str, AddressFacts],
+    first_rank: int = 1,
 ) -> list[dict[str, Any]]:
     """Rank, address, amount, share and, where facts are given, details of the largest holders."""
     return [
@@ -42,5 +95,5 @@ def holding_rows(
             "share": balances.share(balance),
             **(facts[address].details(store.rules) if address in facts else {}),
         }
-        for rank, (address, balance) in enumerate(balances.holders[:limit], start=1)
+        for rank, (address, balance) in enumerate(balances.holders[:limit], start=first_rank)
     ]

@@ -6,15 +6,23 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from contract.chains import BURN_ADDRESSES
+from engine.records import Label
 
 _LABELS: Final = """
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label
 FROM labels
 WHERE address IN (SELECT value FROM json_each(:wanted))
 ORDER BY address, (chain = coalesce(:chain, chain)) DESC, precedence DESC, chain, source
+"""
+
+_LABELS_OF_ONE: Final = """
+SELECT address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence
+FROM labels
+WHERE address = ?
+ORDER BY precedence DESC, chain, source
 """
 
 _CONTRACTS_OF_TOKENS: Final = """
@@ -53,6 +61,27 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
     for address in token_contracts | (BURN_ADDRESSES & set(addresses)):
         merged[address] = _merge(merged.get(address, UNLABELLED), AddressLabel(is_contract=True))
     return merged
+
+
+def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
+    """What each source says of an address, as it was stored, by falling precedence, then chain and source."""
+    return [_label(row) for row in catalog.execute(_LABELS_OF_ONE, (address,))]
+
+
+def _label(row: Sequence[Any]) -> Label:
+    address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence = row
+    return Label(
+        address=address,
+        chain=chain or None,
+        source=source,
+        name=name,
+        entity_id=entity_id,
+        is_cex=bool(is_cex),
+        is_dex=bool(is_dex),
+        is_contract=bool(is_contract),
+        is_paid_label=bool(is_paid_label),
+        precedence=precedence,
+    )
 
 
 def _merge(first: AddressLabel, other: AddressLabel) -> AddressLabel:

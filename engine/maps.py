@@ -1,13 +1,12 @@
 """A token's map as of any second: nodes, relationships, clusters and metrics, as the lake's five map tables.
 
-The steps follow contract section "Classification and computation"; each is a function of another module, and this one
-puts them in order.
+What stands on a map and what connects it is the work of ``graph``, figures are that of ``metrics``; this module puts
+them into rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,32 +19,13 @@ from contract.times import dt_update_text, to_unix
 from engine import metrics
 from engine.addresses import AddressFacts, address_facts
 from engine.balances import Balances, holdings_as_of, mappable_token, token_units
-from engine.clusters import Cluster, clusters_of
+from engine.graph import Graph, graph_of
 from engine.holders import holding_rows
-from engine.records import Rules, TokenInfo
-from engine.relationships import (
-    Link,
-    TimeNode,
-    counted_tokens,
-    link_rows,
-    links_among,
-    neighbours,
-    time_nodes,
-    without_supernode_pairs,
-)
+from engine.records import TokenInfo
+from engine.relationships import link_rows
 from engine.store import Store
 
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
-
-
-@dataclass(frozen=True)
-class _Graph:
-    """What surrounds the shown holders: magic nodes, links, time nodes and clusters."""
-
-    magic: dict[str, AddressFacts]
-    links: list[Link]
-    time_nodes: list[TimeNode]
-    clusters: list[Cluster]
 
 
 def map_as_of(
@@ -59,7 +39,7 @@ def map_as_of(
     token = mappable_token(store, chain, token_address)
     balances = holdings_as_of(store, token, as_of)
     facts = address_facts(store, [address for address, _ in balances.holders], as_of, chain)
-    graph = _graph(store, token, balances, facts, as_of, options)
+    graph = graph_of(store, token, balances, facts, as_of, options)
     rows = {
         "maps": [_map_row(store, balances, facts, graph, as_of, options, computed_at)],
         "map_nodes": _node_rows(store, token, balances, facts, graph, options.limit),
@@ -71,54 +51,11 @@ def map_as_of(
     return {name: build(TABLES[name], [common | row for row in rows[name]]) for name in MAP_TABLES}
 
 
-def _graph(
-    store: Store,
-    token: TokenInfo,
-    balances: Balances,
-    facts: Mapping[str, AddressFacts],
-    as_of: datetime,
-    options: MapOptions,
-) -> _Graph:
-    rules = store.rules
-    top = dict(balances.holders[: options.limit])
-    shown = {address: balance for address, balance in top.items() if facts[address].is_shown(rules)}
-    tokens = counted_tokens(store, (token.chain, token.address))
-    met = neighbours(store, shown, tokens, as_of)
-    fewest = min(rules.magic_links, rules.time_links)
-    around = address_facts(store, [found.address for found in met if found.holders >= fewest], as_of, token.chain)
-    facts = {**facts, **around}
-
-    magic: dict[str, AddressFacts] = {}
-    if options.use_magic_nodes:
-        strongest = [found.address for found in met if found.holders >= rules.magic_links and found.address not in top]
-        magic = _magic_nodes({address: around[address] for address in strongest}, rules)
-    supernodes = {address for address, fact in facts.items() if fact.is_supernode(rules)}
-    links = without_supernode_pairs(links_among(store, [*shown, *magic], tokens, as_of), supernodes)
-    windows: list[TimeNode] = []
-    if options.use_time_nodes:
-        windows = time_nodes(store, shown, _exchanges(facts, rules.time_allowed), supernodes, tokens, as_of)
-    pairs = [(link.from_address, link.to_address) for link in links]
-    return _Graph(magic, links, windows, clusters_of(shown, list(magic), pairs))
-
-
-def _magic_nodes(strongest: Mapping[str, AddressFacts], rules: Rules) -> dict[str, AddressFacts]:
-    """The neighbours that are wallets of their own, as many as the rules allow; they come strongest first."""
-    fit = {
-        address: fact for address, fact in strongest.items() if fact.is_shown(rules) and not fact.is_supernode(rules)
-    }
-    return dict(list(fit.items())[: rules.magic_limit])
-
-
-def _exchanges(facts: Mapping[str, AddressFacts], allowed: Collection[str]) -> list[str]:
-    """Exchanges and allow-listed contracts: they are never nodes of their own, but in a time window they are."""
-    return [address for address, fact in facts.items() if fact.label.is_cex or fact.label.is_dex or address in allowed]
-
-
 def _map_row(
     store: Store,
     balances: Balances,
     facts: Mapping[str, AddressFacts],
-    graph: _Graph,
+    graph: Graph,
     as_of: datetime,
     options: MapOptions,
     computed_at: datetime,
@@ -154,7 +91,7 @@ def _node_rows(
     token: TokenInfo,
     balances: Balances,
     facts: Mapping[str, AddressFacts],
-    graph: _Graph,
+    graph: Graph,
     limit: HolderLimit,
 ) -> list[dict[str, Any]]:
     top = [
@@ -172,14 +109,14 @@ def _node_rows(
     return [*top, *magic, *windows]
 
 
-def _relationship_rows(store: Store, graph: _Graph) -> list[dict[str, Any]]:
+def _relationship_rows(store: Store, graph: Graph) -> list[dict[str, Any]]:
     rows = link_rows(store, graph.links)
     for number, node in enumerate(graph.time_nodes, start=1):
         rows += [{**row, "time_node": number} for row in link_rows(store, node.links)]
     return rows
 
 
-def _cluster_rows(token: TokenInfo, balances: Balances, graph: _Graph) -> list[dict[str, Any]]:
+def _cluster_rows(token: TokenInfo, balances: Balances, graph: Graph) -> list[dict[str, Any]]:
     return [
         {
             "cluster_id": number,
@@ -192,7 +129,7 @@ def _cluster_rows(token: TokenInfo, balances: Balances, graph: _Graph) -> list[d
     ]
 
 
-def _member_rows(graph: _Graph) -> list[dict[str, Any]]:
+def _member_rows(graph: Graph) -> list[dict[str, Any]]:
     return [
         {"cluster_id": number, "address": address, "kind": kind}
         for number, cluster in enumerate(graph.clusters, start=1)

@@ -14,9 +14,8 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,12 +25,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from contract.chains import KNOWN_CHAINS, NATIVE
-from engine.errors import BadSource
-from engine.labels import AddressLabel, merged_labels
+from engine import catalog as catalogue
+from engine.catalog import INFO_COLUMNS, token_info
+from engine.changelog import EVERY_PAST, ChangeLog, note_change
+from engine.labels import AddressLabel, labels_of, merged_labels
 from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
-
-FORMAT: Final = "1"
-_SCHEMA: Final = files("engine").joinpath("catalog.sql").read_text()
+from engine.search import search
 
 _GRACE_SECONDS: Final = 3_600
 
@@ -62,6 +61,16 @@ SELECT
     CASE WHEN NOT agrees THEN 'conflict' WHEN place > 1 THEN 'duplicate' ELSE 'new' END AS verdict
 FROM judged
 WHERE origin = 1
+"""
+
+_CHAINS: Final = """
+-- From one chain to the next through the key's index; DISTINCT would read all tokens.
+WITH RECURSIVE known (chain) AS (
+    SELECT min(chain) FROM tokens
+    UNION ALL
+    SELECT (SELECT min(chain) FROM tokens WHERE tokens.chain > known.chain) FROM known WHERE known.chain IS NOT NULL
+)
+SELECT chain FROM known WHERE chain IS NOT NULL
 """
 
 _MERGED: Final = """
@@ -96,20 +105,17 @@ class Store:
         self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.execute("SET parquet_metadata_cache = true")  # a history file never changes under its name
         self._duckdb.execute("SET threads = 1")  # many small queries side by side, rather than many threads for each
-        self._pinned: list[str] | None = None
+        self._pinned: tuple[int, list[str]] | None = None
+        self._changes = ChangeLog(self._prepared_catalog(), self._transfers)
         with self._catalog() as catalog:
-            catalog.executescript(_SCHEMA)
-            catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
-            (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-            if found != FORMAT:
-                raise BadSource(f"{root} holds a store of format {found}; this version reads format {FORMAT}")
             if rules is not None:
                 catalog.execute("INSERT OR REPLACE INTO settings VALUES ('rules', ?)", (_rules_text(rules),))
             stored = dict(catalog.execute("SELECT name, value FROM settings").fetchall())
         self.rules = _read_rules(stored["rules"]) if "rules" in stored else Rules()
 
     def close(self) -> None:
-        """Lets go of the query engine; nothing on disk changes."""
+        """Lets go of the query engine and the catalogue; nothing on disk changes."""
+        self._changes.close()
         self._duckdb.close()
 
     def __enter__(self) -> Store:
@@ -118,16 +124,17 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _catalog(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.root / "catalog.sqlite", timeout=60)
+    def _catalog(self) -> AbstractContextManager[sqlite3.Connection]:
+        return catalogue.opened(self.root)
+
+    def _prepared_catalog(self) -> sqlite3.Connection:
+        connection = catalogue.connect(self.root)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            with connection:
-                yield connection
-        finally:
+            catalogue.prepare(connection, self.root)
+        except BaseException:
             connection.close()
+            raise
+        return connection
 
     # ------------------------------------------------------------------ writing
 
@@ -139,47 +146,46 @@ class Store:
         transfers = transfers.select(TRANSFERS.names).cast(TRANSFERS)
         counts = {"new": 0, "duplicate": 0, "conflict": 0}
         touched: list[str] = []
+        first_times: list[int] = []
         with self._catalog() as catalog:
             catalog.execute("BEGIN IMMEDIATE")
             self._remove_abandoned_files(catalog)
+            was_empty = catalog.execute("SELECT 1 FROM histories").fetchone() is None
             for chain, address, rows in _by_token(transfers):
                 stored = self._stored(catalog, chain, address)
                 added = self._new_rows(stored, rows, counts)
                 touched.append(f"{chain}/{address}")
                 if added.num_rows:
                     self._replace_history(catalog, chain, address, stored, added)
-                _assume_token(catalog, chain, address, rows["token_standard"][0].as_py())
+                    first_times.append(pc.min(added["block_time"]).as_py())
+                is_new = catalogue.assume_token(
+                    catalog, _assumed_token(chain, address, rows["token_standard"][0].as_py())
+                )
+                if is_new and address != NATIVE and not was_empty:
+                    first_times.append(EVERY_PAST)  # its contract's address is a wallet on no map any more
+            if first_times:
+                note_change(catalog, min(first_times))
         return ImportReport(
             source, transfers.num_rows, counts["new"], counts["duplicate"], counts["conflict"], tuple(sorted(touched))
         )
 
     def add_tokens(self, tokens: Iterable[TokenInfo]) -> int:
         """Stores tokens' metadata, replacing what was known. Returns how many there were."""
-        rows = [(*_token_row(token), 0) for token in tokens]
+        given = list(tokens)
         with self._catalog() as catalog:
-            catalog.executemany(f"INSERT OR REPLACE INTO tokens VALUES ({', '.join('?' * 10)})", rows)
-        return len(rows)
+            catalog.execute("BEGIN IMMEDIATE")
+            if catalogue.save_tokens(catalog, given):
+                note_change(catalog, EVERY_PAST)
+        return len(given)
 
     def add_labels(self, labels: Iterable[Label]) -> int:
         """Stores labels, replacing those of the same address, chain and source. Returns how many there were."""
-        rows = [
-            (
-                label.address,
-                label.chain or "",
-                label.source,
-                label.name,
-                label.entity_id,
-                label.is_cex,
-                label.is_dex,
-                label.is_contract,
-                label.is_paid_label,
-                label.precedence,
-            )
-            for label in labels
-        ]
+        given = list(labels)
         with self._catalog() as catalog:
-            catalog.executemany(f"INSERT OR REPLACE INTO labels VALUES ({', '.join('?' * 10)})", rows)
-        return len(rows)
+            catalog.execute("BEGIN IMMEDIATE")
+            if catalogue.save_labels(catalog, given):
+                note_change(catalog, EVERY_PAST)
+        return len(given)
 
     def _stored(self, catalog: sqlite3.Connection, chain: str, address: str) -> pa.Table:
         found = catalog.execute(
@@ -240,17 +246,36 @@ class Store:
             return cursor.sql(sql, params=bound or None).to_arrow_table()
 
     def snapshot(self) -> Store:
-        """The store with the histories of now, whatever is imported meanwhile: for an answer of several queries."""
+        """The store with the histories and the generation of now, whatever is imported meanwhile: for an answer of
+        several queries. Tokens and labels stay those of the store, so an answer may know newer ones than its
+        generation, which a cache then judges as older than it is, and never as newer."""
         pinned = copy.copy(self)
-        pinned._pinned = self._files()
+        pinned._pinned = self._pinned or self._changes.files()
         return pinned
 
+    def generation(self) -> int:
+        """How often imports changed anything so far, 0 for never; of a snapshot, when it was taken.
+
+        Every import that changes something raises it, in this process or another, and none that changes nothing. Costs
+        microseconds.
+        """
+        return self._pinned[0] if self._pinned else self._changes.generation()
+
+    def known_change_since(self, generation: int) -> int | None:
+        """As ``first_change_since``, by what was there when the store was last asked anything of its changes."""
+        return self._changes.known_change_since(generation)
+
+    def first_change_since(self, generation: int) -> int | None:
+        """The earliest second (unix) that imports after ``generation`` touched, None where there was none.
+
+        An answer as of an earlier second that was computed at that generation still holds. 0 where metadata or labels
+        changed, for they count in every past. A snapshot tells what was imported since, too. Costs microseconds.
+        """
+        return self._changes.first_change_since(generation)
+
     def _files(self) -> list[str]:
-        if self._pinned is not None:
-            return self._pinned
-        with self._catalog() as catalog:
-            rows = catalog.execute("SELECT file FROM histories ORDER BY file").fetchall()
-        return [str(self._transfers / name) for (name,) in rows] or [str(self._empty_file())]
+        _, paths = self._pinned or self._changes.files()
+        return paths or [str(self._empty_file())]
 
     def _empty_file(self) -> Path:
         path = self._transfers / "none.parquet"
@@ -280,54 +305,38 @@ class Store:
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         """Metadata of the tokens that are known among the keys."""
         sql = f"""
-            SELECT {_COLUMNS} FROM tokens
+            SELECT {INFO_COLUMNS} FROM tokens
             JOIN json_each(?) AS wanted
                 ON chain = json_extract(wanted.value, '$[0]') AND address = json_extract(wanted.value, '$[1]')
         """
         with self._catalog() as catalog:
-            found = [_token_info(row) for row in catalog.execute(sql, (json.dumps(list(keys)),))]
+            found = [token_info(row) for row in catalog.execute(sql, (json.dumps(list(keys)),))]
         return {(token.chain, token.address): token for token in found}
 
     def indexed_tokens(self) -> list[tuple[str, str]]:
         """Keys of the tokens whose transfers count on every map."""
         with self._catalog() as catalog:
-            return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed ORDER BY 1, 2"))
+            return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
 
     def search(self, text: str, limit: int) -> list[TokenInfo]:
-        """Tokens by exact address, then exact symbol, then the beginning of symbol or name; case does not matter
-        but in an address that is not hexadecimal."""
+        """Tokens by address, symbol or name, the best first; see ``search.search``."""
         with self._catalog() as catalog:
-            rows = catalog.execute(_SEARCH, {"text": text, "like": _prefix_pattern(text), "limit": limit}).fetchall()
-        return [_token_info(row) for row in rows]
+            return search(catalog, text, limit)
 
     def chains(self) -> list[str]:
         """Chains that the store holds a token of."""
         with self._catalog() as catalog:
-            return [chain for (chain,) in catalog.execute("SELECT DISTINCT chain FROM tokens ORDER BY 1")]
+            return [chain for (chain,) in catalog.execute(_CHAINS)]
 
     def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
         """One merged label for each address that has any; see ``labels.merged_labels``."""
         with self._catalog() as catalog:
             return merged_labels(catalog, addresses, chain)
 
-
-_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported"
-
-_SEARCH: Final = f"""
-SELECT {_COLUMNS} FROM (
-    SELECT *, CASE
-        WHEN address = :text OR (address = lower(:text) AND address LIKE '0x%') THEN 0
-        WHEN lower(symbol) = lower(:text) THEN 1
-        ELSE 2
-    END AS place
-    FROM tokens
-    WHERE address IN (:text, lower(:text))
-        OR lower(symbol) LIKE lower(:like) ESCAPE '\\'
-        OR lower(name) LIKE lower(:like) ESCAPE '\\'
-) WHERE NOT (place = 2 AND address = lower(:text))
-ORDER BY place, is_indexed DESC, lower(symbol), chain, address
-LIMIT :limit
-"""
+    def labels_of(self, address: str) -> list[Label]:
+        """What each source says of the address, as it was stored, by falling precedence, then chain and source."""
+        with self._catalog() as catalog:
+            return labels_of(catalog, address)
 
 
 def _write_whole(path: Path, rows: pa.Table) -> None:
@@ -345,11 +354,6 @@ def _write_whole(path: Path, rows: pa.Table) -> None:
         os.close(folder)
 
 
-def _prefix_pattern(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"{escaped}%"
-
-
 def _by_token(transfers: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
     keys = transfers.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
     for key in sorted(keys.to_pylist(), key=lambda key: (key["chain"], key["token_address"])):
@@ -360,33 +364,13 @@ def _by_token(transfers: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
         yield key["chain"], key["token_address"], transfers.filter(chosen)
 
 
-def _assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> None:
+def _assumed_token(chain: str, address: str, standard: str) -> TokenInfo:
     known = KNOWN_CHAINS.get(chain)
     name, symbol, decimals = address, address[:8], 18 if standard == "erc20" else 0
     if address == NATIVE:
         name = known.name if known else chain
         symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
-    assumed = TokenInfo(chain, address, name, symbol, decimals, standard)
-    catalog.execute(f"INSERT OR IGNORE INTO tokens VALUES ({', '.join('?' * 10)})", (*_token_row(assumed), 1))
-
-
-def _token_row(token: TokenInfo) -> tuple[Any, ...]:
-    return (
-        token.chain,
-        token.address,
-        token.name,
-        token.symbol,
-        token.decimals,
-        token.standard,
-        token.is_indexed,
-        token.img_url,
-        token.unsupported,
-    )
-
-
-def _token_info(row: Sequence[Any]) -> TokenInfo:
-    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
-    return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+    return TokenInfo(chain, address, name, symbol, decimals, standard)
 
 
 def _rules_text(rules: Rules) -> str:

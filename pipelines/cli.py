@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,9 +18,9 @@ from contract.times import parse_when
 from pipelines import show
 
 if TYPE_CHECKING:
-    from engine.records import Rules
     from resources.settings import Settings
     from resources.workspace import Workspace
+    from service.keys import KeyStore
 
 app = typer.Typer(
     name="holderlake",
@@ -44,6 +46,7 @@ Tokens = Annotated[
 From = Annotated[str, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
 To = Annotated[str, typer.Option("--to", help="Last instant, included; 'now' is understood.")]
 Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo.")]
+Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
 def main() -> None:
@@ -54,11 +57,21 @@ def main() -> None:
     from resources.lake import LakeError
     from resources.settings import SettingsError
     from resources.warehouse import WarehouseError
+    from service.failures import KeysError
 
     logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
     try:
         app(standalone_mode=True)
-    except (EngineError, ProviderError, LakeError, SettingsError, WarehouseError, RunFailed, ValueError) as error:
+    except (
+        EngineError,
+        KeysError,
+        LakeError,
+        ProviderError,
+        RunFailed,
+        SettingsError,
+        WarehouseError,
+        ValueError,
+    ) as error:
         show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(1)
 
@@ -79,6 +92,19 @@ def _reading() -> Workspace:
     from pipelines.embedded import reading_workspace
 
     return reading_workspace(_settings())
+
+
+@contextmanager
+def _key_store(settings: Settings) -> Iterator[KeyStore]:
+    """The service's keys; who names one that is not there is told where they are listed."""
+    from pipelines.accounts import open_keys
+    from service.failures import UnknownKey
+
+    with open_keys(settings) as keys:
+        try:
+            yield keys
+        except UnknownKey as error:
+            raise UnknownKey(f"{error}; 'holderlake keys list' shows them") from error
 
 
 @app.command()
@@ -195,29 +221,25 @@ def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], js
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; the settings' by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; the settings' by default.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Port to listen on; the settings' by default.")
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve the sample world instead of what was imported.")
     ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1_024, help="Processes that answer; the settings' by default.")
+    ] = None,
+    log: Annotated[
+        Literal["json", "text", "off"] | None,
+        typer.Option(help="A line a request: json, text or off; the settings' by default."),
+    ] = None,
 ) -> None:
     """Serves the /v0 API over the engine's store until it is stopped."""
-    from engine.store import Store
-    from pipelines.embedded import sample_store
-    from service.keys import KeyStore
-    from service.run import serve as run_service
+    from pipelines.serving import serve as run_service
 
-    settings = _settings()
-    folder = sample_store(settings.home) if sample else settings.engine_store
-    host, port = host or settings.service.host, port or settings.service.port
-    with Store(folder, None if sample else _rules(settings)) as store, KeyStore(settings.service_keys) as keys:
-        held = store.histories()
-        if not held:
-            show.err.print(f"{folder} holds no transfers yet; import some, or serve the sample world with --sample.")
-        show.err.print(
-            f"Serving {len(held)} tokens at http://{host}:{port}/v0 (docs at /docs). "
-            "Keys are made with 'holderlake keys create NAME'. Stop with Ctrl-C."
-        )
-        run_service(store, keys, host, port)
+    settings = _settings().with_service(host=host, port=port, processes=processes, log=log)
+    raise typer.Exit(run_service(settings, sample))
 
 
 @keys_app.command("create")
@@ -230,10 +252,8 @@ def keys_create(
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Makes a key and shows it once; only a hash of it is kept."""
-    from service.keys import KeyStore
-
-    with KeyStore(_settings().service_keys) as keys:
+    """Makes a key of a new account and shows it once; only a hash of it is kept."""
+    with _key_store(_settings()) as keys:
         secret = keys.create(name, parse_credits(credits), custom, renewal_day)
     if json:
         show.as_json({"name": name, "key": secret})
@@ -244,21 +264,78 @@ def keys_create(
 
 @keys_app.command("list")
 def keys_list(json: Json = False) -> None:
-    """All keys, with what they spent this month."""
+    """All keys, with what their accounts spent this month."""
     from pipelines.report import keys_report
 
-    keys_report(_settings().service_keys, json)
+    with _key_store(_settings()) as keys:
+        keys_report(keys, json)
 
 
 @keys_app.command("revoke")
-def keys_revoke(prefix: Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]) -> None:
+def keys_revoke(prefix: Prefix) -> None:
     """Ends a key at once."""
-    from service.keys import KeyStore
+    from pipelines.accounts import prefix_of
 
-    with KeyStore(_settings().service_keys) as keys:
-        if not keys.revoke(prefix.removeprefix("hl_").split("_")[0]):
+    with _key_store(_settings()) as keys:
+        if not keys.revoke(prefix_of(prefix)):
             raise ValueError(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
     show.out.print(f"Revoked {prefix}.")
+
+
+@keys_app.command("rotate")
+def keys_rotate(
+    prefix: Prefix,
+    grace: Annotated[str, typer.Option(help="How long the old key stays good: 30m, 24h, 7d.")] = "0",
+    json: Json = False,
+) -> None:
+    """Makes another key of the same account and shows it once; the old one ends after the grace."""
+    from pipelines.accounts import parse_grace, prefix_of
+
+    span = parse_grace(grace)
+    with _key_store(_settings()) as keys:
+        secret = keys.rotate(prefix_of(prefix), span)
+        old = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - ours, no mapping's
+    if json:
+        show.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
+    else:
+        show.err.print(f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, shown this once:")
+        show.out.print(secret, markup=False)
+
+
+@keys_app.command("change")
+def keys_change(
+    prefix: Prefix,
+    credits: Annotated[str | None, typer.Option(help="Monthly allowance in credits.")] = None,
+    custom: Annotated[bool | None, typer.Option(help="A custom plan, which may ask for address metadata.")] = None,
+    renewal_day: Annotated[
+        int | None, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Changes the plan of a key's account, for all of its keys; what is not given stays."""
+    from pipelines.accounts import prefix_of
+    from pipelines.report import plan_of_key_report
+
+    with _key_store(_settings()) as keys:
+        allowance = None if credits is None else parse_credits(credits)
+        plan_of_key_report(keys.change(prefix_of(prefix), allowance, custom, renewal_day), json)
+
+
+@app.command()
+def usage(
+    key: Annotated[str | None, typer.Option(help="Only this key, by its prefix.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First day, UTC.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last day, included, UTC.")] = None,
+    by: Annotated[Literal["key", "endpoint", "day"], typer.Option(help="What a line is.")] = "key",
+    json: Json = False,
+) -> None:
+    """What the service charged its keys: requests and credits."""
+    from pipelines.accounts import prefix_of
+    from pipelines.report import usage_report
+
+    since, until = (None if text is None else parse_when(text).date() for text in (start, end))
+    with _key_store(_settings()) as keys:
+        usage_report(keys.usage(None if key is None else prefix_of(key), since, until), by, json)
 
 
 @app.command()
@@ -303,16 +380,6 @@ def doctor(
 
     if not examine(quiet, json):
         raise typer.Exit(1)
-
-
-def _rules(settings: Settings) -> Rules | None:
-    """The engine's rules with the thresholds of the settings, or None where none is set."""
-    from engine.records import Rules
-
-    chosen = settings.engine.thresholds.chosen()
-    if "time_allowed" in chosen:
-        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
-    return Rules(**chosen) if chosen else None
 
 
 def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:

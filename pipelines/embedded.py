@@ -120,7 +120,7 @@ def _embedded(home: Path) -> Endpoint:
     running = ExitStack()
     atexit.register(running.close)
     store = running.enter_context(Store(sample_store(home)))
-    keys = running.enter_context(KeyStore(home / "sample-world" / "keys.sqlite"))
+    keys = running.enter_context(KeyStore(home / "sample-world" / "accounts.sqlite"))
     secret = keys.create(f"embedded, process {os.getpid()}", _ALLOWANCE, custom_plan=True)
     running.callback(keys.revoke, secret.split("_")[1])
     service = running.enter_context(BackgroundService(store, keys))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from assets.definitions import FAMILIES
 from contract.prices import credits_text
 from contract.tables import TABLES
+from contract.times import utc_now
 from pipelines import show
 from pipelines.plan import Plan
 from resources.workspace import Workspace
 
+if TYPE_CHECKING:
+    from service.keys import Key, KeyStore, Usage
+
 Grouping = Literal["endpoint", "day", "run", "token"]
+UsageGrouping = Literal["key", "endpoint", "day"]
 
 
 def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime], as_json: bool) -> None:
@@ -102,23 +107,60 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     )
 
 
-def keys_report(path: Path, as_json: bool) -> None:
-    """All keys with their plan and month."""
-    from service.keys import KeyStore
-
+def keys_report(keys: KeyStore, as_json: bool) -> None:
+    """All keys with their plans, and their accounts' months."""
+    now = utc_now()
     lines = []
-    with KeyStore(path) as keys:
-        for key in keys.keys():  # noqa: SIM118 - a method of ours, not a mapping's
-            month = keys.balance(key.id)
-            state = "revoked" if key.revoked_at else "in force"
-            plan = "custom" if key.custom_plan else "standard"
-            spent, allowance = credits_text(month.spent), credits_text(month.allowance)
-            lines.append((key.prefix, key.name, plan, state, spent, allowance, month.renews_on.isoformat()))
+    for key in keys.keys():  # noqa: SIM118 - a method of ours, not a mapping's
+        month = keys.balance(key.id)
+        plan = "custom" if key.custom_plan else "standard"
+        spent, allowance = credits_text(month.spent), credits_text(month.allowance)
+        lines.append((key.prefix, key.name, plan, _state(key, now), spent, allowance, month.renews_on.isoformat()))
     columns = ("prefix", "name", "plan", "state", "spent", "allowance", "renews on")
     if as_json:
         show.as_json([dict(zip(columns, line, strict=True)) for line in lines])
     else:
         show.rows("Keys", columns, lines)
+
+
+def _state(key: Key, now: datetime) -> str:
+    if key.ends_at is None:
+        return "in force"
+    return f"ends {key.ends_at:%Y-%m-%d %H:%M}" if key.ends_at > now else "ended"
+
+
+def plan_of_key_report(key: Key, as_json: bool) -> None:
+    """The plan that a key's account has."""
+    plan = {
+        "name": key.name,
+        "plan": "custom" if key.custom_plan else "standard",
+        "allowance": credits_text(key.allowance),
+        "renewal day": key.renewal_day,
+    }
+    if as_json:
+        show.as_json(plan)
+    else:
+        show.rows("", tuple(plan), [tuple(plan.values())])
+
+
+def usage_report(charged: Sequence[Usage], by: UsageGrouping, as_json: bool) -> None:
+    """Requests and credits of the service's keys by key, endpoint or day, and together."""
+    requests: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    for row in charged:
+        group = {"key": row.prefix, "endpoint": row.endpoint, "day": row.day.isoformat()}[by]
+        requests[group] += row.requests
+        spent[group] += row.credits
+    names = {row.prefix: {"name": row.name} for row in charged} if by == "key" else {}
+    lines = [{by: group, **names.get(group, {}), "requests": requests[group]} for group in sorted(requests)]
+    if as_json:
+        totals = {"requests": requests.total(), "credits_hundredths": spent.total()}
+        priced = [{**line, "credits_hundredths": spent[str(line[by])]} for line in lines]
+        show.as_json({"totals": totals, "by": by, "lines": priced})
+        return
+    columns = (by, *(("name",) if by == "key" else ()), "requests", "credits")
+    show.rows(f"Usage by {by}", columns, ((*line.values(), credits_text(spent[str(line[by])])) for line in lines))
+    show.out.print(f"Together: {requests.total():,} requests, {credits_text(spent.total())} credits.")
 
 
 def tables_report(workspace: Workspace, as_json: bool) -> None:

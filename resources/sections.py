@@ -5,12 +5,15 @@ Where values come from, and how faults are told, stands in ``settings``.
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from contract.models import Address, ChainId, HolderLimit, TokenKey
 from contract.prices import parse_credits
@@ -52,12 +55,54 @@ def _rising(offsets: list[timedelta]) -> list[timedelta]:
     return sorted(set(offsets))
 
 
+def _network(text: str) -> str:
+    return str(ipaddress.ip_network(text.strip()))
+
+
+def _postgresql(url: SecretStr) -> SecretStr:
+    if not re.match(r"postgres(ql)?(\+psycopg)?://\S+$", url.get_secret_value()):
+        raise ValueError("the URL of a PostgreSQL database is expected, such as postgresql://user:password@host/name")
+    return url
+
+
+def _long(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < 16:
+        raise ValueError("a secret has 16 characters or more; 'openssl rand -hex 32' makes a good one")
+    return secret
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6}) ?([smhdw])", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no length of time; write a number and s, m, h, d or w, such as 30s or 12h")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def lifetimes_in_seconds(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
+    """The table of lifetimes as (younger than, kept for) in seconds, by rising age; the last one has no age.
+
+    Raises ``ValueError`` with a sentence where the table can't be understood.
+    """
+    if "older" not in table:
+        raise ValueError("how long answers about all older tokens are kept is missing; add a line for 'older'")
+    ages = sorted((_seconds(age), _seconds(kept)) for age, kept in table.items() if age != "older")
+    return (*ages, (None, _seconds(table["older"])))
+
+
+def _checked_lifetimes(table: dict[str, str]) -> dict[str, str]:
+    lifetimes_in_seconds(table)
+    return table
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 Credits = Annotated[int, BeforeValidator(_credits)]
 """Hundredths of a credit, from credits."""
 Addresses = Annotated[list[Address], AfterValidator(_distinct)]
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
 """A time of day, as its distance from midnight."""
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(_distinct)]
+PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]
 
 
 class Section(BaseModel):
@@ -153,7 +198,42 @@ class EngineSettings(Section):
 
 
 class ServiceSettings(Section):
-    """Where ``serve`` listens."""
+    """The service that ``serve`` runs. ``database`` and ``secret`` come from the environment only."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8014, ge=1, le=65_535, description="Port to listen on")
+    public_url: PublicUrl | None = Field(default=None, description="Where callers reach it, if not at host and port")
+    processes: int = Field(default=1, ge=1, le=1_024, description="Processes that answer, all at the same port")
+    workers: int = Field(default=16, ge=1, le=1_024, description="Answers computed at a time in each process")
+    log: Literal["json", "text", "off"] | None = Field(
+        default=None, description="A line a request as json or text, or off; text on a terminal, else json by default"
+    )
+    database: Annotated[SecretStr, AfterValidator(_postgresql)] | None = Field(
+        default=None, description="URL of a PostgreSQL database for keys and charges, else a file; environment only"
+    )
+    secret: Annotated[SecretStr, AfterValidator(_long)] | None = Field(
+        default=None, description="The service's secret, of 16 characters or more; environment only"
+    )
+    calls_per_minute: int = Field(default=10_000, ge=1, description="Calls a minute from one address")
+    shared_limits: bool = Field(
+        default=False, description="Count calls for all hosts on one database; always so for several processes"
+    )
+    trusted_proxies: Networks = Field(default=[], description="Networks whose X-Forwarded headers are believed")
+    metrics_from: Networks = Field(default=["127.0.0.0/8", "::1/128"], description="Networks that may read /metrics")
+    header_limit: int = Field(default=32 << 10, ge=1 << 10, description="Bytes of a request's headers at most")
+    body_limit: int = Field(default=1 << 20, ge=1 << 10, description="Bytes of a request's body at most")
+    header_seconds: float = Field(default=10.0, gt=0, description="How long a request's headers may take to arrive")
+    body_seconds: float = Field(default=30.0, gt=0, description="How long a request's body may take to arrive")
+    answer_seconds: float = Field(default=60.0, gt=0, description="How long a caller waits for an answer at most")
+    shutdown_seconds: int = Field(default=30, ge=0, description="How long requests under way may take at the end")
+    cache_megabytes: int = Field(default=256, ge=0, description="Memory for answers kept, of each process")
+    lifetimes: Annotated[dict[str, str], AfterValidator(_checked_lifetimes)] = Field(
+        default={"1h": "30s", "1d": "5m", "30d": "1h", "older": "6h"},
+        description="How long an answer about the present is kept, by the age that its token has at most",
+    )
+
+    @model_validator(mode="after")
+    def _keyed(self) -> ServiceSettings:
+        if self.database is not None and self.secret is None:
+            raise ValueError("a database needs the service's secret too; set HOLDERLAKE_SERVICE__SECRET")
+        return self

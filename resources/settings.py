@@ -2,7 +2,8 @@
 
 The file is looked for in the current directory, or where ``HOLDERLAKE_CONFIG`` says; paths in it are relative to it,
 other paths to the current directory. A double underscore leads into a section: ``HOLDERLAKE_PROVIDER__URL``. The API
-key comes from the environment, or from a file that it names, never from ``holderlake.toml``, which people commit.
+key comes from the environment, or from a file that it names, never from ``holderlake.toml``, which people commit; so do
+the secrets of the service.
 
 What an address or a chain id is stands in the contract; what the settings do, with those who read them.
 """
@@ -43,6 +44,7 @@ CONFIG_NAME: Final = "holderlake.toml"
 _KEY_ADVICE: Final = (
     "set HOLDERLAKE_API_KEY in the environment, or HOLDERLAKE_API_KEY_FILE to a file that holds nothing but the key"
 )
+_SERVICE_SECRETS: Final = {"database", "secret"}
 
 
 class SettingsError(Exception):
@@ -118,8 +120,8 @@ class Settings(BaseSettings):
         return self.engine.store or self.home / "engine"
 
     @property
-    def service_keys(self) -> Path:
-        return self.home / "service" / "keys.sqlite"
+    def service_accounts(self) -> Path:
+        return self.home / "service" / "accounts.sqlite"
 
     def key(self) -> SecretStr | None:
         """The API key, read from its file where one is named. Raises ``SettingsError`` on a file without a key."""
@@ -142,6 +144,11 @@ class Settings(BaseSettings):
         """The same settings with a ceiling for each run, in hundredths of a credit; a lower one stays."""
         lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
         return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
+
+    def with_service(self, **chosen: Any) -> Settings:
+        """The same settings with other ones of the service; None or an empty text leaves one as it is."""
+        given = {name: value for name, value in chosen.items() if value not in (None, "")}
+        return self.model_copy(update={"service": self.service.model_copy(update=given)})
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -175,6 +182,12 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
         raise SettingsError(f"{path} can't be read: {error}") from error
     for name in {"api_key", "api_key_file"} & values.keys():
         raise SettingsError(f"{name} does not belong in {path}, which people share; take it out and {_KEY_ADVICE}")
+    service = values.get("service")
+    for name in sorted(_SERVICE_SECRETS & service.keys()) if isinstance(service, dict) else ():
+        raise SettingsError(
+            f"service.{name} does not belong in {path}, which people share; take it out and set "
+            f"HOLDERLAKE_SERVICE__{name.upper()} in the environment"
+        )
     return path, _beside(path.parent, values)
 
 

@@ -1,12 +1,15 @@
-"""From a request to its answer: asks the engine as of the right instant and renders what it says.
+"""From a request to its answer: asks the engine as of the right instant and says how it is rendered.
 
-One function an endpoint, all of one form: (store, request, now) to ``Answer``. Keys and credits are ``metering``'s.
+One function an endpoint, all of one form: (store, request, now) to ``Answer``. Keys and credits are ``metering``'s;
+what we answer beyond the contract stands in ``extra_answers``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -37,37 +40,52 @@ from service import render
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's plain data, and when what it shows was made, where the contract has that said."""
+    """An answer before it is written: how its plain data is made, and the table that it is, where it is one.
 
-    body: Any
+    ``as_of`` is the instant that it shows, the present where that is None; ``is_past`` says that it can't change by
+    the passing of time. ``dt_update`` is when what it shows was made, where the contract has that said.
+    """
+
+    plain: Callable[[], Any]
+    table: pa.Table | None = None
+    as_of: datetime | None = None
+    is_past: bool = False
     dt_update: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
     """GET /v0/chains"""
-    return Answer(render.chains(chains_table(store)))
+    table = chains_table(store)
+    return Answer(partial(render.chains, table), table)
 
 
 def token_map(store: Store, request: MapRequest, now: datetime) -> Answer:
     """GET /v0/tokens/map"""
-    tables = _map_tables(store, request.chain, request.token_address, request.options, now)
-    return Answer(render.token_map(tables, request.options), render.dt_update(tables))
+    as_of, is_past = instant_of(request.options.timestamp, now)
+    tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
+    raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
+    plain = partial(render.token_map, tables, request.options, raw)
+    return Answer(plain, as_of=as_of, is_past=is_past, dt_update=render.dt_update(tables))
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime) -> Answer:
     """GET /v0/tokens/metrics"""
-    tables = _map_tables(store, request.chain, request.token_address, MapOptions(), now)
-    return Answer(render.metrics(tables), render.dt_update(tables))
+    as_of, _ = instant_of(None, now)
+    tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
+    return Answer(partial(render.metrics, tables), as_of=as_of, dt_update=render.dt_update(tables))
 
 
 def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
     """GET /v0/tokens/holders"""
     options = request.options
-    as_of = _as_of(options.timestamp, now)
+    as_of, is_past = instant_of(options.timestamp, now)
     table = holders_as_of(
         store, request.chain, request.token_address, as_of, options.limit, details=options.return_metadata
     )
-    return Answer(render.holders(table, options.return_metadata), dt_update_text(now))
+    raw = raw_units(store, request.chain, request.token_address) if options.return_raw_amounts else None
+    plain = partial(render.holders, table, options.return_metadata, raw)
+    return Answer(plain, table, as_of, is_past, dt_update_text(now))
 
 
 def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) -> Answer:
@@ -76,48 +94,61 @@ def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) 
     found = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
     if not found:
         raise UnknownToken(f"the token {request.subject} is not known")
-    return Answer(found[0])
+    return Answer(lambda: found[0])
 
 
 def tokens_metadata(store: Store, request: TokensMetadataRequest, _now: datetime) -> Answer:
     """POST /v0/tokens/metadata"""
     stats = request.return_token_stats
-    keys = [(token.chain, token.address) for token in request.tokens]
-    return Answer(render.tokens(tokens_table(store, keys, stats), stats))
+    table = tokens_table(store, [(token.chain, token.address) for token in request.tokens], stats)
+    return Answer(partial(render.tokens, table, stats), table)
 
 
 def search(store: Store, request: SearchRequest, _now: datetime) -> Answer:
     """GET /v0/tokens/search"""
-    return Answer(render.tokens(search_tokens(store, request.text), stats=False))
+    table = search_tokens(store, request.text)
+    return Answer(partial(render.tokens, table, stats=False), table)
 
 
 def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answer:
     """POST /v0/relationships/subgraph"""
     context = request.context_token_key
-    table = subgraph(
-        store, list(request.addresses), (context.chain, context.address) if context else None, _as_of(None, now)
-    )
-    return Answer(render.relationships(table))
+    as_of, _ = instant_of(None, now)
+    key = (context.chain, context.address) if context else None
+    table = subgraph(store, list(request.addresses), key, as_of)
+    return Answer(partial(render.relationships, table), table)
 
 
 def address_metadata(store: Store, request: AddressMetadataRequest, now: datetime) -> Answer:
     """GET /v0/addresses/metadata"""
-    return Answer(render.addresses(addresses_table(store, [request.address], _as_of(None, now)))[0])
+    as_of, _ = instant_of(None, now)
+    return Answer(lambda: render.addresses(addresses_table(store, [request.address], as_of))[0])
 
 
 def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: datetime) -> Answer:
     """POST /v0/addresses/metadata"""
-    return Answer(render.addresses(addresses_table(store, list(request.addresses), _as_of(None, now))))
+    as_of, _ = instant_of(None, now)
+    table = addresses_table(store, list(request.addresses), as_of)
+    return Answer(partial(render.addresses, table), table)
 
 
-def _map_tables(
-    store: Store, chain: str, token_address: str, options: MapOptions, now: datetime
-) -> dict[str, pa.Table]:
-    return map_as_of(store, chain, token_address, _as_of(options.timestamp, now), options, computed_at=now)
-
-
-def _as_of(timestamp: int | None, now: datetime) -> datetime:
-    """The instant that is asked about; the future is now."""
+def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
+    """The instant that is asked about, and whether it is past; the future is now."""
     if timestamp is None or timestamp >= to_unix(now):
-        return now.replace(microsecond=0)
-    return from_unix(timestamp)
+        return now.replace(microsecond=0), False
+    return from_unix(timestamp), True
+
+
+def raw_units(
+    store: Store, chain: str, token_address: str, tables: dict[str, pa.Table] | None = None
+) -> render.RawUnits:
+    """The decimals of a token and of those that were transferred on its map: what raw integers are made with."""
+    transfers = None if tables is None else tables["grouped_transfers"]
+    moved = (
+        zip(transfers["transfer_chain"].to_pylist(), transfers["transfer_token"].to_pylist(), strict=True)
+        if transfers is not None
+        else ()
+    )
+    known = store.tokens(sorted({(chain, token_address), *moved}))
+    decimals = {key: token.decimals for key, token in known.items()}
+    return render.RawUnits(decimals[chain, token_address], decimals)

@@ -1,55 +1,91 @@
-"""Puts the service together: routes, error answers, limits, and what happens at its start."""
+"""Puts the service together: routes, error answers, limits, what is observed, and what happens at its end."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-import anyio.to_thread
 from fastapi import FastAPI, Security
+from fastapi_offline import FastAPIOffline
 
 from engine.store import Store
+from service.backend import Backend
+from service.callers import TrustedProxies, networks
+from service.counts import CountsInMemory, SharedCounts
 from service.errors import add_handlers
 from service.keys import KeyStore
 from service.limits import BodyLimit, RateLimit
 from service.metering import api_key_header
-from service.routes import addresses, chains, relationships, removed, tokens
+from service.observe import Observed
+from service.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from service.settings import ServiceSettings
+from service.short_way import ShortWay
 
 API_VERSION: Final = "0.3.0"
 """The version of the interface that the contract describes, not of this program."""
 
-_log = logging.getLogger(__name__)
+_DESCRIPTION: Final = """
+Holders, grouped transfers, clusters and labels of tokens, computed from raw transfers, as of any second.
+
+Every request carries an API key in `X-ApiKey` and is charged credits when it is answered with a 2xx; what an answer
+cost and what is left stands in its headers. Routes under `/v0/x/` are this service's own, beyond the contract.
+"""
 
 
 def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
     """The service over a store and its keys; both stay the caller's to close."""
-    app = FastAPI(
+    backend = Backend(store, keys, settings)
+    counting = ThreadPoolExecutor(1, thread_name_prefix="calls")
+    app = FastAPIOffline(
         title="Token holders and transfers",
+        description=_DESCRIPTION,
         version=API_VERSION,
-        lifespan=_lifespan(keys, settings),
+        lifespan=_lifespan(backend, counting),
         redirect_slashes=False,
+        strict_content_type=False,
+        generate_unique_id_function=lambda route: route.name,
+        redoc_url=None,
     )
-    app.state.store = store
-    app.state.keys = keys
-    for metered in (chains, tokens, relationships, addresses):
-        app.include_router(metered.router, dependencies=[Security(api_key_header)])
-    app.include_router(removed.router)
+    app.state.backend = backend
+    for metered in (
+        chains.router,
+        tokens.router,
+        pictures.metered,
+        relationships.router,
+        addresses.router,
+        extras.router,
+        extras.custom,
+    ):
+        app.include_router(metered, dependencies=[Security(api_key_header)])
+    for free in (pictures.router, removed.router, health.router):
+        app.include_router(free)
     add_handlers(app)
-    app.add_middleware(BodyLimit, limit=settings.body_limit)
-    app.add_middleware(RateLimit, calls_per_minute=settings.calls_per_minute)
+    _watch(backend)
+    # The last one added is the outermost: who calls is known before calls are counted.
+    counts = SharedCounts(keys.count_calls, counting) if settings.shared_limits else CountsInMemory()
+    app.add_middleware(ShortWay, backend=backend)
+    app.add_middleware(BodyLimit, limit=settings.body_limit, seconds=settings.body_seconds)
+    app.add_middleware(RateLimit, calls_per_minute=settings.calls_per_minute, storage=counts)
+    app.add_middleware(TrustedProxies, trusted=networks(settings.trusted_proxies))
+    app.add_middleware(Observed, metrics=backend.metrics)
     return app
 
 
-def _lifespan(keys: KeyStore, settings: ServiceSettings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _watch(backend: Backend) -> None:
+    """Shows cache and computing threads in the metrics."""
+    watch = backend.metrics.watch
+    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of answers that are kept")
+    watch("cache_evictions", lambda: backend.cache.evicted, "Kept answers that had to make room", total=True)
+    watch("computations", lambda: backend.computing.pending, "Answers that are computed or wait for it")
+
+
+def _lifespan(backend: Backend, counting: ThreadPoolExecutor) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = settings.workers
-        released = keys.release_abandoned()
-        if released:
-            _log.warning("released %d reservations that a process left when it ended", released)
         yield
+        await backend.close()
+        counting.shutdown(wait=False)
 
     return lifespan

@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 
 from contract import wire
 from contract.errors import ERROR_KINDS
-from contract.models import ErrorBody, HTTPValidationError
 from engine.errors import EngineError
 from service.keys import CreditsExhausted, KeysBusy
 
@@ -43,19 +42,6 @@ def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = N
     return Response(body, ERROR_KINDS[code].status, headers, "application/json")
 
 
-def error_models(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """What a metered route declares in the API description: these codes, and those of every metered route."""
-    common = ("missing_key", "invalid_key", "credits_exhausted", "rate_limited", "internal_error", "unavailable")
-    declared: dict[int | str, dict[str, Any]] = {
-        422: {"model": HTTPValidationError, "description": f"`invalid_request`: {ERROR_KINDS['invalid_request'].when}"}
-    }
-    for code in (*codes, *common):
-        kind = ERROR_KINDS[code]
-        entry = declared.setdefault(kind.status, {"model": ErrorBody, "description": ""})
-        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {kind.when}")))
-    return declared
-
-
 def add_handlers(app: FastAPI) -> None:
     """Turns what routes and framework raise into error answers."""
     app.add_exception_handler(HTTPException, _http_error)
@@ -79,7 +65,12 @@ async def _http_error(_: Request, error: Exception) -> Response:
 async def _validation_error(_: Request, error: Exception) -> Response:
     # The rest of an item (the input, the exception within) is the caller's own text, or not JSON at all.
     items = cast(RequestValidationError, error).errors()
-    return _invalid([{name: item[name] for name in ("loc", "msg", "type")} for item in items])
+    return _invalid([{"loc": item["loc"], "msg": _message(item), "type": item["type"]} for item in items])
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    why = item.get("ctx", {}).get("error") if item["type"] == "json_invalid" else None
+    return f"{item['msg']}: {why}" if isinstance(why, str) else str(item["msg"])
 
 
 def _invalid(items: list[dict[str, Any]]) -> Response:

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
+from starlette.concurrency import run_in_threadpool
 
 from contract.models import Address, ChainId, TokenKey
 from contract.requests import HoldersOptions, MapOptions
-from engine.tokens import chains_table
+from engine.tokens import SERVED_CHAINS
+from service.backend import BackendOfCall
 from service.errors import invalid_request
 
 
-def _token_of_path(request: Request, chain: ChainId, token_address: Address) -> TokenKey:
-    known = chains_table(request.app.state.store)["chain"].to_pylist()
-    if chain not in known:
-        raise invalid_request(("path", "chain"), f"Input should be one of {', '.join(known)}", "enum")
+async def _token_of_path(backend: BackendOfCall, chain: ChainId, token_address: Address) -> TokenKey:
+    if chain not in SERVED_CHAINS:
+        own = await run_in_threadpool(backend.store.chains)
+        if chain not in own:
+            known = ", ".join(dict.fromkeys((*SERVED_CHAINS, *own)))
+            raise invalid_request(("path", "chain"), f"Input should be one of {known}", "enum")
     return TokenKey(chain=chain, address=token_address)
 
 

@@ -6,8 +6,9 @@ Pure functions; what is computed and which blocks exist was decided before. Bloc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +22,17 @@ from contract.wire import json_number
 Plain = dict[str, Any]
 Row = Mapping[str, Any]
 
+_EXACT = Context(prec=400)
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
+
+
+@dataclass(frozen=True)
+class RawUnits:
+    """The decimals of the token that is shown, and of every token that was transferred, by chain and address."""
+
+    own: int
+    of_token: Mapping[tuple[str, str], int]
 
 
 def chains(table: pa.Table) -> list[Plain]:
@@ -37,12 +47,12 @@ def tokens(table: pa.Table, stats: bool) -> list[Plain]:
     return [_token(row, stats) for row in table.to_pylist()]
 
 
-def holders(table: pa.Table, details: bool) -> list[Plain]:
+def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list[Plain]:
     """Holder[] by rank."""
     return [
         {
             "address": row["address"],
-            "holder_data": _holder_data(row),
+            "holder_data": _holder_data(row, raw),
             "address_details": _details(row) if details else None,
         }
         for row in table.to_pylist()
@@ -56,18 +66,18 @@ def addresses(table: pa.Table) -> list[Plain]:
 
 def relationships(table: pa.Table) -> list[Plain]:
     """GroupedTransfer[]"""
-    return [_relationship(row) for row in table.to_pylist()]
+    return [relationship(row) for row in table.to_pylist()]
 
 
-def token_map(tables: Mapping[str, pa.Table], options: MapOptions) -> Plain:
+def token_map(tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None) -> Plain:
     """Map"""
     transfers = tables["grouped_transfers"].to_pylist()
     return {
         "metadata": _map_metadata(tables),
         "metrics": metrics(tables),
-        "nodes": _nodes(tables["map_nodes"].to_pylist(), transfers, options) if options.return_nodes else None,
-        "relationships": _in_time_node(transfers, None) if options.return_relationships else None,
-        "clusters": _clusters(tables) if options.return_clusters else None,
+        "nodes": _nodes(tables["map_nodes"].to_pylist(), transfers, options, raw) if options.return_nodes else None,
+        "relationships": _in_time_node(transfers, None, raw) if options.return_relationships else None,
+        "clusters": _clusters(tables, raw) if options.return_clusters else None,
     }
 
 
@@ -92,14 +102,14 @@ def _map_metadata(tables: Mapping[str, pa.Table]) -> Plain:
     return {"dt_update": text, "ts_update": to_unix(datetime.fromisoformat(text))}
 
 
-def _nodes(rows: list[Row], transfers: list[Row], options: MapOptions) -> Plain:
+def _nodes(rows: list[Row], transfers: list[Row], options: MapOptions, raw: RawUnits | None) -> Plain:
     by_kind: dict[str, list[Row]] = {"top_holder": [], "magic": [], "time": []}
     for row in rows:
         by_kind[row["kind"]].append(row)
     return {
-        "top_holders": [_node(row) | {"holder_data": _holder_data(row)} for row in by_kind["top_holder"]],
+        "top_holders": [_node(row) | {"holder_data": _holder_data(row, raw)} for row in by_kind["top_holder"]],
         "magic_nodes": [_node(row) for row in by_kind["magic"]] if options.use_magic_nodes else None,
-        "time_nodes": [_time_node(row, transfers) for row in by_kind["time"]] if options.use_time_nodes else None,
+        "time_nodes": [_time_node(row, transfers, raw) for row in by_kind["time"]] if options.use_time_nodes else None,
     }
 
 
@@ -111,15 +121,15 @@ def _node(row: Row) -> Plain:
     }
 
 
-def _time_node(row: Row, transfers: list[Row]) -> Plain:
-    return {"address": row["address"], "relationships": _in_time_node(transfers, row["time_node"])}
+def _time_node(row: Row, transfers: list[Row], raw: RawUnits | None) -> Plain:
+    return {"address": row["address"], "relationships": _in_time_node(transfers, row["time_node"], raw)}
 
 
-def _in_time_node(transfers: list[Row], time_node: int | None) -> list[Plain]:
-    return [_relationship(row) for row in transfers if row["time_node"] == time_node]
+def _in_time_node(transfers: list[Row], time_node: int | None, raw: RawUnits | None) -> list[Plain]:
+    return [relationship(row, raw) for row in transfers if row["time_node"] == time_node]
 
 
-def _clusters(tables: Mapping[str, pa.Table]) -> list[Plain]:
+def _clusters(tables: Mapping[str, pa.Table], raw: RawUnits | None) -> list[Plain]:
     members: dict[tuple[int, str], list[str]] = {}
     for member in tables["cluster_members"].to_pylist():
         members.setdefault((member["cluster_id"], member["kind"]), []).append(member["address"])
@@ -127,6 +137,7 @@ def _clusters(tables: Mapping[str, pa.Table]) -> list[Plain]:
         {
             "share": row["share"],
             "amount": _amount(row, "amount"),
+            **_raw_amount(row, "amount", raw.own if raw else None),
             "holder_count": row["holder_count"],
             "holders": members.get((row["cluster_id"], "holder"), []),
             "magic_node_count": row["magic_node_count"],
@@ -136,17 +147,20 @@ def _clusters(tables: Mapping[str, pa.Table]) -> list[Plain]:
     ]
 
 
-def _relationship(row: Row) -> Plain:
+def relationship(row: Row, raw: RawUnits | None = None) -> Plain:
+    """GroupedTransfer"""
+    token = (row["transfer_chain"], row["transfer_token"])
     return {
         "from_address": row["from_address"],
         "to_address": row["to_address"],
         "rel_type": GROUPED_TRANSFER,
         "data": {
             "total_value": _amount(row, "total_value"),
+            **_raw_amount(row, "total_value", raw.of_token[token] if raw else None),
             "total_transfers": row["total_transfers"],
             "first_date": to_unix(row["first_date"]),
             "last_date": to_unix(row["last_date"]),
-            "token_key": {"chain": row["transfer_chain"], "address": row["transfer_token"]},
+            "token_key": dict(zip(("chain", "address"), token, strict=True)),
         },
     }
 
@@ -165,8 +179,9 @@ def _token(row: Row, stats: bool) -> Plain:
     }
 
 
-def _holder_data(row: Row) -> Plain:
-    return {"amount": _amount(row, "amount"), "rank": row["rank"], "share": row["share"]}
+def _holder_data(row: Row, raw: RawUnits | None) -> Plain:
+    data = {"amount": _amount(row, "amount"), "rank": row["rank"], "share": row["share"]}
+    return data | _raw_amount(row, "amount", raw.own if raw else None)
 
 
 def _details(row: Row) -> Plain:
@@ -177,6 +192,14 @@ def _details(row: Row) -> Plain:
 def _amount(row: Row, name: str) -> Decimal | None:
     exact = exact_amount(row, name)
     return None if exact is None else json_number(exact)
+
+
+def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
+    """The amount as the chain has it, where that was asked for."""
+    exact = exact_amount(row, name)
+    if decimals is None or exact is None:
+        return {}
+    return {f"{name}_raw": format(_EXACT.scaleb(exact, decimals), ".0f")}
 
 
 def _date_time(instant: datetime | None) -> str | None:

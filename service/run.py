@@ -1,47 +1,53 @@
-"""Runs the service: in the foreground for an operator, or beside other work on a port that the system chooses."""
+"""Runs the service: in the foreground for an operator, or beside other work on a port that the system chooses.
+
+In several processes: ``processes``.
+"""
 
 from __future__ import annotations
 
-import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import uvicorn
+from starlette.types import ASGIApp
 
 from engine.store import Store
 from service.app import create_app
 from service.keys import KeyStore
+from service.observe import Log, log_config
+from service.server import BACKLOG, Server, ServerConfig, listen, serve_app
 from service.settings import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
 
 
-def serve(store: Store, keys: KeyStore, host: str, port: int, settings: ServiceSettings = _DEFAULTS) -> None:
-    """Serves until the process is told to stop; requests that are under way are answered first. Then it returns."""
-    with suppress(KeyboardInterrupt), _terminated_once():
-        _server(store, keys, settings, host=host, port=port).run()
+def serve(
+    store: Store, keys: KeyStore, host: str, port: int, settings: ServiceSettings = _DEFAULTS, log: Log = "off"
+) -> None:
+    """Serves until the process is told to stop; requests that are under way are answered first. Then it returns.
+
+    Raises ``ValueError`` where it can't listen at that address.
+    """
+    serve_app(create_app(store, keys, settings), listen(host, port), settings, log)
 
 
-class BackgroundService:
-    """The service in a thread of this process, on loopback; ready when the ``with`` block begins.
+class BackgroundApp:
+    """An app in a thread of this process, on loopback; ready when the ``with`` block begins.
 
     ``base_url`` is where it listens, without a path. To be entered once.
     """
 
-    def __init__(self, store: Store, keys: KeyStore, settings: ServiceSettings = _DEFAULTS) -> None:
-        # No logging configuration: the process that the thread is in has its own.
-        self._server = _server(store, keys, settings, log_config=None)
+    def __init__(self, app: ASGIApp, settings: ServiceSettings = _DEFAULTS, log: Log | None = None) -> None:
+        # Without a log, no logging configuration: the process that the thread is in has its own.
+        self._server = Server(ServerConfig(app, settings, log_config=log_config(log) if log else None))
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self._failure: BaseException | None = None
         self.base_url = ""
 
     def __enter__(self) -> Self:
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         host, port = self._socket.getsockname()
         self.base_url = f"http://{host}:{port}"
         self._thread.start()
@@ -65,29 +71,10 @@ class BackgroundService:
             self._failure = failure
 
 
-@contextmanager
-def _terminated_once() -> Iterator[None]:
-    """The server raises the signal that stopped it again, which would end the process before our caller cleans up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+class BackgroundService(BackgroundApp):
+    """The service as such an app. It logs no requests unless it is told to, for then it sets up logging for all."""
 
-
-def _server(store: Store, keys: KeyStore, settings: ServiceSettings, **config: Any) -> uvicorn.Server:
-    app = create_app(store, keys, settings)
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=settings.shutdown_seconds,
-            **config,
-        )
-    )
+    def __init__(
+        self, store: Store, keys: KeyStore, settings: ServiceSettings = _DEFAULTS, log: Log | None = None
+    ) -> None:
+        super().__init__(create_app(store, keys, settings), settings, log)

@@ -1,4 +1,4 @@
-"""What tests of several rooms share: the real data beside the checkout, and the service over the sample world."""
+"""What tests of several rooms share: real data beside the checkout, PostgreSQL, the service over the sample world."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ledgers import Ledger
+from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
@@ -21,6 +24,42 @@ def shared_data() -> Path:
     if not folder.exists():
         pytest.skip(f"real data is not here: {folder.name} is expected beside the checkout, under shared")
     return folder
+
+
+@pytest.fixture(scope="session")
+def contract_page() -> Path:
+    """The page that closes the contract's gaps; tests that read it are skipped where it is not."""
+    page = ROOT.parent / "shared" / "contract.md"
+    if not page.exists():
+        pytest.skip(f"the contract is not here: {page.name} is expected beside the checkout, under shared")
+    return page
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that runs."""
+    server = PostgresServer(programs())
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of a new database of its own."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
+    """A new database of keys, of each kind."""
+    if request.param == "sqlite":
+        return Ledger(tmp_path / "accounts.sqlite")
+    server = request.getfixturevalue("postgres_server")
+    return Ledger(server.new_schema(), server)
 
 
 @dataclass(frozen=True)

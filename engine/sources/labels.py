@@ -1,7 +1,9 @@
 """Labels of addresses from the collections that people have, one ``Label`` an address, chain and source.
 
-Six public collections and our own simple CSV are recognised by their shape. What a name or a tag says of the kind of
-address belongs to ``label_kinds``; how labels of several sources merge belongs to ``engine.labels``.
+Six public collections and our own simple CSV are recognised by their shape. Our own has the columns address and name,
+and any of chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
+What a name or a tag says of the kind of address belongs to ``label_kinds``; how labels of several sources merge
+belongs to ``engine.labels``.
 
 Names of a higher precedence win: a person's own labels (100), block explorers (40), eth-labels (30), the Edinburgh
 collection (20), GraphSense (10).
@@ -39,12 +41,15 @@ _NETWORKS: Final = {
     **{"ETH": "eth", "BEP20": "bsc", "MATIC": "polygon", "AVAX": "avalanche", "TRX": "tron", "SOL": "solana"},
 }
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
+_OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence")
 _YES_NO: Final = {
     **dict.fromkeys(("true", "1", "yes"), True),
     **dict.fromkeys(("false", "0", "no", ""), False),
 }
 _BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
 _HEX_FORM: Final = re.compile(r"0x[0-9a-f]{40}")
+_CHAIN_FORM: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_PRECEDENCE_FORM: Final = re.compile(r"-?[0-9]{1,9}")
 _FORMS: Final = {
     "solana": re.compile(_BASE58 + r"{32,44}"),
     "tron": re.compile("T" + _BASE58 + r"{33}"),
@@ -53,6 +58,9 @@ _FORMS: Final = {
 _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
 )
+
+_CsvRow = tuple[int, list[str]]
+"""The line of the file that a row begins on, and its fields."""
 
 _TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
 """GraphSense names a token contract with its ticker: "ABCC Token (AT)"."""
@@ -157,31 +165,37 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
 
 
 def _read_csv(path: Path, text: str) -> LabelFile:
-    rows = csv.reader(io.StringIO(text, newline=""))
-    header = [name.strip() for name in next(rows, [])]
+    rows = _csv_rows(path, text)
+    _, first = next(rows, (0, []))
+    header = [name.strip() for name in first]
     for needs, read in _CSV_LAYOUTS:
         if needs <= set(header):
-            return read(path, header, _csv_rows(path, rows))
+            return read(path, header, rows)
     raise _unknown(path, f"columns {', '.join(header)}")
 
 
-def _csv_rows(path: Path, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
+    rows = csv.reader(io.StringIO(text, newline=""))
+    line = 1
     try:
-        yield from filter(None, rows)
+        for row in rows:
+            if row:
+                yield line, row
+            line = rows.line_num + 1
     except csv.Error as error:
-        raise bad_source(path, f"not a whole CSV ({error}); fetch it again") from error
+        raise bad_source(path, f"not a whole CSV ({error}); fetch it again", line=line) from error
 
 
-def _dicts(header: list[str], rows: Iterable[list[str]], entries: _Entries) -> Iterator[dict[str, str]]:
+def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
     """Rows by column; those with too many or too few fields, as unquoted commas make them, are counted instead."""
-    for row in rows:
+    for _, row in rows:
         if len(row) == len(header):
             yield dict(zip(header, (value.strip() for value in row), strict=True))
         else:
             entries.skipped += 1
 
 
-def _eth_labels(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+def _eth_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     entries = _Entries()
     for row in _dicts(header, rows, entries):
         chain = _chain_of_id(row["chain_id"])
@@ -196,7 +210,7 @@ def _chain_of_id(text: str) -> str | None:
     return CHAIN_BY_EVM_ID.get(int(text)) if text.isdecimal() else (text if text in KNOWN_CHAINS else None)
 
 
-def _graphsense(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     entries = _Entries()
     for row in _dicts(header, rows, entries):
         chain = _NETWORKS.get(row["network"])
@@ -256,46 +270,86 @@ def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
     return entries.file(_hand_source(path), HAND)
 
 
-def _own(path: Path, header: list[str], rows: Iterable[list[str]]) -> LabelFile:
+def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     """Our layout: what is written counts. Kinds come from the names only where the file has no column of kinds."""
-    states_kinds = not set(_KIND_COLUMNS).isdisjoint(header)
+    repeated = [name for name in _OWN_COLUMNS if header.count(name) > 1]
+    if repeated:
+        raise bad_source(path, f"column {repeated[0]} stands there more than once; leave one of them")
     source = _hand_source(path)
     labels: dict[tuple[str, str | None], Label] = {}
-    for number, row in enumerate(rows, start=1):
+    for line, row in rows:
         if len(row) != len(header):
-            raise bad_source(path, f"{len(row)} fields instead of {len(header)}; quote names with commas", row=number)
-        fields = dict(zip(header, (value.strip() for value in row), strict=True))
-        address, chain = normalise_address(fields["address"]), fields.get("chain") or None
-        if not address:
-            raise bad_source(path, "a label needs an address; fill it in", column="address", row=number)
-        if (address, chain) in labels:
-            raise bad_source(path, f"{address} is labelled twice; leave one of them", column="address", row=number)
-        kinds = kinds_of(fields["name"])
-        flags = {"is_cex": kinds.is_cex, "is_dex": kinds.is_dex, "is_contract": kinds.is_contract}
-        labels[address, chain] = Label(
-            address=address,
-            chain=chain,
-            source=source,
-            name=fields["name"] or None,
-            entity_id=fields.get("entity_id") or kinds.entity_id,
-            precedence=HAND,
-            **(_stated_kinds(path, fields, number) if states_kinds else flags),
-        )
+            raise bad_source(path, f"{len(row)} fields instead of {len(header)}; quote names with commas", line=line)
+        try:
+            label = _own_label({name: value.strip() for name, value in zip(header, row, strict=True)}, source)
+        except _BadField as error:
+            raise bad_source(path, str(error), column=error.column, line=line) from error
+        key = (label.address, label.chain)
+        if key in labels:
+            raise bad_source(path, f"{key[0]} is labelled twice; leave one of them", column="address", line=line)
+        labels[key] = label
     return LabelFile(source, list(labels.values()), 0)
 
 
-def _stated_kinds(path: Path, fields: dict[str, str], number: int) -> dict[str, bool]:
-    flags = {}
-    for column in _KIND_COLUMNS:
-        flag = _YES_NO.get(fields.get(column, "").lower())
-        if flag is None:
-            raise bad_source(path, f"{fields[column]!r} is not true or false", column=column, row=number)
-        flags[column] = flag
-    return flags
+class _BadField(ValueError):
+    """A field of our layout that can't be used."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+def _own_label(fields: dict[str, str], source: str) -> Label:
+    name, chain = fields["name"], fields.get("chain") or None
+    if "\n" in name:
+        raise _BadField("name", "the name runs over several lines; close its quotation mark")
+    if chain is not None and not _CHAIN_FORM.fullmatch(chain):
+        raise _BadField("chain", f"{chain!r} is no chain; give an id like eth, or leave it empty for every chain")
+    named = kinds_of(name)
+    guessed = fields.keys().isdisjoint(_KIND_COLUMNS)
+    label = Label(
+        address=_own_address(fields["address"], chain),
+        chain=chain,
+        source=source,
+        name=name or None,
+        entity_id=fields.get("entity_id") or named.entity_id,
+        is_cex=named.is_cex if guessed else _yes_or_no(fields, "is_cex"),
+        is_dex=named.is_dex if guessed else _yes_or_no(fields, "is_dex"),
+        is_contract=named.is_contract if guessed else _yes_or_no(fields, "is_contract"),
+        is_paid_label=_yes_or_no(fields, "is_paid_label"),
+        precedence=_precedence(fields.get("precedence", "")),
+    )
+    if not (label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract):
+        raise _BadField("name", "the row says nothing of the address; fill the name in or leave the row out")
+    return label
+
+
+def _own_address(text: str, chain: str | None) -> str:
+    """Addresses of chains that we know are checked, for a label of a mistyped address would never be seen."""
+    address = normalise_address(text)
+    if not address or re.search(r"\s", address):
+        raise _BadField("address", "a label needs an address; fill it in")
+    is_evm = chain in KNOWN_CHAINS and KNOWN_CHAINS[chain].evm_id is not None
+    if (is_evm or chain in _FORMS) and not _is_address(address, chain):
+        raise _BadField("address", f"{text!r} is not an address of chain {chain}; check the row")
+    return address
+
+
+def _precedence(text: str) -> int:
+    if text and not _PRECEDENCE_FORM.fullmatch(text):
+        raise _BadField("precedence", f"{text!r} is not a whole number; leave it empty for {HAND}")
+    return int(text) if text else HAND
+
+
+def _yes_or_no(fields: dict[str, str], column: str) -> bool:
+    flag = _YES_NO.get(fields.get(column, "").lower())
+    if flag is None:
+        raise _BadField(column, f"{fields[column]!r} is not true or false")
+    return flag
 
 
 def _hand_source(path: Path) -> str:
-    """Labels of one file replace those of its last import, and leave other files' alone."""
+    """What a file says of an address replaces what it said before, and leaves other files' labels alone."""
     return f"hand:{path.name.split('.')[0]}"
 
 
@@ -306,13 +360,14 @@ def _is_address(address: str, chain: str | None) -> bool:
 def _unknown(path: Path, seen: str) -> BadSource:
     return bad_source(
         path,
-        f"the layout of labels is not one that we know ({seen}). Known: CSV with address,name[,chain,entity_id,"
-        f"{','.join(_KIND_COLUMNS)}]; eth-labels CSV; GraphSense tags CSV; explorer JSON (address to name and labels); "
-        "JSON of address to name; JSON lines with address, name, is_contract",
+        f"the layout of labels is not one that we know ({seen}). Known: CSV with address and name, and any of "
+        f"{', '.join(sorted(set(_OWN_COLUMNS) - {'address', 'name'}))}; eth-labels CSV; GraphSense tags "
+        "CSV; explorer JSON (address to name and labels); JSON of address to name; JSON lines with address, name, "
+        "is_contract",
     )
 
 
-_CSV_LAYOUTS: Final[tuple[tuple[frozenset[str], Callable[[Path, list[str], Iterable[list[str]]], LabelFile]], ...]] = (
+_CSV_LAYOUTS: Final[tuple[tuple[frozenset[str], Callable[[Path, list[str], Iterable[_CsvRow]], LabelFile]], ...]] = (
     (frozenset({"chain_id", "address", "label", "name"}), _eth_labels),
     (frozenset({"network", "address", "label", "category", "actor"}), _graphsense),
     (frozenset({"address", "name"}), _own),

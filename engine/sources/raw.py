@@ -47,9 +47,12 @@ class RawTable:
         return bad_source(self.path, reason, column=column, row=None if row is None else row + 1)
 
 
-def bad_source(path: Path, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
-    """A ``BadSource`` that names the file and, where given, the row (from 1) and the column."""
+def bad_source(
+    path: Path, reason: str, *, column: str | None = None, row: int | None = None, line: int | None = None
+) -> BadSource:
+    """A ``BadSource`` that names the file and, where given, the row (from 1), the line of the file and the column."""
     place = [f"row {row}"] if row is not None else []
+    place += [f"line {line}"] if line is not None else []
     place += [f"column {column}"] if column is not None else []
     where = f"{path.name}, {', '.join(place)}" if place else path.name
     return BadSource(f"{where}: {reason}")

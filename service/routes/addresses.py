@@ -7,19 +7,21 @@ from fastapi import APIRouter, Response
 from contract.models import Address, AddressMetadata
 from contract.requests import AddressesMetadataRequest, AddressMetadataRequest
 from service import answers
-from service.errors import error_models
 from service.metering import CustomPlanRoute, MeterOfCall
+from service.openapi import described
 
 router = APIRouter(prefix="/v0/addresses/metadata", tags=["addresses"], route_class=CustomPlanRoute)
 
 
-@router.get("/{address}", response_model=AddressMetadata, responses=error_models("plan_required"))
-def address_metadata(address: Address, meter: MeterOfCall) -> Response:
+@router.get("/{address}", response_model=AddressMetadata, responses=described("address_metadata", "plan_required"))
+async def address_metadata(address: Address, meter: MeterOfCall) -> Response:
     """Labels, kind and relations of an address."""
-    return meter.answer(AddressMetadataRequest(address=address), answers.address_metadata)
+    return await meter.answer(AddressMetadataRequest(address=address), answers.address_metadata)
 
 
-@router.post("", response_model=list[AddressMetadata], responses=error_models("plan_required", "body_too_large"))
-def addresses_metadata(request: AddressesMetadataRequest, meter: MeterOfCall) -> Response:
+@router.post(
+    "", response_model=list[AddressMetadata], responses=described("addresses_metadata", "plan_required", tabular=True)
+)
+async def addresses_metadata(request: AddressesMetadataRequest, meter: MeterOfCall) -> Response:
     """Labels, kind and relations of many addresses, in the order asked for."""
-    return meter.answer(request, answers.addresses_metadata)
+    return await meter.answer(request, answers.addresses_metadata, tabular=True)

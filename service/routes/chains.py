@@ -7,13 +7,13 @@ from fastapi import APIRouter, Response
 from contract.models import Chain
 from contract.requests import ChainsRequest
 from service import answers
-from service.errors import error_models
 from service.metering import MeteredRoute, MeterOfCall
+from service.openapi import described
 
 router = APIRouter(prefix="/v0/chains", tags=["chains"], route_class=MeteredRoute)
 
 
-@router.get("", response_model=list[Chain], responses=error_models())
-def chains(meter: MeterOfCall) -> Response:
+@router.get("", response_model=list[Chain], responses=described("chains", tabular=True))
+async def chains(meter: MeterOfCall) -> Response:
     """The chains that tokens can be asked about."""
-    return meter.answer(ChainsRequest(), answers.chains)
+    return await meter.answer(ChainsRequest(), answers.chains, tabular=True)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Response
 
-from contract.models import ErrorBody
 from service.errors import error_response
+from service.openapi import error_responses
 
 router = APIRouter(tags=["removed"], deprecated=True)
 
-_GONE: Final[dict[int | str, dict[str, Any]]] = {410: {"model": ErrorBody, "description": "`removed`"}}
+_GONE: Final = error_responses("removed", "rate_limited")
 
 
 @router.get("/chains", status_code=410, responses=_GONE)
-def chains() -> Response:
+def removed_chains() -> Response:
     """Removed in 0.3.0."""
     return error_response("removed", "GET /chains was removed; use GET /v0/chains")
 
 
 @router.get("/maps/{rest:path}", status_code=410, responses=_GONE)
-def maps(rest: str) -> Response:
+def removed_maps(rest: str) -> Response:
     """Removed in 0.3.0."""
     del rest
     return error_response(

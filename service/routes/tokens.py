@@ -1,4 +1,4 @@
-"""Tokens: their maps, metrics, holders and metadata, and the search for them."""
+"""Tokens: their maps, metrics, holders and metadata, and the search for them. Pictures stand in ``pictures``."""
 
 from __future__ import annotations
 
@@ -17,55 +17,62 @@ from contract.requests import (
     TokensMetadataRequest,
 )
 from service import answers
-from service.errors import error_models
 from service.metering import MeteredRoute, MeterOfCall
+from service.openapi import described
 from service.queries import HoldersQuery, MapQuery, PathToken
 
 router = APIRouter(prefix="/v0/tokens", tags=["tokens"], route_class=MeteredRoute)
 
-_OF_ONE_TOKEN = error_models("unsupported_token", "no_holders", "unknown_token")
+_OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
 _SearchText = Annotated[str, Query(alias="query", min_length=2, max_length=256, description="Name, ticker or address.")]
 _WithStats = Annotated[bool, Query(description="Add the number of transfers and their dates (surcharge).")]
 _TokenKeys = Annotated[list[TokenKey], Body(max_length=MAX_METADATA_TOKENS)]
 
 
-@router.get("/map/{chain}/{token_address}", response_model=Map, responses=_OF_ONE_TOKEN)
-def token_map(token: PathToken, options: MapQuery, meter: MeterOfCall) -> Response:
+@router.get("/map/{chain}/{token_address}", response_model=Map, responses=described("map", *_OF_ONE_TOKEN))
+async def token_map(token: PathToken, options: MapQuery, meter: MeterOfCall) -> Response:
     """A token's holders, the transfers between them, their clusters and metrics, now or at a past instant."""
     request = MapRequest(chain=token.chain, token_address=token.address, options=options)
-    return meter.answer(request, answers.token_map)
+    return await meter.answer(request, answers.token_map, kept=True)
 
 
-@router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=_OF_ONE_TOKEN)
-def metrics(token: PathToken, meter: MeterOfCall) -> Response:
+@router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
+async def metrics(token: PathToken, meter: MeterOfCall) -> Response:
     """The metrics of a token's map."""
-    return meter.answer(MetricsRequest(chain=token.chain, token_address=token.address), answers.metrics)
+    request = MetricsRequest(chain=token.chain, token_address=token.address)
+    return await meter.answer(request, answers.metrics, kept=True)
 
 
-@router.get("/holders/{chain}/{token_address}", response_model=list[Holder], responses=_OF_ONE_TOKEN)
-def holders(token: PathToken, options: HoldersQuery, meter: MeterOfCall) -> Response:
+@router.get(
+    "/holders/{chain}/{token_address}",
+    response_model=list[Holder],
+    responses=described("holders", *_OF_ONE_TOKEN, tabular=True),
+)
+async def holders(token: PathToken, options: HoldersQuery, meter: MeterOfCall) -> Response:
     """A token's top holders by rank, now or at a past instant."""
     request = HoldersRequest(chain=token.chain, token_address=token.address, options=options)
-    return meter.answer(request, answers.holders)
+    return await meter.answer(request, answers.holders, kept=True, tabular=True)
 
 
-@router.get("/metadata/{chain}/{token_address}", response_model=Token, responses=error_models("unknown_token"))
-def token_metadata(token: PathToken, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
+@router.get(
+    "/metadata/{chain}/{token_address}", response_model=Token, responses=described("token_metadata", "unknown_token")
+)
+async def token_metadata(token: PathToken, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
     """A token's name and symbol."""
     request = TokenMetadataRequest(
         chain=token.chain, token_address=token.address, return_token_stats=return_token_stats
     )
-    return meter.answer(request, answers.token_metadata)
+    return await meter.answer(request, answers.token_metadata)
 
 
-@router.post("/metadata", response_model=list[Token], responses=error_models("body_too_large"))
-def tokens_metadata(tokens: _TokenKeys, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
+@router.post("/metadata", response_model=list[Token], responses=described("tokens_metadata", tabular=True))
+async def tokens_metadata(tokens: _TokenKeys, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
     """Names and symbols of many tokens; unknown ones are left out."""
     request = TokensMetadataRequest(tokens=tuple(tokens), return_token_stats=return_token_stats)
-    return meter.answer(request, answers.tokens_metadata)
+    return await meter.answer(request, answers.tokens_metadata, tabular=True)
 
 
-@router.get("/search", response_model=list[Token], responses=error_models())
-def search(text: _SearchText, meter: MeterOfCall) -> Response:
+@router.get("/search", response_model=list[Token], responses=described("search", tabular=True))
+async def search(text: _SearchText, meter: MeterOfCall) -> Response:
     """Tokens by address, ticker or name: exact matches first."""
-    return meter.answer(SearchRequest(text=text), answers.search)
+    return await meter.answer(SearchRequest(text=text), answers.search, tabular=True)

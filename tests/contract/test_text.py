@@ -132,7 +132,7 @@ def test_an_error_s_code_is_its_own_or_what_its_status_means(status: int, body: 
 
 def test_only_errors_that_can_pass_are_worth_a_retry() -> None:
     worth = {code for code, kind in ERROR_KINDS.items() if kind.retryable}
-    assert worth == {"rate_limited", "internal_error", "unavailable"}
+    assert worth == {"too_slow", "rate_limited", "internal_error", "unavailable"}
 
 
 def test_the_detail_is_read_as_text_as_list_and_from_raw_text() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.times import from_unix
+from engine import catalog
 from engine.addresses import AddressFacts, address_facts, addresses_table
 from engine.records import Label, Rules
 from engine.store import Store
@@ -102,6 +108,48 @@ def test_the_table_names_an_address_by_the_chain_first(build: Build) -> None:
     store = build(labels=[Label("a", "eth", "s", name="Ann"), Label("a", "bsc", "s", name="Bob", entity_id="bob")])
     (row,) = addresses_table(store, ["a"], from_unix(END), "bsc").to_pylist()
     assert (row["chain"], row["label"], row["entity_id"]) == ("bsc", "Bob", "bob")
+
+
+def test_thousands_of_addresses_are_asked_for_in_as_many_statements_as_one(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [f"w{number}" for number in range(2_500)]
+    moves = [transfer(f"{sender} -> {receiver}") for sender, receiver in pairwise(many[:200])]
+    store = build(*moves, labels=[cex(address) for address in many[::50]])
+    asked = []
+    for addresses in (many[:1], many):
+        with monkeypatch.context() as watched:
+            statements: list[str] = []
+            watch_statements(watched, statements)
+            rows = addresses_table(store, addresses, from_unix(END), "eth").to_pylist()
+        asked.append(statements)
+        assert [row["address"] for row in rows] == addresses
+    assert sum(row["is_cex"] for row in rows) == 50
+    assert [row["degree"] for row in rows[:3]] == [1, 2, 2]
+    assert asked[0] == asked[1]
+    assert 0 < len(asked[0]) < 6
+
+
+def watch_statements(patch: pytest.MonkeyPatch, statements: list[str]) -> None:
+    """Notes each statement to either database, without the values that are bound."""
+    connect, query = catalog.connect, Store.query
+
+    def watched_connect(root: Path) -> sqlite3.Connection:
+        connection = connect(root)
+        connection.set_trace_callback(lambda sql: statements.append(sql.split("WHERE")[0]))
+        return connection
+
+    def watched_query(store: Store, sql: str, *more: Any, **named: Any) -> pa.Table:
+        statements.append(sql)
+        return query(store, sql, *more, **named)
+
+    patch.setattr(catalog, "connect", watched_connect)
+    patch.setattr(Store, "query", watched_query)
+
+
+def test_an_address_that_is_asked_for_twice_is_told_twice(build: Build) -> None:
+    rows = addresses_table(build(transfer("a -> b")), ["a", "b", "a"], from_unix(END)).to_pylist()
+    assert [(row["address"], row["degree"]) for row in rows] == [("a", 1), ("b", 1), ("a", 1)]
 
 
 @settled(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 
 import pytest
@@ -93,3 +94,37 @@ def test_a_tokens_own_contract_is_a_contract(build: Build) -> None:
 @pytest.mark.parametrize("address", [ZERO_ADDRESS, DEAD, "1nc1nerator11111111111111111111111111111111"])
 def test_burn_addresses_are_contracts(build: Build, address: str) -> None:
     assert build().labels([address])[address].is_contract
+
+
+# ---------------------------------------------------------------------- what each source says
+
+
+def test_every_source_of_an_address_is_told_by_falling_precedence_as_it_was_stored(build: Build) -> None:
+    labels = [
+        Label("a", "eth", "explorer", "Ann 4", "ann", is_cex=True, precedence=40),
+        Label("a", "tron", "hand:mine", "Ann", is_paid_label=True, precedence=100),
+        Label("a", "bsc", "explorer", is_dex=True, is_contract=True, precedence=40),
+        Label("a", "bsc", "another", "Anne", precedence=40),
+    ]
+    store = build(labels=[*labels, Label("b", None, "hand:mine", "Bob")])
+    assert store.labels_of("a") == [labels[1], labels[3], labels[2], labels[0]]
+    assert store.labels_of("nobody") == []
+
+
+def test_what_a_source_says_again_replaces_only_what_it_said_itself(build: Build) -> None:
+    store = build(labels=[Label("a", None, "s1", "One"), Label("a", None, "s2", "Two")])
+    store.add_labels([Label("a", None, "s1", "Uno")])
+    assert [(label.source, label.name) for label in store.labels_of("a")] == [("s1", "Uno"), ("s2", "Two")]
+
+
+def test_labels_of_equal_precedence_are_merged_the_same_in_whatever_order_they_came(build: Build) -> None:
+    labels = [Label("a", None, source, f"of {source}", f"entity of {source}", precedence=5) for source in ("s2", "s1")]
+    merged = [build(labels=listed).labels(["a"])["a"] for listed in (labels, labels[::-1])]
+    assert merged[0] == merged[1] == AddressLabel("of s1", "entity of s1")
+
+
+def test_labels_are_imported_whole_or_not_at_all(build: Build) -> None:
+    store = build()
+    with pytest.raises(sqlite3.Error):
+        store.add_labels([Label("a", None, "s", "Ann"), Label("b", None, "s", "Bob", precedence=None)])
+    assert (store.labels_of("a"), store.generation()) == ([], 0)

@@ -1,16 +1,22 @@
-"""Tokens are found by exact address, exact symbol, then the beginning of symbol or name; and told as tables."""
+"""Tokens are found by exact address, symbol or name, then the beginning of these; and told as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from random import Random
 
 import pytest
 
+from contract.chains import normalise_address
 from contract.times import from_unix
+from engine.catalog import connect
 from engine.records import TokenInfo
+from engine.search import search
 from engine.store import Store
 from engine.tokens import SERVED_CHAINS, chains_table, search_tokens, tokens_table
-from tests.engine.world import COIN, a_token, transfer
+from tests.engine.world import COIN, a_token, table, transfer, world
 
 Build = Callable[..., Store]
 
@@ -96,6 +102,187 @@ def test_a_search_ends_at_its_limit(build: Build) -> None:
 
 def test_a_search_that_finds_nothing_is_an_empty_table(build: Build) -> None:
     assert found(build(), "nothing") == []
+
+
+def test_an_exact_name_comes_before_a_beginning(build: Build) -> None:
+    store = build(
+        tokens=[
+            named("t1", "pepecoin"),
+            named("t2", "x", "Pepe"),
+            named("t3", "PEPE"),
+            named("t4", "PEPECASH", is_indexed=True),
+        ]
+    )
+    assert found(store, "pepe") == ["t3", "t2", "t4", "t1"]
+
+
+def test_symbols_that_begin_so_come_before_names_and_then_the_alphabet_decides(build: Build) -> None:
+    store = build(
+        tokens=[named("t1", "a", "usd b"), named("t2", "b", "usd a"), named("t3", "usdz"), named("t4", "usdc")]
+    )
+    assert found(store, "usd") == ["t4", "t3", "t2", "t1"]
+
+
+def test_tokens_of_one_symbol_come_by_chain_and_address(build: Build) -> None:
+    store = build(tokens=[a_token(key, symbol="X") for key in (("eth", "b"), ("eth", "a"), ("bsc", "c"))])
+    assert [(token.chain, token.address) for token in store.search("x", 9)] == [
+        ("bsc", "c"),
+        ("eth", "a"),
+        ("eth", "b"),
+    ]
+
+
+def test_a_token_is_found_once_however_often_it_fits(build: Build) -> None:
+    store = build(tokens=[named("usd", "usd", "usd"), named("t2", "usdc", "usd coin")])
+    assert found(store, "usd") == ["usd", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "text"),
+    [
+        ("ÄÖÜ", "äöü"),
+        ("Straße", "STRASSE"),
+        ("\uff35\uff33\uff24\uff23", "usdc"),
+        ("ﬁre", "FIRE"),
+        ("e\u0301toile", "\u00c9TOILE"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ("🚀moon", "🚀"),
+        ("عملة", "عم"),
+        ("  padded", "padded"),
+        ("a\0b", "A\0"),
+        ("x", "X"),
+        ("\U0010ffff\U0010ffffz", "\U0010ffff"),
+        ("\ud7ff\ud7ffz", "\ud7ff"),
+    ],
+)
+def test_text_of_any_script_is_found_without_regard_to_case_and_form(build: Build, symbol: str, text: str) -> None:
+    assert found(build(tokens=[named("t1", symbol, "name")]), text) == ["t1"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "\u3000", "\0", "\ud800", "usdc\udfff", "%%%", "\U0001d518" * 1000, "u" * 10**6, "\u202eusdc"]
+)
+def test_strange_texts_find_nothing_and_do_no_harm(build: Build, text: str) -> None:
+    assert build(tokens=[named("t1", "USDC")]).search(text, 50) == []
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_search_for_nothing_finds_nothing(build: Build, limit: int) -> None:
+    assert build(tokens=[named("t1", "USDC")]).search("usdc", limit) == []
+
+
+def test_a_token_is_found_by_its_new_name_and_not_by_its_old_one(build: Build) -> None:
+    store = build(tokens=[named("t1", "OLD")])
+    store.add_tokens([named("t1", "NEW")])
+    assert (found(store, "old"), found(store, "new")) == ([], ["t1"])
+
+
+def test_a_token_of_assumed_metadata_is_found(build: Build) -> None:
+    store = build()
+    store.add_transfers(table([transfer("mint -> a", token=("eth", "Unheard-Of"))]), "file")
+    assert found(store, "unheard") == ["Unheard-Of"]
+
+
+# ---------------------------------------------------------------------- by brute force
+
+ADDRESSES = ("aa", "AA", "0xaa", "0xab", "native", "b")
+LETTERS = ("aAb", "aAb", "aAbB\u017fß%_\\ \0é\u0301🚀\U0010ffff\ud7ff\ue000")
+
+
+def a_text(chance: Random) -> str:
+    """Mostly of letters so few that texts begin alike."""
+    return "".join(chance.choices(chance.choice(LETTERS), k=chance.randint(0, 3)))
+
+
+def by_brute_force(tokens: dict[tuple[str, str], TokenInfo], text: str, limit: int) -> list[TokenInfo]:
+    """The ranking as ``search`` words it, over all tokens."""
+
+    def plain(word: str) -> str:
+        return unicodedata.normalize("NFKC", word).casefold().strip()
+
+    def place(token: TokenInfo) -> tuple[object, ...] | None:
+        symbol, name, key = plain(token.symbol), plain(token.name), (token.chain, token.address)
+        if token.address == normalise_address(text):
+            return (0, not token.is_indexed, *key)
+        if symbol == plain(text):
+            return (1, not token.is_indexed, *key)
+        if name == plain(text):
+            return (2, not token.is_indexed, *key)
+        if symbol.startswith(plain(text)):
+            return (3, not token.is_indexed, 0, symbol, *key)
+        if name.startswith(plain(text)):
+            return (3, not token.is_indexed, 1, name, *key)
+        return None
+
+    placed = [(place(token), token) for token in tokens.values()]
+    ranked = sorted((where, token) for where, token in placed if where is not None)
+    return [token for _, token in ranked][:limit] if plain(text) else []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_search_finds_what_brute_force_finds(seed: int) -> None:
+    chance = Random(seed)
+    listed = [
+        TokenInfo(
+            chance.choice(["eth", "bsc"]),
+            chance.choice([*ADDRESSES, *map(str, range(30))]),
+            a_text(chance),
+            a_text(chance),
+            decimals=0,
+            is_indexed=chance.random() < 0.4,
+        )
+        for _ in range(25)
+    ]
+    tokens = {(token.chain, token.address): token for token in listed}
+    with world(tokens=listed) as store:
+        for _ in range(15):
+            text, limit = (
+                chance.choice([a_text(chance), a_text(chance), chance.choice(ADDRESSES)]),
+                chance.randint(1, 9),
+            )
+            assert store.search(text, limit) == by_brute_force(tokens, text, limit)
+
+
+# ---------------------------------------------------------------------- many tokens
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[Store]:
+    """Thirty thousand tokens of which most begin alike, a third have one symbol, and a third one name."""
+    kinds = (("TO{}", "Wolf {}"), ("DOGE", "Token {}"), ("W{}", "Dogwifhat"))
+    tokens = [
+        TokenInfo(
+            "eth", f"0x{number:040x}", name.format(number), symbol.format(number), 18, is_indexed=number % 99 == 0
+        )
+        for number in range(30_000)
+        for symbol, name in [kinds[number % 3]]
+    ]
+    with world(tokens=tokens) as store:
+        yield store
+
+
+@pytest.mark.parametrize("text", ["to", "t", "doge", "dogw", "dogwifhat", "do", "w", "wolf 1", f"0x{77:040x}", "none"])
+def test_a_search_does_as_much_work_among_many_tokens_as_among_few(crowded: Store, text: str) -> None:
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 100
+
+    with closing(connect(crowded.root)) as catalog:
+        catalog.set_progress_handler(count, 100)
+        listed = search(catalog, text, 50)
+    assert len(listed) == {f"0x{77:040x}": 1, "none": 0}.get(text, 50)
+    assert steps < 10_000  # instructions of SQLite's machine; reading all tokens once takes over 200,000
+
+
+def test_the_tokens_that_count_on_every_map_are_found_without_reading_all(crowded: Store) -> None:
+    with closing(connect(crowded.root)) as catalog:
+        plan = str(
+            catalog.execute("EXPLAIN QUERY PLAN SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()
+        )
+    assert "SEARCH tokens USING COVERING INDEX" in plan
+    assert len(crowded.indexed_tokens()) == 304
 
 
 # ---------------------------------------------------------------------- metadata and chains as tables

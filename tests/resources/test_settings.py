@@ -65,7 +65,7 @@ def test_everything_lies_under_home() -> None:
         settings.archive,
         settings.dagster_home,
         settings.engine_store,
-        settings.service_keys,
+        settings.service_accounts,
     )
     assert len(set(places)) == 7
     assert all(Path("x") in place.parents for place in places)

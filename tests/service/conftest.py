@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -47,21 +48,35 @@ class World:
     wide_amount: int = 12345678901234567890123456789012345678901234567890
 
 
+def make_world(folder: Path) -> World:
+    """The small world in a store of its own; the store is the caller's to close."""
+    made = World(Store(folder, Rules(time_window=3_600)))
+    made.store.add_tokens(
+        [
+            TokenInfo("eth", made.token, "Alpha", "ALP", 18, is_indexed=True),
+            TokenInfo("eth", made.young, "Young", "YNG", 18),
+            TokenInfo("eth", made.wide, "Wide", "WID", 18),
+            TokenInfo("eth", made.unsupported, "Rebasing", "REB", 18, unsupported="its balances rebase"),
+            TokenInfo(made.strange_chain, made.token, "Elsewhere", "ELS", 18),
+        ]
+    )
+    made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
+    made.store.add_transfers(_transfers(made), "test")
+    return made
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with Store(tmp_path_factory.mktemp("store"), Rules(time_window=3_600)) as store:
-        made = World(store)
-        store.add_tokens(
-            [
-                TokenInfo("eth", made.token, "Alpha", "ALP", 18, is_indexed=True),
-                TokenInfo("eth", made.young, "Young", "YNG", 18),
-                TokenInfo("eth", made.wide, "Wide", "WID", 18),
-                TokenInfo("eth", made.unsupported, "Rebasing", "REB", 18, unsupported="its balances rebase"),
-                TokenInfo(made.strange_chain, made.token, "Elsewhere", "ELS", 18),
-            ]
-        )
-        store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
-        store.add_transfers(_transfers(made), "test")
+    made = make_world(tmp_path_factory.mktemp("store"))
+    with made.store:
+        yield made
+
+
+@pytest.fixture
+def own_world(tmp_path: Path) -> Iterator[World]:
+    """A world that a test may change."""
+    made = make_world(tmp_path / "own-store")
+    with made.store:
         yield made
 
 
@@ -84,6 +99,11 @@ def _transfers(world: World) -> pa.Table:
         (world.wide, ZERO_ADDRESS, a, world.wide_amount, 0),
         (world.unsupported, ZERO_ADDRESS, a, UNIT, 0),
     ]
+    return transfers_table(world, moves)
+
+
+def transfers_table(world: World, moves: list[tuple[str, str, str, int, int]], first: int = 1) -> pa.Table:
+    """Transfers (token, from, to, raw value, seconds after the beginning), numbered as blocks from ``first``."""
     rows: list[dict[str, Any]] = [
         {
             "chain": "eth",
@@ -101,7 +121,7 @@ def _transfers(world: World) -> pa.Table:
             "log_index_kind": "chain",
             "source": "test",
         }
-        for number, (token, sender, receiver, value, after) in enumerate(moves, start=1)
+        for number, (token, sender, receiver, value, after) in enumerate(moves, start=first)
     ]
     return pa.Table.from_pylist(rows, schema=TRANSFERS)
 
@@ -117,8 +137,13 @@ class Caller:
 
     @property
     def spent(self) -> int:
-        """Hundredths of a credit that the key was charged this month."""
-        return self.keys.balance(self.key.id).spent
+        """Hundredths of a credit that the key was charged this month, once what is under way is booked."""
+        for _ in range(500):
+            balance = self.keys.balance(self.key.id)
+            if not balance.reserved:
+                return balance.spent
+            time.sleep(0.01)
+        raise TimeoutError("something stays reserved")
 
     @property
     def reserved(self) -> int:
@@ -156,9 +181,11 @@ def start(world: World, tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts further services, with settings or keys of the test's own."""
     with ExitStack() as stack:
 
-        def started(keys: KeyStore | None = None, settings: ServiceSettings | None = None) -> Running:
+        def started(
+            keys: KeyStore | None = None, settings: ServiceSettings | None = None, store: Store | None = None
+        ) -> Running:
             kept = keys or stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
-            running = stack.enter_context(BackgroundService(world.store, kept, settings or ServiceSettings()))
+            running = stack.enter_context(BackgroundService(store or world.store, kept, settings or ServiceSettings()))
             return Running(running.base_url, kept, stack)
 
         yield started

@@ -69,7 +69,7 @@ def test_nothing_but_an_answer_is_charged(caller, world):
     ]
     assert statuses == [400, 404, 404, 422, 404, 403, 422, 413, 410, 405]
     assert (caller.spent, caller.reserved) == (0, 0)
-    assert caller.keys.usage(caller.key.id) == []
+    assert caller.keys.usage(caller.key.prefix) == []
 
 
 def test_an_error_says_nothing_of_credits(caller):
@@ -102,7 +102,7 @@ def test_sixteen_threads_on_one_key_get_exactly_what_it_allows(service, world):
     assert sorted(set(statuses)) == [200, 429]
     assert statuses.count(200) == affordable
     assert (caller.spent, caller.reserved) == (affordable * 1_00, 0)
-    (usage,) = caller.keys.usage(caller.key.id)
+    (usage,) = caller.keys.usage(caller.key.prefix)
     assert (usage.endpoint, usage.requests, usage.credits) == ("holders", affordable, affordable * 1_00)
 
 
@@ -127,5 +127,6 @@ def test_usage_is_kept_by_endpoint(custom, world):
     for _ in range(2):
         custom.http.get("/v0/chains")
     custom.http.get(f"/v0/addresses/metadata/{world.cex}")
-    rows = [(row.endpoint, row.requests, row.credits) for row in custom.keys.usage(custom.key.id)]
+    assert custom.spent == 1_02
+    rows = [(row.endpoint, row.requests, row.credits) for row in custom.keys.usage(custom.key.prefix)]
     assert rows == [("address_metadata", 1, 1_00), ("chains", 2, 2)]

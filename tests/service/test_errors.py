@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,7 +14,6 @@ from contract.errors import ERROR_KINDS
 from contract.models import HTTPValidationError
 from engine.store import Store
 from service.keys import KeyStore
-from service.limits import RateLimit
 from service.run import BackgroundService
 from service.settings import ServiceSettings
 
@@ -198,9 +196,26 @@ def test_a_body_that_is_not_what_it_should_be_is_invalid(custom, path, content):
     assert (custom.spent, custom.reserved) == (0, 0)
 
 
-def test_json_that_does_not_call_itself_json_is_invalid(custom):
+def test_a_body_that_does_not_say_what_it_is_is_taken_for_json(custom):
     answer = custom.http.post("/v0/addresses/metadata", content=b'{"addresses":["0x1"]}')
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"addresses": ["0x1"], "addresses": ["0x2"]}',
+        b'{"addresses": ["0x1", NaN]}',
+        b'{"addresses": ["\\ud800"]}',
+        b'{"addresses": ["\xff"]}',
+        b"[" * 100_000,
+        b'{"addresses": ' + b"1" * 5_000 + b"}",
+    ],
+)
+def test_json_that_two_readers_could_understand_in_two_ways_is_invalid(custom, body):
+    answer = custom.http.post("/v0/addresses/metadata", content=body)
     assert _is(answer, "invalid_request")
+    assert custom.spent == 0
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_001])
@@ -234,7 +249,7 @@ def test_a_streamed_body_is_too_large_once_it_has_grown_past_the_limit(start):
     answer = caller.http.post("/v0/tokens/metadata", content=(b" " * 100 for _ in range(11)))
     assert "content-length" not in answer.request.headers
     assert _is(answer, "body_too_large")
-    assert caller.http.post("/v0/tokens/metadata", content=iter([b"[", b"]"])).status_code == 422
+    assert caller.http.post("/v0/tokens/metadata", content=iter([b"[", b"]"])).status_code == 200
 
 
 def test_the_body_limit_is_a_mebibyte_unless_set(caller):
@@ -268,26 +283,6 @@ def test_too_many_calls_a_minute_are_told_when_to_come_back(start):
         assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
-def test_the_rate_is_counted_by_address_and_minute():
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body"})
-
-    clock = iter([0, 1, 2, 2, 3, 61, 61]).__next__
-    limited = RateLimit(app, 2, clock)
-
-    async def call(address: str) -> int:
-        transport = httpx.ASGITransport(limited, client=(address, 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
-            return (await client.get("/")).status_code
-
-    async def calls() -> list[int]:
-        return [await call(address) for address in ("a", "a", "a", "b", "a")]
-
-    # The third call of "a" is refused (asking the clock twice); "b" is another address; a minute later "a" is welcome.
-    assert asyncio.run(calls()) == [200, 200, 429, 200, 200]
-
-
 def test_a_failure_shows_nothing_of_itself_and_costs_nothing(world, tmp_path, caplog):
     shutil.copytree(world.store.root, tmp_path / "store")
     with (
@@ -301,6 +296,7 @@ def test_a_failure_shows_nothing_of_itself_and_costs_nothing(world, tmp_path, ca
         answer = httpx.get(f"{service.base_url}/v0/tokens/holders/eth/{world.token}", headers={"X-ApiKey": secret})
         assert _is(answer, "internal_error")
         assert "parquet" not in answer.text and str(tmp_path) not in answer.text
+    with KeyStore(tmp_path / "keys.sqlite") as keys:
         balance = keys.balance(keys.keys()[0].id)
         assert (balance.spent, balance.reserved) == (0, 0)
     assert "/v0/tokens/holders/{chain}/{token_address} failed" in caplog.text
@@ -311,7 +307,7 @@ def test_a_key_file_that_another_process_holds_makes_the_service_unavailable(sta
     with KeyStore(tmp_path / "held.sqlite", busy_seconds=0.05) as keys:
         running = start(keys)
         caller = running.caller()
-        other = sqlite3.connect(keys.path, isolation_level=None)
+        other = sqlite3.connect(tmp_path / "held.sqlite", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         answer = caller.http.get("/v0/chains")
         other.execute("ROLLBACK")

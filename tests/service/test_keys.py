@@ -1,71 +1,105 @@
-"""Keys and their ledger: secrets that are not kept, allowances that are never passed, months that begin anew."""
+"""Keys: secrets that are not kept, accounts that outlive them, and a database that only its own service can use."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import logging
+import stat
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime
-from pathlib import Path
+from datetime import datetime, timedelta
+from secrets import token_hex
 
 import pytest
+import sqlalchemy as sa
 
-from service.keys import CreditsExhausted, KeyStore, UnknownCharge
-from service.periods import next_renewal, period_start
+from service.database import ledger as ledger_table
+from service.keys import (
+    DatabaseUnavailable,
+    Key,
+    KeyEnded,
+    KeysBusy,
+    KeyStore,
+    UnknownKey,
+    WrongSecret,
+    WrongVersion,
+)
+from tests.ledgers import SECRET, Clock, Ledger
 
-ROOT = Path(__file__).parents[2]
-
-
-class Clock:
-    """A clock that stands where it is put."""
-
-    def __init__(self, instant: datetime) -> None:
-        self.instant = instant
-
-    def __call__(self) -> datetime:
-        return self.instant
+NOON = datetime(2026, 11, 20, 12)
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock(datetime(2026, 11, 20, 12))
+    return Clock(NOON)
 
 
 @pytest.fixture
-def keys(tmp_path: Path, clock: Clock) -> Iterator[KeyStore]:
-    with KeyStore(tmp_path / "keys.sqlite", clock) as made:
+def keys(ledger: Ledger, clock: Clock) -> Iterator[KeyStore]:
+    with ledger.open(now=clock) as made:
         yield made
 
 
-def _key(keys: KeyStore, allowance: int = 100, renewal_day: int = 1) -> int:
-    found = keys.find(keys.create("test", allowance, renewal_day=renewal_day))
+def _found(keys: KeyStore, secret: str) -> Key:
+    found = keys.find(secret)
     assert found is not None
-    return found.id
+    return found
+
+
+# --------------------------------------------------------------------- secrets
 
 
 def test_a_secret_shows_its_prefix_and_is_found_again(keys):
     secret = keys.create("reports", 5_00, True, 15)
-    found = keys.find(secret)
+    found = _found(keys, secret)
     assert secret.startswith(f"hl_{found.prefix}_")
     assert len(found.prefix) == 8
+    assert len(secret.split("_")[2]) == 48
     assert (found.name, found.allowance, found.custom_plan, found.renewal_day) == ("reports", 5_00, True, 15)
-    assert found.revoked_at is None
+    assert (found.created_at, found.ends_at) == (NOON, None)
 
 
-def test_no_file_holds_a_secret(keys, tmp_path):
+def test_no_database_holds_a_secret(keys, ledger):
     secret = keys.create("test", 100)
-    random = secret.split("_")[2]
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert secret.split("_")[1].encode() in kept
-    assert random.encode() not in kept
-    assert bytes.fromhex(random) not in kept
+    keys.find(secret)
+    rotated = keys.rotate(secret.split("_")[1], timedelta(hours=1))
+    kept = ledger.kept()
+    for one in (secret, rotated):
+        _, prefix, random = one.split("_")
+        assert prefix in kept
+        assert random not in kept
+        assert keys.secret.hex() not in kept
 
 
-@pytest.mark.parametrize("secret", ["", "hl", "hl__", "hl_a_b", "other_00000000_1"])
+@pytest.mark.parametrize(
+    "secret",
+    ["", "hl", "hl__", "hl_a_b", "other_00000000_1", "hl_0000000\x00_" + "0" * 48, "\ud800", "hl_00000000_" + "0" * 48],
+)
 def test_what_is_no_secret_finds_no_key(keys, secret):
     keys.create("test", 100)
     assert keys.find(secret) is None
+
+
+def test_a_prefix_with_another_end_finds_no_key(keys):
+    secret = keys.create("test", 100)
+    last = "0" if secret[-1] != "0" else "1"
+    assert keys.find(secret[:-1] + last) is None
+
+
+@pytest.mark.parametrize(("allowance", "renewal_day"), [(-1, 1), (1, 0), (1, 32), (10**18, 1)])
+def test_a_key_without_sense_is_not_made(keys, allowance, renewal_day):
+    with pytest.raises(ValueError, match="allowance"):
+        keys.create("test", allowance, renewal_day=renewal_day)
+    assert keys.keys() == []
+
+
+@pytest.mark.parametrize("name", ["", " ", "two\nlines", "\x00", "\x1b[2J"])
+def test_a_name_that_can_not_be_shown_is_refused(keys, name):
+    with pytest.raises(ValueError, match="name"):
+        keys.create(name, 100)
+
+
+# ------------------------------------------------------------------ life of keys
 
 
 def test_a_revoked_key_is_listed_but_not_found(keys):
@@ -73,158 +107,302 @@ def test_a_revoked_key_is_listed_but_not_found(keys):
     (key,) = keys.keys()
     assert keys.revoke(key.prefix)
     assert keys.find(secret) is None
-    assert keys.keys()[0].revoked_at is not None
+    assert keys.keys()[0].ends_at == NOON
     assert not keys.revoke(key.prefix)
 
 
-def test_keys_outlive_the_process_that_made_them(keys, tmp_path):
+@pytest.mark.parametrize("prefix", ["00000000", "", "no prefix", "\x00", "\ud800"])
+def test_a_key_that_is_not_there_can_be_neither_ended_nor_changed(keys, prefix):
+    keys.create("test", 100)
+    assert not keys.revoke(prefix)
+    with pytest.raises(UnknownKey):
+        keys.rotate(prefix)
+    with pytest.raises(UnknownKey):
+        keys.change(prefix, allowance=5)
+    with pytest.raises(UnknownKey):
+        keys.usage(prefix)
+
+
+def test_keys_outlive_the_store_that_made_them(keys, ledger):
     secret = keys.create("test", 100)
     keys.close()
-    with KeyStore(tmp_path / "keys.sqlite") as again:
+    with ledger.open() as again:
         assert again.find(secret) is not None
 
 
-@pytest.mark.parametrize(("allowance", "renewal_day"), [(-1, 1), (1, 0), (1, 32)])
-def test_a_key_without_sense_is_not_made(keys, allowance, renewal_day):
-    with pytest.raises(ValueError, match=r"allowance|renewal day"):
-        keys.create("test", allowance, renewal_day=renewal_day)
-    assert keys.keys() == []
+def test_a_store_that_is_closed_answers_no_more(keys):
+    keys.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        keys.keys()
 
 
-def test_what_is_reserved_can_not_be_spent_twice(keys):
-    key = _key(keys, allowance=100)
-    charge = keys.reserve(key, "map", 60)
-    with pytest.raises(CreditsExhausted, match=r"0\.41 credits and 0\.40 are left until the renewal on 2026-12-01"):
-        keys.reserve(key, "map", 41)
-    keys.release(charge)
-    keys.settle(keys.reserve(key, "map", 100))
-    assert keys.balance(key).remaining == 0
+def test_a_rotated_key_and_its_successor_are_both_good_for_the_grace(keys, clock):
+    old = keys.create("test", 100, True, 9)
+    before = _found(keys, old)
+    new = keys.rotate(before.prefix, timedelta(hours=24))
+    clock.instant = NOON + timedelta(hours=24, seconds=-1)
+    assert _found(keys, old).ends_at == NOON + timedelta(hours=24)
+    after = _found(keys, new)
+    assert after.id != before.id
+    assert after.ends_at is None
+    plan = ("account", "name", "allowance", "custom_plan", "renewal_day")
+    assert [getattr(after, name) for name in plan] == [getattr(before, name) for name in plan]
+    clock.instant = NOON + timedelta(hours=24)
+    assert keys.find(old) is None
+    assert keys.find(new) is not None
 
 
-def test_a_charge_settles_once(keys):
-    key = _key(keys)
-    charge = keys.reserve(key, "map", 60)
-    assert keys.settle(charge).remaining == 40
-    with pytest.raises(UnknownCharge):
-        keys.settle(charge)
-    keys.release(charge)
-    assert keys.balance(key).spent == 60
+def test_without_a_grace_the_old_key_ends_at_once(keys):
+    old = keys.create("test", 100)
+    key = _found(keys, old)
+    new = keys.rotate(key.prefix)
+    assert keys.find(old) is None
+    with pytest.raises(KeyEnded):
+        keys.reserve(key.id, "map", 1)
+    assert keys.reserve(_found(keys, new).id, "map", 1)
 
 
-def test_a_released_charge_can_not_be_settled(keys):
-    key = _key(keys)
-    charge = keys.reserve(key, "map", 60)
-    keys.release(charge)
-    keys.reserve(key, "map", 1)
-    with pytest.raises(UnknownCharge):
-        keys.settle(charge)
-    assert keys.balance(key).spent == 0
+def test_a_second_rotation_does_not_lengthen_the_first_ones_grace(keys):
+    old = keys.create("test", 100)
+    prefix = _found(keys, old).prefix
+    keys.rotate(prefix, timedelta(hours=1))
+    keys.rotate(prefix, timedelta(days=7))
+    assert _found(keys, old).ends_at == NOON + timedelta(hours=1)
 
 
-def test_keys_do_not_spend_each_others_credits(keys):
-    first, second = _key(keys), _key(keys)
-    keys.settle(keys.reserve(first, "map", 100))
-    assert keys.balance(second).remaining == 100
+def test_a_key_that_has_ended_can_not_be_rotated(keys):
+    prefix = _found(keys, keys.create("test", 100)).prefix
+    keys.revoke(prefix)
+    with pytest.raises(UnknownKey, match="ended"):
+        keys.rotate(prefix)
+    assert len(keys.keys()) == 1
 
 
-def test_many_threads_never_pass_the_allowance(keys):
-    key = _key(keys, allowance=50)
-
-    def ask(number: int) -> int:
-        try:
-            charge = keys.reserve(key, "map", 1)
-        except CreditsExhausted:
-            return 0
-        if number % 3:
-            keys.settle(charge)
-            return 1
-        keys.release(charge)
-        return 0
-
-    with ThreadPoolExecutor(16) as pool:
-        charged = sum(pool.map(ask, range(400)))
-    balance = keys.balance(key)
-    assert (balance.spent, balance.reserved) == (charged, 0)
-    assert 0 < charged <= 50  # some were refused for a reservation that was then given back
-    for _ in range(50 - charged):
-        keys.settle(keys.reserve(key, "map", 1))
-    with pytest.raises(CreditsExhausted):
-        keys.reserve(key, "map", 1)
+def test_a_grace_below_zero_is_refused(keys):
+    prefix = _found(keys, keys.create("test", 100)).prefix
+    with pytest.raises(ValueError, match="grace"):
+        keys.rotate(prefix, timedelta(seconds=-1))
 
 
-def test_the_allowance_is_whole_again_on_the_renewal_date(keys, clock):
-    key = _key(keys, allowance=100, renewal_day=15)
-    keys.settle(keys.reserve(key, "map", 100))
-    clock.instant = datetime(2026, 12, 14, 23, 59, 59)
-    with pytest.raises(CreditsExhausted, match="2026-12-15"):
-        keys.reserve(key, "map", 1)
-    clock.instant = datetime(2026, 12, 15)
-    assert keys.balance(key).remaining == 100
-    keys.settle(keys.reserve(key, "map", 100))
-    assert [(row.day, row.credits) for row in keys.usage(key)] == [(date(2026, 11, 20), 100), (date(2026, 12, 15), 100)]
+def test_keys_of_one_account_spend_of_one_allowance(keys):
+    old = _found(keys, keys.create("test", 100))
+    new = _found(keys, keys.rotate(old.prefix, timedelta(hours=1)))
+    keys.settle(keys.reserve(old.id, "map", 60))
+    keys.settle(keys.reserve(new.id, "map", 30))
+    assert keys.balance(old.id) == keys.balance(new.id)
+    assert keys.balance(new.id).remaining == 10
+    assert [(row.prefix, row.credits) for row in keys.usage()] == [(old.prefix, 60), (new.prefix, 30)]
+    assert [row.credits for row in keys.usage(new.prefix)] == [30]
 
 
-def test_a_request_over_midnight_counts_in_the_month_that_allowed_it(keys, clock):
-    key = _key(keys, allowance=100)
-    clock.instant = datetime(2026, 11, 30, 23, 59, 59)
-    charge = keys.reserve(key, "map", 100)
-    clock.instant = datetime(2026, 12, 1)
-    assert keys.settle(charge).remaining == 100
-    assert [row.day for row in keys.usage(key)] == [date(2026, 11, 30)]
+def test_a_plan_is_changed_for_all_keys_of_the_account(keys):
+    old = _found(keys, keys.create("test", 100))
+    new = _found(keys, keys.rotate(old.prefix, timedelta(hours=1)))
+    changed = keys.change(old.prefix, allowance=300, custom_plan=True, renewal_day=9)
+    assert (changed.allowance, changed.custom_plan, changed.renewal_day) == (300, True, 9)
+    assert keys.balance(new.id).allowance == 300
+    assert keys.balance(new.id).renews_on.isoformat() == "2026-12-09"
 
 
-def test_a_reservation_of_a_dead_process_is_released_at_the_next_start(keys, tmp_path):
-    key = _key(keys)
-    code = f"""
-import os
-from pathlib import Path
-from service.keys import KeyStore
-keys = KeyStore(Path({str(keys.path)!r}))
-keys.reserve({key}, "map", 60)
-os._exit(1)
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60)
-    assert keys.balance(key).reserved == 60
-    assert keys.release_abandoned() == 1
-    assert keys.balance(key).remaining == 100
-    assert list(tmp_path.glob("*.running")) == []
+def test_what_is_not_named_stays_as_it_is(keys):
+    key = _found(keys, keys.create("test", 100, True, 9))
+    keys.change(key.prefix, allowance=5)
+    assert keys.change(key.prefix) == _changed(key, allowance=5)
+    with pytest.raises(ValueError, match="renewal day"):
+        keys.change(key.prefix, renewal_day=40)
 
 
-def test_a_reservation_of_a_living_process_stays(keys):
-    key = _key(keys)
-    charge = keys.reserve(key, "map", 60)
-    with KeyStore(keys.path) as another_start:
-        assert another_start.release_abandoned() == 0
-    assert keys.settle(charge).spent == 60
+def _changed(key: Key, **values: object) -> Key:
+    return Key(**{**{name: getattr(key, name) for name in Key.__dataclass_fields__}, **values})
 
 
-def test_the_service_releases_what_an_earlier_one_left(start, tmp_path, caplog):
-    path = tmp_path / "left.sqlite"
-    with KeyStore(path) as earlier:
-        key = _key(earlier, allowance=100)
-        earlier.reserve(key, "map", 60)
-    with KeyStore(path) as keys:
-        assert keys.balance(key).reserved == 60
-        start(keys)
-        assert keys.balance(key).reserved == 0
-    assert "released 1 reservations" in caplog.text
+# -------------------------------------------------------------- opening a store
+
+
+def test_processes_that_start_at_once_make_one_set_of_tables(ledger):
+    starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]
+    said = [process.communicate(timeout=60) for process in starting]
+    secrets = [out.strip() for out, _ in said]
+    assert all(secrets), said
+    with ledger.open() as keys:
+        assert len(keys.keys()) == 4
+        assert all(keys.find(secret) for secret in secrets)
+
+
+def test_threads_that_start_at_once_make_one_set_of_tables(ledger):
+    def work(_: int) -> str:
+        with ledger.open() as keys:
+            return keys.create("test", 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        secrets = list(pool.map(work, range(8)))
+    with ledger.open() as keys:
+        assert all(keys.find(secret) for secret in secrets)
+
+
+def test_another_secret_does_not_open_the_store(keys, ledger):
+    another = token_hex(16)
+    with pytest.raises(WrongSecret, match="HOLDERLAKE_SERVICE__SECRET is not the secret") as caught:
+        KeyStore(ledger.where, another.encode())
+    assert another not in _all_words(caught.value)
+
+
+def test_a_secret_that_is_given_is_taken(tmp_path):
+    with KeyStore(tmp_path / "accounts.sqlite", SECRET) as keys:
+        assert keys.secret == SECRET
+    assert not (tmp_path / "accounts.secret").exists()
+    with pytest.raises(WrongSecret, match=r"accounts\.secret is not there"):
+        KeyStore(tmp_path / "accounts.sqlite")
+
+
+def test_a_short_secret_is_refused(ledger):
+    with pytest.raises(WrongSecret, match="fewer than 16 bytes"):
+        KeyStore(ledger.where, b"fifteen letters")
+
+
+def test_postgresql_needs_a_secret(postgres_url):
+    with pytest.raises(WrongSecret, match="HOLDERLAKE_SERVICE__SECRET"):
+        KeyStore(postgres_url)
+
+
+def test_the_secret_file_is_its_owners_alone(tmp_path):
+    with KeyStore(tmp_path / "accounts.sqlite") as keys:
+        file = tmp_path / "accounts.secret"
+        assert file.read_bytes() == keys.secret
+        assert len(keys.secret) == 32
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_without_its_secret_file_no_store_opens_and_none_is_made_anew(tmp_path):
+    with KeyStore(tmp_path / "accounts.sqlite"):
+        pass
+    (tmp_path / "accounts.secret").unlink()
+    with pytest.raises(WrongSecret, match="bring it back"):
+        KeyStore(tmp_path / "accounts.sqlite")
+    assert not (tmp_path / "accounts.secret").exists()
+
+
+def test_tables_of_another_version_are_not_touched(keys, ledger):
+    newer = sa.update(ledger_table).values(version=99)
+    keys._database.write(lambda connection: connection.execute(newer))
+    with pytest.raises(WrongVersion, match="version 99"):
+        ledger.open()
+
+
+def test_tables_of_something_else_are_not_taken_for_ours(postgres_server, postgres_url):
+    postgres_server.execute("CREATE TABLE accounts (id int)", postgres_url)
+    with pytest.raises(sa.exc.ProgrammingError, match="already exists"):
+        KeyStore(postgres_url, SECRET)
+
+
+def test_a_sqlite_file_may_be_named_by_a_url(tmp_path):
+    with KeyStore(f"sqlite:///{tmp_path}/accounts.sqlite") as keys:
+        secret = keys.create("test", 1)
+    with KeyStore(tmp_path / "accounts.sqlite") as keys:
+        assert keys.find(secret)
+
+
+# ------------------------------------------------------------- what is not said
+
+
+def _all_words(error: BaseException) -> str:
+    """Everything that a log may show of an error."""
+    words = ["".join(traceback.format_exception(error)), repr(error)]
+    chained = [one for one in (error.__cause__, error.__context__) if one is not None]
+    return "\n".join([*words, *(_all_words(one) for one in chained)])
 
 
 @pytest.mark.parametrize(
-    ("today", "renewal_day", "start", "renewal"),
+    "url",
     [
-        ("2026-11-20", 1, "2026-11-01", "2026-12-01"),
-        ("2026-11-01", 1, "2026-11-01", "2026-12-01"),
-        ("2026-11-20", 21, "2026-10-21", "2026-11-21"),
-        ("2026-01-05", 10, "2025-12-10", "2026-01-10"),
-        ("2026-12-31", 10, "2026-12-10", "2027-01-10"),
-        ("2026-02-28", 31, "2026-02-28", "2026-03-31"),
-        ("2028-02-28", 31, "2028-01-31", "2028-02-29"),
-        ("2026-03-30", 31, "2026-02-28", "2026-03-31"),
-        ("2026-04-30", 31, "2026-04-30", "2026-05-31"),
+        "hunter2",
+        "mysql://user:hunter2@host/name",
+        "sqlite://",
+        "postgresql://user:hunter2@host:port/name",
+        "postgresql:user:hunter2@host/name",
     ],
 )
-def test_a_period_lasts_from_renewal_to_renewal(today, renewal_day, start, renewal):
-    day = date.fromisoformat(today)
-    assert period_start(day, renewal_day).isoformat() == start
-    assert next_renewal(day, renewal_day).isoformat() == renewal
+def test_a_url_that_is_none_is_not_repeated(url):
+    with pytest.raises(ValueError, match="postgresql://user:password@host/name") as caught:
+        KeyStore(url, SECRET)
+    assert "hunter2" not in _all_words(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:hunter2@127.0.0.1:1/name",  # nobody listens
+        "postgresql://user:one@hunter2@127.0.0.1:1/name",  # a password that should have been escaped
+    ],
+)
+def test_a_server_that_is_not_there_is_worth_a_retry_and_its_address_is_not_told(url, caplog):
+    with pytest.raises(KeysBusy, match="can't be reached just now") as caught:
+        KeyStore(url, SECRET)
+    assert "hunter2" not in _all_words(caught.value) + caplog.text
+
+
+def test_a_wrong_password_is_told_without_it(postgres_server, postgres_url, caplog):
+    wrong = sa.make_url(postgres_url).set(password="hunter2").render_as_string(hide_password=False)
+    with pytest.raises(DatabaseUnavailable, match="does not accept the user and password") as caught:
+        KeyStore(wrong, SECRET)
+    assert "hunter2" not in _all_words(caught.value) + caplog.text
+
+
+def test_a_database_that_is_not_there_is_named_as_the_reason(postgres_url):
+    with pytest.raises(DatabaseUnavailable, match="no such database"):
+        KeyStore(postgres_url + "_elsewhere", SECRET)
+
+
+def test_no_log_and_no_sight_of_a_store_shows_a_secret(ledger, caplog):
+    caplog.set_level(logging.DEBUG)
+    with ledger.open() as keys:
+        secret = keys.create("test", 100)
+        found = _found(keys, secret)
+        keys.find("hl_00000000_" + "5" * 48)
+        with pytest.raises(KeyError):
+            keys._database.write(lambda connection: {}["a fault"])
+        words = caplog.text + repr(keys) + repr(vars(keys)) + repr(vars(keys._database)) + repr(found)
+        words = words.replace(repr(keys.secret), "")  # its own field, which is not shown by itself
+    assert secret.split("_")[2] not in words
+    assert "5" * 48 not in words
+    assert repr(keys.secret) not in repr(keys)
+    if ledger.server:
+        assert ledger.server.password not in words
+
+
+# ------------------------------------------------------------------------- ping
+
+
+def test_a_ping_is_answered_where_the_database_can_be_written(keys):
+    keys.ping()
+
+
+def test_a_ping_tells_of_a_file_that_another_process_holds(tmp_path):
+    ledger = Ledger(tmp_path / "accounts.sqlite")
+    with ledger.open(busy_seconds=0.05) as keys, ledger.open() as other:
+
+        def ask(_: sa.Connection) -> None:
+            with pytest.raises(KeysBusy):
+                keys.ping()
+
+        other._database.write(ask)
+        keys.ping()
+
+
+def test_a_ping_tells_of_a_database_that_only_reads(postgres_server, postgres_url):
+    with KeyStore(postgres_url, SECRET) as keys:
+        secret = keys.create("test", 100)
+        database = postgres_url.rpartition("/")[2]
+        postgres_server.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+        postgres_server.end_sessions(database)
+        with pytest.raises(DatabaseUnavailable):
+            keys.ping()
+        assert keys.find(secret)
+
+
+def test_a_full_disk_is_told_as_what_an_operator_must_mend(tmp_path):
+    with KeyStore(tmp_path / "accounts.sqlite") as keys:
+        keys._database.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1"))
+        with pytest.raises(DatabaseUnavailable, match="operator"):
+            keys.create("x" * 100_000, 1)
+        assert keys.keys() == []

@@ -128,11 +128,60 @@ def test_our_own_layout_without_kinds_takes_them_from_the_names(tmp_path: Path) 
     assert labels[C].chain is None
 
 
+def test_a_label_of_ours_has_its_own_precedence_and_says_who_submitted_it(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "address,chain,name,entity_id,is_cex,is_dex,is_contract,is_paid_label,precedence\n"
+        f"{A},eth,Best Fund,best-fund,,,,true,15\n{B},,Its Pool,,,true,true,,\n{C},,Last Resort,,,,,,-1\n",
+        "community.csv",
+    )
+    assert file.labels == [
+        Label(A, "eth", "hand:community", "Best Fund", "best-fund", is_paid_label=True, precedence=15),
+        Label(B, None, "hand:community", "Its Pool", is_dex=True, is_contract=True, precedence=HAND),
+        Label(C, None, "hand:community", "Last Resort", precedence=-1),
+    ]
+
+
+def test_our_own_layout_takes_its_columns_in_any_order_and_others_beside_them(tmp_path: Path) -> None:
+    file = written(tmp_path, f"note,name,precedence,address\nseen twice,Grandmother,7,{A}\n")
+    assert file.labels == [Label(A, None, "hand:labels", "Grandmother", precedence=7)]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (f"{A},eth,Ann,,high", "line 4, column precedence: 'high' is not a whole number"),
+        (f"{A},eth,Ann,,1.5", "line 4, column precedence"),
+        (f"{A},eth,Ann,,99999999999", "line 4, column precedence"),
+        (f"{A},eth,Ann,perhaps,", "line 4, column is_paid_label: 'perhaps' is not true or false"),
+        (f"{A[:-1]},eth,Ann,,", "line 4, column address: .* is not an address of chain eth"),
+        (f"{A},solana,Ann,,", "line 4, column address: .* is not an address of chain solana"),
+        ("two words,,Ann,,", "line 4, column address"),
+        (f"{A},my chain,Ann,,", "line 4, column chain: 'my chain' is no chain"),
+        (f"{A},eth,,true,", "line 4, column name: the row says nothing"),
+        (f"{A},eth,Ann", "line 4: 3 fields instead of 5"),
+        (f"{C},eth,Ann,,", "line 4, column address: .* is labelled twice"),
+        (f'{A},eth,"Ann,,\n{B},eth,Bob,,\n', "line 4: 3 fields instead of 5"),
+        (f'{A},eth,"Ann\nand Bob",,\n', "line 4, column name: the name runs over several lines"),
+    ],
+)
+def test_a_bad_row_of_ours_is_named_by_its_line_and_nothing_of_the_file_is_taken(
+    tmp_path: Path, row: str, words: str
+) -> None:
+    with pytest.raises(BadSource, match=f"labels.csv, {words}"):
+        written(tmp_path, f"address,chain,name,is_paid_label,precedence\n{C},eth,Cid,,\n\n{row}\n")
+
+
+def test_a_column_of_ours_that_stands_there_twice_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadSource, match="column name stands there more than once"):
+        written(tmp_path, f"address,name,name\n{A},One,Two\n")
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (f"{A},Northgate,maybe\n", "row 1, column is_cex: 'maybe' is not true or false"),
-        (",Nobody,true\n", "row 1, column address"),
+        (f"{A},Northgate,maybe\n", "line 2, column is_cex: 'maybe' is not true or false"),
+        (",Nobody,true\n", "line 2, column address"),
         (f"{A},One,\n{A},Two,\n", "labelled twice"),
         (f"{A},One, two,true\n", "quote names with commas"),
     ],

@@ -1,0 +1,275 @@
+"""How fast the service answers: cached maps against the same server with a constant answer, and memory over many.
+
+    python -m benchmarks.service [--seconds 5] [--clients 64] [--distinct 10000]
+
+One run, one machine: the service and the constant server stand side by side, each a process of its own with the same
+event loop and protocol; the load comes from a third process and goes to them in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import uvloop
+
+from contract.prices import CREDIT
+from contract.times import to_unix
+from engine.store import Store
+from pipelines.embedded import sample_period, sample_store
+from service.keys import KeyStore
+
+ROOT = Path(__file__).parents[1]
+ROUNDS = 3
+
+_SERVICE = """
+import sys
+from pathlib import Path
+from engine.store import Store
+from service.keys import KeyStore
+from service.run import serve
+from service.settings import ServiceSettings
+settings = ServiceSettings(calls_per_minute=10**9)
+with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
+    serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)
+"""
+
+_CONSTANT = """
+import sys
+from pathlib import Path
+import uvicorn
+from fastapi import FastAPI, Response
+from service.protocol import limited_protocol
+body = Path(sys.argv[1]).read_bytes()
+app = FastAPI()
+@app.get("/constant")
+async def constant() -> Response:
+    return Response(body, media_type="application/json")
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), access_log=False, log_level="error",
+            http=limited_protocol(32_768, 10.0), ws="none", proxy_headers=False, server_header=False)
+"""
+
+
+@dataclass
+class Load:
+    """What a load found: seconds of each answer, and answers a second over all."""
+
+    rate: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+
+    def percentile(self, part: float) -> float:
+        """Milliseconds that this part of the answers took at most."""
+        ordered = sorted(self.seconds)
+        return 1_000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+class _Caller(asyncio.Protocol):
+    """A connection that sends the next request as soon as an answer is there whole."""
+
+    def __init__(self, requests: Iterator[bytes], load: Load, done: asyncio.Future[None]) -> None:
+        self._requests = requests
+        self._load = load
+        self._done = done
+        self._held = b""
+        self._due = -1
+        self._sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        if self._due < 0:
+            self._held += data
+            end = self._held.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self._held[:end].lower()
+            if not head.startswith(b"http/1.1 200"):
+                raise RuntimeError(self._held[:300].decode(errors="replace"))
+            start = head.index(b"content-length:") + 15
+            length = int(head[start : head.index(b"\r", start) if b"\r" in head[start:] else None])
+            self._due = length - (len(self._held) - end - 4)
+            self._held = b""
+        else:
+            self._due -= len(data)
+        if self._due == 0:
+            self._load.seconds.append(time.perf_counter() - self._sent)
+            self._next()
+
+    def _next(self) -> None:
+        self._due = -1
+        request = next(self._requests, None)
+        if request is None:
+            self._transport.close()
+            if not self._done.done():
+                self._done.set_result(None)
+            return
+        self._sent = time.perf_counter()
+        self._transport.write(request)  # type: ignore[attr-defined]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_exception(error or ConnectionError("the server closed the connection"))
+
+
+def request_bytes(path: str, secret: str = "") -> bytes:
+    """A GET as it goes over the wire."""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-ApiKey: {secret}\r\n\r\n".encode()
+
+
+def run_load(port: int, requests: Sequence[bytes], clients: int, seconds: float | None) -> Load:
+    """Sends the requests over and over for some seconds, or each once; in a process of its own."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=_load_process, args=(send, port, requests, clients, seconds))
+    process.start()
+    load = receive.recv()
+    process.join()
+    if isinstance(load, Exception):
+        raise load
+    assert isinstance(load, Load)
+    return load
+
+
+def _load_process(send, port, requests, clients, seconds) -> None:  # type: ignore[no-untyped-def]
+    try:
+        send.send(uvloop.run(_load(port, requests, clients, seconds)))
+    except Exception as error:
+        send.send(RuntimeError(repr(error)))
+
+
+async def _load(port: int, requests: Sequence[bytes], clients: int, seconds: float | None) -> Load:
+    load = Load()
+    loop = asyncio.get_running_loop()
+    started = time.perf_counter()
+
+    def stream() -> Iterator[bytes]:
+        if seconds is None:
+            yield from requests
+            return
+        while time.perf_counter() - started < seconds:
+            yield from requests
+
+    shared = stream()
+    waits = []
+    for _ in range(clients):
+        done: asyncio.Future[None] = loop.create_future()
+        await loop.create_connection(lambda done=done: _Caller(shared, load, done), "127.0.0.1", port)  # type: ignore[misc]
+        waits.append(done)
+    await asyncio.gather(*waits)
+    load.rate = len(load.seconds) / (time.perf_counter() - started)
+    return load
+
+
+@contextmanager
+def _server(script: str, *arguments: str) -> Iterator[tuple[int, int]]:
+    """A server in a process of its own: its port and its process id."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments, str(port)], cwd=ROOT)
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/")
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _memory(pid: int) -> float:
+    """Resident megabytes of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * 4_096 / 1e6
+
+
+def main() -> None:
+    """Runs all and prints what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of a round")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--distinct", type=int, default=10_000, help="different requests for the memory's growth")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        _measure(Path(temporary), chosen.seconds, chosen.clients, chosen.distinct)
+
+
+def _measure(folder: Path, seconds: float, clients: int, distinct: int) -> None:
+    store = sample_store(folder)
+    with Store(store) as opened:
+        largest = max(opened.histories(), key=lambda history: history.transfers)
+    with KeyStore(folder / "accounts.sqlite") as keys:
+        secret = keys.create("benchmark", 10**12 * CREDIT, custom_plan=True)
+    token = f"{largest.chain}/{largest.token_address}"
+    path = f"/v0/tokens/map/{token}?return_nodes=true&return_relationships=true"
+    with _server(_SERVICE, str(store), str(folder / "accounts.sqlite")) as (port, pid):
+        body = httpx.get(f"http://127.0.0.1:{port}{path}", headers={"X-ApiKey": secret}).content
+        (folder / "body").write_bytes(body)
+        with _server(_CONSTANT, str(folder / "body")) as (constant_port, _):
+            _rates(port, constant_port, request_bytes(path, secret), len(body), clients, seconds)
+        _latencies(port, token, secret)
+        _growth(port, pid, token, secret, clients, distinct)
+
+
+def _rates(port: int, constant_port: int, request: bytes, size: int, clients: int, seconds: float) -> None:
+    constant, cached = [], []
+    for _ in range(ROUNDS):
+        constant.append(run_load(constant_port, [request_bytes("/constant")], clients, seconds))
+        cached.append(run_load(port, [request], clients, seconds))
+    best_constant, best_cached = (max(loads, key=lambda load: load.rate) for loads in (constant, cached))
+    print(f"body of {size:,} bytes, {clients} connections, best of {ROUNDS} rounds of {seconds:g} s")
+    print(f"  constant answer       {best_constant.rate:10,.0f} a second")
+    print(f"  cached map            {best_cached.rate:10,.0f} a second")
+    print(f"  ratio                 {best_cached.rate / best_constant.rate:10.2f}   (goal: at least 0.5)")
+    print(
+        f"  cached, under load    {best_cached.percentile(0.5):10.1f} ms median, {best_cached.percentile(0.99):.1f} ms 99th"
+    )
+
+
+def _latencies(port: int, token: str, secret: str) -> None:
+    start, end = (to_unix(instant) for instant in sample_period())
+    chance = random.Random(1)
+    kept = request_bytes(f"/v0/tokens/map/{token}?return_nodes=true&timestamp={end}", secret)
+    run_load(port, [kept], 1, None)
+    cached = run_load(port, [kept] * 500, 1, None)
+    span = end - (start + end) // 2
+    asked = [
+        request_bytes(f"/v0/tokens/map/{token}?return_nodes=true&timestamp={end - second}", secret)
+        for second in chance.sample(range(span), 100)
+    ]
+    uncached = run_load(port, asked, 1, None)
+    print("one caller at a time")
+    for name, load in (("cached map", cached), ("map never asked for", uncached)):
+        print(f"  {name:<21} {load.percentile(0.5):10.1f} ms median, {load.percentile(0.99):.1f} ms 99th")
+
+
+def _growth(port: int, pid: int, token: str, secret: str, clients: int, distinct: int) -> None:
+    _, end = (to_unix(instant) for instant in sample_period())
+    print(f"memory over {distinct:,} different lists of holders")
+    quarter = max(1, distinct // 4)
+    for number in range(4):
+        asked = [
+            request_bytes(f"/v0/tokens/holders/{token}?limit=500&timestamp={end - second}", secret)
+            for second in range(number * quarter, (number + 1) * quarter)
+        ]
+        load = run_load(port, asked, clients, None)
+        print(f"  after {(number + 1) * quarter:>7,}         {_memory(pid):10,.0f} MB   ({load.rate:,.0f} a second)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""What our own service answers beyond the contract, under ``/v0/x/``: objects and requests, in the contract's style.
+
+No other provider has these; the pipeline never needs them. Raw amounts are integers as text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from contract import prices
+from contract.models import Address, GroupedTransferData, Holder, HolderLimit, Model, RawAmount, Share
+from contract.requests import Request, TokenRequest, query_text
+
+X_TOKENS = "/v0/x/tokens"
+MAX_PAGE = 10_000
+MAX_CHANGES = 10_000
+MAX_TRANSFERS_OF_LINK = 100
+
+UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC.")]
+
+
+class HoldersPage(Model):
+    """Holders by rank from where the page before ended, all as of one instant; no cursor on the last page."""
+
+    as_of: int
+    holders: list[Holder]
+    next_cursor: str | None = None
+
+
+class Transfer(Model):
+    """One transfer as the chain has it."""
+
+    tx_hash: str | None = None
+    block_number: int
+    timestamp: int
+    log_index: int
+    token_id: RawAmount | None = None
+    value_raw: RawAmount
+
+
+class EvidenceLink(Model):
+    """A link that ties two members of a cluster; ``strength`` 1 is the strongest of its cluster."""
+
+    strength: int = Field(ge=1)
+    from_address: str
+    from_kind: Literal["holder", "magic"]
+    to_address: str
+    to_kind: Literal["holder", "magic"]
+    token_symbol: str
+    data: GroupedTransferData
+    transfers: list[Transfer]
+
+
+class ClusterEvidence(Model):
+    """Why a cluster is one; ``cluster_id`` is its place on the map, 1 the largest."""
+
+    cluster_id: int = Field(ge=1)
+    links: list[EvidenceLink]
+
+
+class Evidence(Model):
+    """The evidence of a map's clusters."""
+
+    as_of: int
+    clusters: list[ClusterEvidence]
+
+
+class ChangeCounts(Model):
+    """Over all holders of the two instants."""
+
+    entered: int
+    left: int
+    up: int
+    down: int
+    unchanged: int
+    holders_before: int
+    holders_after: int
+
+
+class HolderChange(Model):
+    """A holder whose balance is another one; what it had not is null."""
+
+    address: str
+    change: Literal["entered", "left", "up", "down"]
+    amount_before_raw: RawAmount
+    amount_after_raw: RawAmount
+    amount_change_raw: RawAmount
+    rank_before: int | None
+    rank_after: int | None
+    share_before: Share
+    share_after: Share
+
+
+class ClusterChange(Model):
+    """What became of clusters, by the holders that they share: ids on the map before and on the map after."""
+
+    change: str
+    clusters_before: list[int]
+    clusters_after: list[int]
+    share_before: Share
+    share_after: Share
+    shared_holders: int
+
+
+class MapChanges(Model):
+    """What changed on a token's map between two instants."""
+
+    before: int
+    after: int
+    counts: ChangeCounts
+    holders: list[HolderChange]
+    clusters: list[ClusterChange]
+
+
+class SourceLabel(Model):
+    """What one source says of an address; ``chain`` is null where it does not tell. A higher precedence wins."""
+
+    source: str
+    chain: str | None
+    label: str | None
+    entity_id: str | None
+    is_cex: bool
+    is_dex: bool
+    is_contract: bool
+    is_paid_label: bool
+    precedence: int
+
+
+class AddressLabels(Model):
+    """All labels of an address with where they come from."""
+
+    address: str
+    labels: list[SourceLabel]
+
+
+class UsageLine(Model):
+    """What was charged on a day at an endpoint; ``credits`` in hundredths."""
+
+    day: str
+    endpoint: str
+    requests: int
+    hundredths: int
+
+
+class Usage(Model):
+    """The caller's own month, in hundredths of a credit, and what was charged by day and endpoint."""
+
+    allowance: int
+    spent: int
+    reserved: int
+    remaining: int
+    renews_on: str
+    charged: list[UsageLine]
+
+
+class PageOptions(BaseModel):
+    """Query parameters of the pages of holders."""
+
+    model_config = ConfigDict(frozen=True)
+
+    limit: int = Field(default=1_000, ge=1, le=MAX_PAGE, description="Holders a page; each started 100 costs.")
+    return_metadata: bool = Field(default=False, description="Return labels and metadata (surcharge).")
+    timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
+    cursor: str | None = Field(
+        default=None, max_length=512, description="`next_cursor` of the page before, which also keeps its instant."
+    )
+
+
+class EvidenceOptions(BaseModel):
+    """Query parameters of the clusters' evidence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    limit: HolderLimit = Field(default=80, description="Number of top holders of the map.")
+    use_magic_nodes: bool = Field(default=True, description="Let magic nodes tie holders together.")
+    cluster: int | None = Field(default=None, ge=1, le=500, description="Only this cluster; 1 is the largest.")
+    transfers: int = Field(
+        default=5, ge=0, le=MAX_TRANSFERS_OF_LINK, description="Most transfers to show of each link."
+    )
+    timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
+
+
+class ChangesOptions(BaseModel):
+    """Query parameters of what changed between two instants."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    before: UnixSeconds = Field(description="Unix seconds of the earlier instant.")
+    after: UnixSeconds | None = Field(default=None, description="Unix seconds of the later instant; now by default.")
+    limit: HolderLimit = Field(default=80, description="Number of top holders of both maps.")
+    changes: int = Field(default=100, ge=1, le=MAX_CHANGES, description="Most changed holders to return.")
+
+
+class HoldersPageRequest(TokenRequest):
+    """GET /v0/x/tokens/holders/{chain}/{token_address}"""
+
+    endpoint: ClassVar[str] = "x_holders"
+    root: ClassVar[str] = X_TOKENS
+    kind: ClassVar[str] = "holders"
+    answer: ClassVar[Any] = HoldersPage
+
+    options: PageOptions = PageOptions()
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_text(self.options)
+
+    @property
+    def cost(self) -> int:
+        options = self.options
+        return (
+            prices.PAGE_BASE
+            + prices.PAGE_HUNDRED * -(-options.limit // 100)
+            + prices.HOLDERS_METADATA * options.return_metadata
+            + prices.HISTORY * (options.timestamp is not None)
+        )
+
+
+class EvidenceRequest(TokenRequest):
+    """GET /v0/x/tokens/evidence/{chain}/{token_address}"""
+
+    endpoint: ClassVar[str] = "x_evidence"
+    root: ClassVar[str] = X_TOKENS
+    kind: ClassVar[str] = "evidence"
+    answer: ClassVar[Any] = Evidence
+
+    options: EvidenceOptions = EvidenceOptions()
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_text(self.options)
+
+    @property
+    def cost(self) -> int:
+        options = self.options
+        return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
+
+
+class ChangesRequest(TokenRequest):
+    """GET /v0/x/tokens/changes/{chain}/{token_address}"""
+
+    endpoint: ClassVar[str] = "x_changes"
+    root: ClassVar[str] = X_TOKENS
+    kind: ClassVar[str] = "changes"
+    answer: ClassVar[Any] = MapChanges
+
+    options: ChangesOptions
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_text(self.options)
+
+    @property
+    def cost(self) -> int:
+        return prices.CHANGES + 2 * prices.MAP_LIMIT[self.options.limit]
+
+
+class LabelsRequest(Request):
+    """GET /v0/x/addresses/labels/{address}"""
+
+    endpoint: ClassVar[str] = "x_labels"
+    answer: ClassVar[Any] = AddressLabels
+
+    address: Address
+
+    @property
+    def path(self) -> str:
+        return f"/v0/x/addresses/labels/{quote(self.address, safe='')}"
+
+    @property
+    def cost(self) -> int:
+        return prices.LABELS

@@ -1,0 +1,213 @@
+"""The store's catalogue, a small SQLite file: how it is opened, made, brought up to date and written to.
+
+What the histories hold is the store's work, finding tokens is that of ``search``, merging labels that of ``labels``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from engine.errors import BadSource
+from engine.records import Label, TokenInfo
+
+FORMAT: Final = "1"
+_VERSION: Final = 1
+"""Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
+up to date when they are opened."""
+
+_FILE: Final = "catalog.sqlite"
+_SCHEMA: Final = files("engine").joinpath("catalog.sql").read_text()
+
+_ADD_FOLDED_TEXTS: Final = """
+ALTER TABLE tokens ADD COLUMN folded_symbol TEXT NOT NULL DEFAULT '';
+ALTER TABLE tokens ADD COLUMN folded_name TEXT NOT NULL DEFAULT '';
+UPDATE tokens SET folded_symbol = folded(symbol), folded_name = folded(name);
+DROP INDEX IF EXISTS tokens_by_symbol;
+DROP INDEX IF EXISTS tokens_by_name;
+"""
+
+INFO_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported"
+"""The columns that ``token_info`` reads."""
+
+_TOKEN_ROW: Final = f"""
+INSERT INTO tokens ({INFO_COLUMNS}, assumed, folded_symbol, folded_name)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_SAVE_TOKEN: Final = f"""
+{_TOKEN_ROW}
+ON CONFLICT (chain, address) DO UPDATE SET
+    name = excluded.name,
+    symbol = excluded.symbol,
+    decimals = excluded.decimals,
+    standard = excluded.standard,
+    is_indexed = excluded.is_indexed,
+    img_url = excluded.img_url,
+    unsupported = excluded.unsupported,
+    assumed = excluded.assumed,
+    folded_symbol = excluded.folded_symbol,
+    folded_name = excluded.folded_name
+WHERE (name, symbol, decimals, standard, is_indexed, img_url, unsupported, assumed) IS NOT (
+    excluded.name, excluded.symbol, excluded.decimals, excluded.standard, excluded.is_indexed, excluded.img_url,
+    excluded.unsupported, excluded.assumed
+)
+"""
+
+_ASSUME_TOKEN: Final = f"{_TOKEN_ROW} ON CONFLICT (chain, address) DO NOTHING"
+
+_SAVE_LABEL: Final = """
+INSERT INTO labels (
+    address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (address, chain, source) DO UPDATE SET
+    name = excluded.name,
+    entity_id = excluded.entity_id,
+    is_cex = excluded.is_cex,
+    is_dex = excluded.is_dex,
+    is_contract = excluded.is_contract,
+    is_paid_label = excluded.is_paid_label,
+    precedence = excluded.precedence
+WHERE (name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence) IS NOT (
+    excluded.name, excluded.entity_id, excluded.is_cex, excluded.is_dex, excluded.is_contract,
+    excluded.is_paid_label, excluded.precedence
+)
+"""
+
+
+def connect(root: Path) -> sqlite3.Connection:
+    """A connection to the catalogue of the store in ``root``. It may wander between threads, one at a time."""
+    connection = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+@contextmanager
+def opened(root: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for the block; what it wrote is there whole when the block ends, and not at all when it fails."""
+    connection = connect(root)
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def prepare(catalog: sqlite3.Connection, root: Path) -> None:
+    """Makes the catalogue's tables, or brings those of an earlier version up to date, in one transaction.
+
+    One that is up to date is only read, so opening a store does not wait for an import. Raises ``BadSource`` when the
+    store is of another format; it is left as it is.
+    """
+    if _version(catalog) < _VERSION:
+        with catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            if _version(catalog) < _VERSION:  # else another process was quicker
+                _bring_up_to_date(catalog, root)
+    _refuse_other_format(catalog, root)
+
+
+def _bring_up_to_date(catalog: sqlite3.Connection, root: Path) -> None:
+    columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
+    if columns:
+        _refuse_other_format(catalog, root)
+    if columns and "folded_symbol" not in columns:
+        catalog.create_function("folded", 1, folded, deterministic=True)
+        _run(catalog, _ADD_FOLDED_TEXTS)
+    _run(catalog, _SCHEMA)
+    catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
+    catalog.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _version(catalog: sqlite3.Connection) -> int:
+    (version,) = catalog.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _refuse_other_format(catalog: sqlite3.Connection, root: Path) -> None:
+    (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+    if found != FORMAT:
+        raise BadSource(f"{root} holds a store of format {found}; this version reads format {FORMAT}")
+
+
+def _run(catalog: sqlite3.Connection, script: str) -> None:
+    """Runs each statement of the script in the open transaction, which ``executescript`` would commit."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            catalog.execute(statement)
+            statement = ""
+
+
+def folded(text: str) -> str:
+    """Text as a search compares it: without difference of case, width or compatibility forms, nor blanks around it."""
+    return unicodedata.normalize("NFKC", text).casefold().strip()
+
+
+def token_info(row: Sequence[Any]) -> TokenInfo:
+    """A token of its ``INFO_COLUMNS``."""
+    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
+    return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+
+
+def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
+    """Stores metadata; of a token that stands twice the last is taken. Tells whether anything is other than it was."""
+    rows = {(token.chain, token.address): _token_row(token, assumed=False) for token in tokens}
+    return _changed(catalog, _SAVE_TOKEN, rows.values())
+
+
+def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
+    """Stores made-up metadata of a token that has none. Tells whether it had none."""
+    return _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
+
+
+def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
+    """Stores labels; of one that stands twice the last is taken. Tells whether anything is other than it was."""
+    rows = {(label.address, label.chain or "", label.source): _label_row(label) for label in labels}
+    return _changed(catalog, _SAVE_LABEL, rows.values())
+
+
+def _changed(catalog: sqlite3.Connection, sql: str, rows: Iterable[tuple[Any, ...]]) -> bool:
+    before = catalog.total_changes
+    catalog.executemany(sql, rows)
+    return catalog.total_changes > before
+
+
+def _token_row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
+    return (
+        token.chain,
+        token.address,
+        token.name,
+        token.symbol,
+        token.decimals,
+        token.standard,
+        token.is_indexed,
+        token.img_url,
+        token.unsupported,
+        assumed,
+        folded(token.symbol),
+        folded(token.name),
+    )
+
+
+def _label_row(label: Label) -> tuple[Any, ...]:
+    return (
+        label.address,
+        label.chain or "",
+        label.source,
+        label.name,
+        label.entity_id,
+        label.is_cex,
+        label.is_dex,
+        label.is_contract,
+        label.is_paid_label,
+        label.precedence,
+    )

@@ -1,0 +1,211 @@
+"""What changed between two instants: every holder's balance, and what became of the clusters.
+
+What becomes of clusters is decided in ``lineage``. An instant by itself is told by ``maps`` and ``holders``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.chains import ZERO_ADDRESS
+from contract.requests import MapOptions
+from contract.times import to_unix
+from engine.balances import Balances, largest_balances, mappable_token, nobody_holds
+from engine.clusters import Cluster
+from engine.graph import clusters_as_of
+from engine.lineage import lineage
+from engine.records import TokenInfo
+from engine.store import Store
+from engine.tables import built, column
+
+HOLDER_CHANGES: Final = pa.schema(
+    [
+        column("address", pa.string(), "The holder"),
+        column("change", pa.string(), "entered (held nothing before), left (holds nothing after), up or down"),
+        column("amount_before_raw", pa.string(), "What it held before, raw integer"),
+        column("amount_after_raw", pa.string(), "What it holds after, raw integer"),
+        column("amount_change_raw", pa.string(), "After less before, raw integer with its sign"),
+        column("rank_before", pa.int64(), "Rank among all holders before", required=False),
+        column("rank_after", pa.int64(), "Rank among all holders after", required=False),
+        column("share_before", pa.float64(), "Part of the total supply before, 0 to 1"),
+        column("share_after", pa.float64(), "Part of the total supply after, 0 to 1"),
+    ]
+)
+
+CHANGE_COUNTS: Final = pa.schema(
+    [
+        column("entered", pa.int64(), "Holders that held nothing before"),
+        column("left", pa.int64(), "Holders that hold nothing after"),
+        column("up", pa.int64(), "Holders of more than before"),
+        column("down", pa.int64(), "Holders of less than before"),
+        column("unchanged", pa.int64(), "Holders of as much as before"),
+        column("holders_before", pa.int64(), "All holders before"),
+        column("holders_after", pa.int64(), "All holders after"),
+    ]
+)
+
+CLUSTER_CHANGES: Final = pa.schema(
+    [
+        column("change", pa.string(), "born, died, same, grew, shrank, changed, merged or split"),
+        column("clusters_before", pa.list_(pa.int64()), "Numbers on the map before, none for a cluster born"),
+        column("clusters_after", pa.list_(pa.int64()), "Numbers on the map after, none for a cluster that died"),
+        column("share_before", pa.float64(), "Part of the supply of clusters_before together, 0 to 1"),
+        column("share_after", pa.float64(), "Part of the supply of clusters_after together, 0 to 1"),
+        column("holders_before", pa.int64(), "Holders of clusters_before together"),
+        column("holders_after", pa.int64(), "Holders of clusters_after together"),
+        column("shared_holders", pa.int64(), "Holders that are in a cluster of both sides"),
+    ]
+)
+
+_HELD: Final = """
+-- Everybody who holds something at either instant; what a lossy history leaves below nothing counts as nothing.
+WITH moved AS (
+    SELECT from_address, to_address, value::BIGNUM AS value, block_time <= $before AS is_early
+    FROM read_parquet($files)
+    WHERE chain = $chain AND token_address = $token AND block_time <= $after
+),
+changes AS (
+    SELECT to_address AS address, value AS change, is_early FROM moved
+    UNION ALL
+    SELECT from_address, -value, is_early FROM moved
+),
+balances AS (
+    SELECT address, coalesce(sum(change) FILTER (is_early), 0::BIGNUM) AS early, sum(change) AS late
+    FROM changes
+    GROUP BY address
+),
+held AS (
+    SELECT address, greatest(early, 0::BIGNUM) AS early, greatest(late, 0::BIGNUM) AS late
+    FROM balances
+    WHERE address <> $zero AND (early > 0::BIGNUM OR late > 0::BIGNUM)
+)
+SELECT
+    address,
+    early::VARCHAR AS amount_before_raw,
+    late::VARCHAR AS amount_after_raw,
+    CASE WHEN early > 0::BIGNUM THEN row_number() OVER (ORDER BY early DESC, address) END AS rank_before,
+    CASE WHEN late > 0::BIGNUM THEN row_number() OVER (ORDER BY late DESC, address) END AS rank_after,
+    CASE
+        WHEN early = late THEN 'unchanged'
+        WHEN early = 0::BIGNUM THEN 'entered'
+        WHEN late = 0::BIGNUM THEN 'left'
+        WHEN early < late THEN 'up'
+        ELSE 'down'
+    END AS change,
+    (SELECT (-early)::VARCHAR FROM balances WHERE address = $zero) AS supply_before,
+    (SELECT (-late)::VARCHAR FROM balances WHERE address = $zero) AS supply_after
+FROM held
+"""
+
+_COUNTS: Final = """
+SELECT
+    count(*) FILTER (change = 'entered') AS entered,
+    count(*) FILTER (change = 'left') AS "left",
+    count(*) FILTER (change = 'up') AS up,
+    count(*) FILTER (change = 'down') AS down,
+    count(*) FILTER (change = 'unchanged') AS unchanged,
+    count(rank_before) AS holders_before,
+    count(rank_after) AS holders_after
+FROM held
+"""
+
+_MOST_CHANGED: Final = """
+WITH changed AS (
+    SELECT *, amount_before_raw::BIGNUM AS early, amount_after_raw::BIGNUM AS late
+    FROM held
+    WHERE change <> 'unchanged'
+)
+SELECT * EXCLUDE (early, late), (late - early)::VARCHAR AS amount_change_raw
+FROM changed
+-- DuckDB 2.0 prints -x right but compares it wrong where x is beyond 64 bits, so the size is a difference too
+ORDER BY CASE WHEN early < late THEN late - early ELSE early - late END DESC, address
+LIMIT $most
+"""
+
+
+def map_changes(
+    store: Store,
+    chain: str,
+    token_address: str,
+    before: datetime,
+    after: datetime,
+    options: MapOptions,
+    limit: int,
+) -> dict[str, pa.Table]:
+    """The tables ``holders`` (``HOLDER_CHANGES``), ``counts`` (``CHANGE_COUNTS``) and ``clusters``
+    (``CLUSTER_CHANGES``); ``before`` must be the earlier second of the two.
+
+    ``holders`` compares the balances of all holders: the ``limit`` largest changes, up or down, by raw amount, then by
+    address; who holds as much as before is left out. ``counts`` is one row over all holders.
+
+    ``clusters`` compares the clusters of the two maps (of ``options.limit`` top holders each, with the labels and rules
+    of now) by the holders they share; magic nodes do not count. What the changes are called, which clusters a row is
+    about and how rows are ordered is told by ``lineage.Passage`` and ``lineage.lineage``.
+
+    Where nobody holds the token at one of the instants, everybody entered or left. Raises ``UnknownToken``,
+    ``UnsupportedToken``, or ``NoHolders`` where nobody holds it at either.
+    """
+    token = mappable_token(store, chain, token_address)
+    bound = {"chain": chain, "token": token_address, "zero": ZERO_ADDRESS}
+    held = store.query(_HELD, bound | {"before": to_unix(before), "after": to_unix(after)})
+    if not held.num_rows:
+        raise nobody_holds(token, after)
+    earlier, later = (_side(store, token, as_of, options) for as_of in (before, after))
+    return {
+        "holders": built(HOLDER_CHANGES, _holder_rows(store, held, limit)),
+        "counts": store.query(_COUNTS, tables={"held": held}).cast(CHANGE_COUNTS),
+        "clusters": built(CLUSTER_CHANGES, _cluster_rows(earlier, later)),
+    }
+
+
+def _holder_rows(store: Store, held: pa.Table, limit: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = store.query(_MOST_CHANGED, {"most": limit}, {"held": held}).to_pylist()
+    for row in rows:
+        for side in ("before", "after"):
+            row[f"share_{side}"] = _share(row[f"amount_{side}_raw"], row.pop(f"supply_{side}"))
+    return rows
+
+
+def _share(amount: str, supply: str | None) -> float:
+    return Balances(int(supply or 0), [], []).share(int(amount))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The clusters of one of the two maps, the largest first, and the balances that say their shares."""
+
+    balances: Balances
+    clusters: Sequence[Cluster]
+
+    def holders(self, numbers: Collection[int]) -> set[str]:
+        return {holder for number in numbers for holder in self.clusters[number - 1].holders}
+
+    def share(self, numbers: Collection[int]) -> float:
+        return self.balances.share(sum(self.clusters[number - 1].amount for number in numbers))
+
+
+def _side(store: Store, token: TokenInfo, as_of: datetime, options: MapOptions) -> _Side:
+    largest = largest_balances(store, token.chain, token.address, as_of, options.limit)
+    return _Side(largest, clusters_as_of(store, token, largest, as_of, options).clusters if largest.holders else [])
+
+
+def _cluster_rows(earlier: _Side, later: _Side) -> list[dict[str, Any]]:
+    passages = lineage(*([cluster.holders for cluster in side.clusters] for side in (earlier, later)))
+    return [
+        {
+            "change": passage.change,
+            "clusters_before": passage.before,
+            "clusters_after": passage.after,
+            "share_before": earlier.share(passage.before),
+            "share_after": later.share(passage.after),
+            "holders_before": len(earlier.holders(passage.before)),
+            "holders_after": len(later.holders(passage.after)),
+            "shared_holders": len(earlier.holders(passage.before) & later.holders(passage.after)),
+        }
+        for passage in passages
+    ]

@@ -1,0 +1,216 @@
+"""Why a cluster is one: every link between its members, and single transfers of each link.
+
+Which links there are, and what they connect, is decided in ``graph``, for a map and its evidence alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.requests import MapOptions
+from contract.tables import AMOUNT_TYPE, INSTANT_TYPE
+from contract.times import from_unix, to_unix
+from engine.balances import largest_balances, mappable_token, nobody_holds
+from engine.clusters import Cluster
+from engine.errors import UnknownCluster
+from engine.graph import clusters_as_of
+from engine.records import TokenInfo
+from engine.relationships import Link, link_rows
+from engine.store import Store
+from engine.tables import built, column
+
+_LINK: Final = (
+    column("cluster_id", pa.int64(), "The cluster, 1 is the largest of the map"),
+    column("from_address", pa.string(), "Sender"),
+    column("to_address", pa.string(), "Receiver"),
+    column("transfer_chain", pa.string(), "Chain of the token that was sent"),
+    column("transfer_token", pa.string(), "Address of the token that was sent, or native"),
+)
+
+LINKS: Final = pa.schema(
+    [
+        _LINK[0],
+        _LINK[1],
+        column("from_kind", pa.string(), "holder or magic"),
+        _LINK[2],
+        column("to_kind", pa.string(), "holder or magic"),
+        _LINK[3],
+        _LINK[4],
+        column("token_symbol", pa.string(), "Symbol of the token that was sent"),
+        column("total_value", AMOUNT_TYPE, "Sum of the transfers, in token units; null from 10^20 on", required=False),
+        column("total_value_exact", pa.string(), "The exact sum where total_value can't hold it", required=False),
+        column("total_value_raw", pa.string(), "Sum of the transfers as a raw integer, exact"),
+        column("total_transfers", pa.int64(), "Number of transfers"),
+        column("first_date", INSTANT_TYPE, "First of the transfers, UTC"),
+        column("last_date", INSTANT_TYPE, "Last of the transfers, UTC"),
+        column("strength", pa.int64(), "1 is the strongest link of its cluster"),
+    ]
+)
+
+TRANSFERS_OF_LINKS: Final = pa.schema(
+    [
+        *_LINK,
+        column("tx_hash", pa.string(), "Transaction, where the source knew it", required=False),
+        column("block_number", pa.int64(), "Block"),
+        column("block_time", INSTANT_TYPE, "Time of the block, UTC"),
+        column("log_index", pa.int64(), "Place in the block"),
+        column("token_id", pa.string(), "The item of an NFT", required=False),
+        column("value_raw", pa.string(), "What was sent as a raw integer, exact"),
+    ]
+)
+
+_WANTED: Final = pa.schema([*_LINK, column("strength", pa.int64(), "Place in the answer")])
+
+_EARLIEST: Final = """
+WITH made AS (
+    SELECT
+        wanted.*, tx_hash, block_number, block_time, log_index, token_id, value,
+        row_number() OVER (
+            PARTITION BY cluster_id, strength
+            ORDER BY block_time, block_number, log_index, tx_hash NULLS FIRST, token_id NULLS FIRST, value
+        ) AS place
+    FROM read_parquet($files) AS transfer
+    JOIN wanted
+        ON transfer.from_address = wanted.from_address
+        AND transfer.to_address = wanted.to_address
+        AND transfer.chain = wanted.transfer_chain
+        AND transfer.token_address = wanted.transfer_token
+    WHERE block_time <= $as_of AND value <> '0'
+)
+SELECT * EXCLUDE (strength, place)
+FROM made
+WHERE place <= $most
+ORDER BY cluster_id, strength, place
+"""
+
+
+@dataclass(frozen=True)
+class _Tie:
+    """A link of a cluster, with its place among the cluster's links from the strongest on."""
+
+    cluster_id: int
+    strength: int
+    link: Link
+
+
+def cluster_evidence(
+    store: Store,
+    chain: str,
+    token_address: str,
+    as_of: datetime,
+    options: MapOptions,
+    cluster_id: int | None,
+    transfers_per_link: int,
+) -> dict[str, pa.Table]:
+    """The tables ``links`` (``LINKS``) and ``transfers`` (``TRANSFERS_OF_LINKS``) of one cluster of the map, or of all.
+
+    A link is what a relationship of the map is: all transfers of a token from one address to another. Here are those
+    between members of a cluster and no other, by cluster, then the strongest first: most transfers, then the longest
+    period between first and last, then the earliest first transfer, then addresses and token.
+
+    Of each link the ``transfers_per_link`` earliest transfers are told (0 for none), in the links' order: what ties
+    two wallets is how their dealings began, and the earliest stay the evidence when later ones come.
+
+    Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` where the map has none of that
+    number.
+    """
+    token = mappable_token(store, chain, token_address)
+    largest = largest_balances(store, chain, token_address, as_of, options.limit)
+    if not largest.holders:
+        raise nobody_holds(token, as_of)
+    graph = clusters_as_of(store, token, largest, as_of, options)
+    if cluster_id is not None and not 1 <= cluster_id <= len(graph.clusters):
+        raise _unknown_cluster(token, as_of, cluster_id, len(graph.clusters))
+    ties = [tie for tie in _ties(graph.clusters, graph.links) if cluster_id in (None, tie.cluster_id)]
+    return {
+        "links": built(LINKS, _link_rows(store, ties, graph.magic)),
+        "transfers": _transfers(store, ties, as_of, transfers_per_link),
+    }
+
+
+def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, clusters: int) -> UnknownCluster:
+    return UnknownCluster(
+        f"the map of {token.name} ({token.address} on {token.chain}) has {clusters} clusters at "
+        f"{as_of.isoformat()}Z, and none of number {cluster_id}"
+    )
+
+
+def _ties(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_Tie]:
+    """Each cluster's links, the strongest first."""
+    cluster_of = {
+        address: number
+        for number, cluster in enumerate(clusters, start=1)
+        for address in (*cluster.holders, *cluster.magic_nodes)
+    }
+    of_cluster: dict[int, list[Link]] = {number: [] for number in range(1, len(clusters) + 1)}
+    for link in links:
+        if link.from_address in cluster_of:  # then the receiver is in the same one, for the link connects them
+            of_cluster[cluster_of[link.from_address]].append(link)
+    return [
+        _Tie(number, strength, link)
+        for number, found in of_cluster.items()
+        for strength, link in enumerate(sorted(found, key=_weakness), start=1)
+    ]
+
+
+def _weakness(link: Link) -> tuple[Any, ...]:
+    return (
+        -link.total_transfers,
+        link.first_time - link.last_time,
+        link.first_time,
+        link.from_address,
+        link.to_address,
+        link.chain,
+        link.token_address,
+    )
+
+
+def _link_rows(store: Store, ties: Sequence[_Tie], magic: Mapping[str, object]) -> list[dict[str, Any]]:
+    links = [tie.link for tie in ties]
+    tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
+
+    def kind(address: str) -> str:
+        return "magic" if address in magic else "holder"
+
+    rows = []
+    for tie, row in zip(ties, link_rows(store, links), strict=True):
+        del row["rel_type"]
+        rows.append(
+            row
+            | {
+                "cluster_id": tie.cluster_id,
+                "from_kind": kind(tie.link.from_address),
+                "to_kind": kind(tie.link.to_address),
+                "token_symbol": tokens[tie.link.chain, tie.link.token_address].symbol,
+                "total_value_raw": str(tie.link.total_value),
+                "strength": tie.strength,
+            }
+        )
+    return rows
+
+
+def _transfers(store: Store, ties: Sequence[_Tie], as_of: datetime, most: int) -> pa.Table:
+    if not ties or most < 1:
+        return built(TRANSFERS_OF_LINKS, [])
+    wanted = [
+        {
+            "cluster_id": tie.cluster_id,
+            "from_address": tie.link.from_address,
+            "to_address": tie.link.to_address,
+            "transfer_chain": tie.link.chain,
+            "transfer_token": tie.link.token_address,
+            "strength": tie.strength,
+        }
+        for tie in ties
+    ]
+    bound = {"as_of": to_unix(as_of), "most": most}
+    rows = store.query(_EARLIEST, bound, {"wanted": built(_WANTED, wanted)}).to_pylist()
+    for row in rows:
+        row["block_time"] = from_unix(row["block_time"])
+        row["value_raw"] = row.pop("value")
+    return built(TRANSFERS_OF_LINKS, rows)

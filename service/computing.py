@@ -1,0 +1,89 @@
+"""Answers are computed in threads, a few at a time: the same ones once, and no caller takes all the threads.
+
+A caller that waits too long is told to come back; the computation goes on, and its answer is there then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from service.errors import ServiceError
+
+Result = TypeVar("Result")
+
+_QUEUE: Final = 64
+"""Computations that may wait for each thread; beyond that callers are sent away at once."""
+
+
+class Computing:
+    """The threads of one process. ``workers`` compute at a time, at most half of them for one ``owner``.
+
+    ``seconds`` is how long a caller waits at most. For one event loop.
+    """
+
+    def __init__(self, workers: int, seconds: float) -> None:
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="answer")
+        self._seconds = seconds
+        self._most_of_owner = max(1, workers // 2)
+        self._most_waiting = workers * _QUEUE
+        self._flights: dict[Hashable, asyncio.Task[Any]] = {}
+        self._turns: dict[Hashable, asyncio.Semaphore] = {}
+        self._of_owner: Counter[Hashable] = Counter()
+        self.pending = 0
+
+    async def run(self, work: Callable[[], Result], owner: Hashable, same: Hashable | None = None) -> Result:
+        """The result of ``work``; callers that name the ``same`` thing while it is computed share one computation.
+
+        Raises ``ServiceError`` (``unavailable``) after too long a wait, and what ``work`` raises.
+        """
+        flight = self._flights.get(same) if same is not None else None
+        if flight is None:
+            flight = self._start(work, owner, same)
+        try:
+            return await asyncio.wait_for(asyncio.shield(flight), self._seconds)
+        except TimeoutError as error:
+            if flight.done() and not flight.cancelled() and flight.exception() is not None:
+                raise
+            text = f"The answer was not ready within {self._seconds:g} seconds; it is still being computed"
+            raise ServiceError("unavailable", text, {"Retry-After": "5"}) from error
+
+    def is_under_way(self, same: Hashable) -> bool:
+        """Whether a computation of it runs that a further caller would share."""
+        return same in self._flights
+
+    async def close(self) -> None:
+        """Waits for what is under way, then ends the threads."""
+        if self._flights or self.pending:
+            await asyncio.gather(*self._flights.values(), return_exceptions=True)
+        await asyncio.to_thread(self._executor.shutdown)
+
+    def _start(self, work: Callable[[], Result], owner: Hashable, same: Hashable | None) -> asyncio.Task[Result]:
+        if self.pending >= self._most_waiting:
+            raise ServiceError("unavailable", "Too many answers are waiting to be computed", {"Retry-After": "5"})
+        task = asyncio.create_task(self._in_turn(work, owner))
+        key = same if same is not None else task
+        self._flights[key] = task
+        task.add_done_callback(lambda done: self._landed(key, done))
+        return task
+
+    def _landed(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._flights[key]
+        if not task.cancelled():
+            task.exception()  # it counts as seen even where every caller is gone
+
+    async def _in_turn(self, work: Callable[[], Result], owner: Hashable) -> Result:
+        turn = self._turns.setdefault(owner, asyncio.Semaphore(self._most_of_owner))
+        self.pending += 1
+        self._of_owner[owner] += 1
+        try:
+            async with turn:
+                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        finally:
+            self.pending -= 1
+            self._of_owner[owner] -= 1
+            if not self._of_owner[owner]:
+                del self._of_owner[owner], self._turns[owner]

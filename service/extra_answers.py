@@ -1,0 +1,186 @@
+"""The answers beyond the contract, under ``/v0/x/``: pages of all holders, evidence, changes, labels by source.
+
+Of the same form as ``answers``: (store, request, now) to ``Answer``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.extras import ChangesRequest, EvidenceRequest, HoldersPageRequest, LabelsRequest
+from contract.requests import MapOptions
+from contract.times import from_unix, to_unix
+from engine.changes import map_changes
+from engine.evidence import cluster_evidence
+from engine.holders import HolderPosition, holders_page
+from engine.records import Label
+from engine.store import Store
+from service import render
+from service.answers import Answer, instant_of, raw_units
+from service.errors import invalid_request
+
+Row = Mapping[str, Any]
+
+_SIGNATURE: Final = 16
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a page ended, and the instant (unix seconds) that all its pages show."""
+
+    as_of: int
+    position: HolderPosition
+
+    def text(self, secret: bytes) -> str:
+        """As a caller carries it: opaque, safe in a query, signed so that nobody makes one."""
+        place = self.position
+        plain = json.dumps([self.as_of, str(place.balance), place.address, place.rank], separators=(",", ":")).encode()
+        return base64.urlsafe_b64encode(_signature(plain, secret) + plain).decode().rstrip("=")
+
+
+def read_cursor(text: str, secret: bytes) -> Cursor:
+    """The cursor of a text. Raises ``RequestValidationError`` on one that we did not make."""
+    try:
+        signed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        signed = b""
+    signature, plain = signed[:_SIGNATURE], signed[_SIGNATURE:]
+    if not hmac.compare_digest(signature, _signature(plain, secret)):
+        raise invalid_request(("query", "cursor"), "Input should be the next_cursor of a page")
+    as_of, balance, address, rank = json.loads(plain)
+    return Cursor(as_of, HolderPosition(int(balance), address, rank))
+
+
+def _signature(plain: bytes, secret: bytes) -> bytes:
+    return hmac.digest(secret, b"cursor " + plain, "sha256")[:_SIGNATURE]
+
+
+def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
+    """GET /v0/x/tokens/holders; ``secret`` signs the cursors."""
+    options = request.options
+    cursor = None if options.cursor is None else read_cursor(options.cursor, secret)
+    as_of, is_past = instant_of(options.timestamp, now)
+    if cursor is not None:
+        if options.timestamp is not None and to_unix(as_of) != cursor.as_of:
+            raise invalid_request(("query", "timestamp"), "Input should be the instant of the cursor's page, or absent")
+        as_of, is_past = from_unix(cursor.as_of), True
+    table, position = holders_page(
+        store,
+        request.chain,
+        request.token_address,
+        as_of,
+        options.limit,
+        after=cursor.position if cursor else None,
+        details=options.return_metadata,
+    )
+    next_cursor = Cursor(to_unix(as_of), position).text(secret) if position else None
+    raw = raw_units(store, request.chain, request.token_address)
+
+    def plain() -> Any:
+        listed = render.holders(table, options.return_metadata, raw)
+        return {"as_of": to_unix(as_of), "holders": listed, "next_cursor": next_cursor}
+
+    headers = (("X-Next-Cursor", next_cursor),) if next_cursor else ()
+    return Answer(plain, table, as_of, is_past, headers=headers)
+
+
+def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
+    """GET /v0/x/tokens/evidence"""
+    asked = request.options
+    as_of, is_past = instant_of(asked.timestamp, now)
+    options = MapOptions(limit=asked.limit, use_magic_nodes=asked.use_magic_nodes)
+    tables = cluster_evidence(
+        store, request.chain, request.token_address, as_of, options, asked.cluster, asked.transfers
+    )
+    return Answer(partial(_evidence, tables, as_of), tables["links"], as_of, is_past)
+
+
+def _evidence(tables: Mapping[str, pa.Table], as_of: datetime) -> Any:
+    transfers: dict[tuple[Any, ...], list[Row]] = {}
+    for row in tables["transfers"].to_pylist():
+        transfers.setdefault(_link_key(row), []).append(row)
+    clusters: dict[int, list[Any]] = {}
+    for link in tables["links"].to_pylist():
+        clusters.setdefault(link["cluster_id"], []).append(_link(link, transfers.get(_link_key(link), [])))
+    return {
+        "as_of": to_unix(as_of),
+        "clusters": [{"cluster_id": number, "links": links} for number, links in clusters.items()],
+    }
+
+
+def _link_key(row: Row) -> tuple[Any, ...]:
+    names = ("cluster_id", "from_address", "to_address", "transfer_chain", "transfer_token")
+    return tuple(row[name] for name in names)
+
+
+def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
+    data = render.relationship(link)["data"]
+    return {
+        **{name: link[name] for name in ("strength", "from_address", "from_kind", "to_address", "to_kind")},
+        "token_symbol": link["token_symbol"],
+        "data": data | {"total_value_raw": link["total_value_raw"]},
+        "transfers": [
+            {
+                "tx_hash": row["tx_hash"],
+                "block_number": row["block_number"],
+                "timestamp": to_unix(row["block_time"]),
+                "log_index": row["log_index"],
+                "token_id": row["token_id"],
+                "value_raw": row["value_raw"],
+            }
+            for row in transfers
+        ],
+    }
+
+
+def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
+    """GET /v0/x/tokens/changes"""
+    asked = request.options
+    after, is_past = instant_of(asked.after, now)
+    before = from_unix(asked.before)
+    if before >= after:
+        raise invalid_request(("query", "before"), "Input should be an instant before 'after', which is now by default")
+    tables = map_changes(
+        store, request.chain, request.token_address, before, after, MapOptions(limit=asked.limit), asked.changes
+    )
+
+    def plain() -> Any:
+        return {
+            "before": to_unix(before),
+            "after": to_unix(after),
+            "counts": tables["counts"].to_pylist()[0],
+            "holders": tables["holders"].to_pylist(),
+            "clusters": tables["clusters"].to_pylist(),
+        }
+
+    return Answer(plain, tables["holders"], after, is_past)
+
+
+def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
+    """GET /v0/x/addresses/labels"""
+    found = store.labels_of(request.address)
+    return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in found]})
+
+
+def _label(label: Label) -> dict[str, Any]:
+    return {
+        "source": label.source,
+        "chain": label.chain,
+        "label": label.name,
+        "entity_id": label.entity_id,
+        "is_cex": label.is_cex,
+        "is_dex": label.is_dex,
+        "is_contract": label.is_contract,
+        "is_paid_label": label.is_paid_label,
+        "precedence": label.precedence,
+    }

@@ -1,0 +1,60 @@
+"""In which form an answer goes out: JSON, or for answers that are a table also Arrow or Parquet, by ``Accept``."""
+
+from __future__ import annotations
+
+import io
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from contract import wire
+
+
+class Format(Enum):
+    """The forms, by their media type."""
+
+    JSON = "application/json"
+    ARROW = "application/vnd.apache.arrow.stream"
+    PARQUET = "application/vnd.apache.parquet"
+
+
+_TABULAR: Final = {Format.ARROW.value: Format.ARROW, Format.PARQUET.value: Format.PARQUET}
+
+
+def format_of(accept: str | None) -> Format:
+    """The form that a caller likes best, by the weights of its ``Accept``; JSON wherever that leaves a choice."""
+    if not accept or "vnd.apache" not in accept.lower():
+        return Format.JSON
+    weights = dict(_weight(part) for part in accept.split(","))
+    json = max(weights.get(name, 0.0) for name in ("application/json", "application/*", "*/*"))
+    liked = max(_TABULAR, key=lambda name: weights.get(name, 0.0))
+    return _TABULAR[liked] if weights.get(liked, 0.0) > 0 and weights[liked] >= json else Format.JSON
+
+
+def _weight(part: str) -> tuple[str, float]:
+    name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                return name, min(1.0, max(0.0, float(parameter[2:])))
+            except ValueError:
+                return name, 0.0
+    return name, 1.0
+
+
+def table_bytes(table: pa.Table, form: Format) -> bytes:
+    """A table as an Arrow stream or a Parquet file."""
+    sink = io.BytesIO()
+    if form is Format.PARQUET:
+        pq.write_table(table, sink, compression="zstd")
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+    return sink.getvalue()
+
+
+def json_bytes(plain: object) -> bytes:
+    """Plain data as JSON with exact numbers."""
+    return wire.encode(plain)

@@ -1,0 +1,11 @@
+"""What an operator sees of a running service: an id for each request, one log line a request, and metrics.
+
+Nothing that a caller sends is shown but a request id that looks like one: people put secrets in paths and headers.
+"""
+
+from service.observe.log import Log, log_config
+from service.observe.metrics import Metrics
+from service.observe.middleware import Observed
+from service.observe.observation import Observation, observation
+
+__all__ = ["Log", "Metrics", "Observation", "Observed", "log_config", "observation"]

@@ -1,0 +1,129 @@
+"""Counts for Prometheus, in a registry of each service's own.
+
+Several processes of one service write to files in a folder that their supervisor makes and names in the environment
+(the way of prometheus_client), so that whichever of them is asked answers for all. Each answering for itself would give
+Prometheus another process's counters at every scrape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder of several processes; to be set before this module is imported."""
+
+_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_REFRESH_SECONDS: Final = 1.0
+
+
+@dataclass
+class _Watched:
+    read: Callable[[], float]
+    into: Gauge | Counter
+    last: float = 0.0
+
+    def refresh(self) -> bool:
+        """Takes over the value of now; tells whether it is another."""
+        value = float(self.read())
+        grown, self.last = value - self.last, value
+        if isinstance(self.into, Gauge):
+            self.into.set(value)
+        elif grown > 0:
+            self.into.inc(grown)
+        return grown != 0
+
+
+class Metrics:
+    """The metrics of one service. All labels take values from the code, none from callers."""
+
+    def __init__(self) -> None:
+        self._folder = os.environ.get(FOLDER_VARIABLE)
+        self._registry = CollectorRegistry()
+        self._watched: dict[str, _Watched] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._requests = self._counter("requests", "Requests answered", "route", "method", "status", "code")
+        self._seconds = Histogram(
+            "holderlake_request_seconds",
+            "Seconds from a request's headers to the end of its answer",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self.in_progress = self._gauge("requests_in_progress", "Requests that are being answered")
+        self._charged = self._counter("charged_hundredths", "Credits charged, in hundredths", "endpoint")
+        self._cache = self._counter("cache_lookups", "Answers looked for in the cache", "outcome")
+
+    def request(self, route: str, method: str, status: int | None, code: str | None, seconds: float) -> None:
+        """A request has ended: ``status`` is None where no answer began, ``code`` an error's."""
+        self._requests.labels(route, method, status or "none", code or "").inc()
+        self._seconds.labels(route).observe(seconds)
+        self._refresh_soon()
+
+    def charged(self, endpoint: str, hundredths: int) -> None:
+        """An answer was charged."""
+        self._charged.labels(endpoint).inc(hundredths)
+
+    def cache(self, outcome: Literal["hit", "miss", "shared"]) -> None:
+        """An answer was in the cache, or not, or was just being computed for somebody else."""
+        self._cache.labels(outcome).inc()
+
+    def watch(self, name: str, read: Callable[[], float], about: str = "", *, total: bool = False) -> None:
+        """Shows ``holderlake_name`` as ``read`` says at the time; a ``total`` only ever grows."""
+        made = self._counter(name, about) if total else self._gauge(name, about)
+        self._watched[name] = _Watched(read, made)
+
+    def text(self) -> Callable[[], bytes]:
+        """Reads what is watched, and returns what writes the answer to Prometheus, which may be done in a thread."""
+        self._refresh()
+        registry = self._registry
+        if self._folder is not None:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        return lambda: generate_latest(_WithoutBirthdays(registry))
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"holderlake_{name}", about, labels, registry=self._registry)
+
+    def _gauge(self, name: str, about: str) -> Gauge:
+        return Gauge(f"holderlake_{name}", about, registry=self._registry, multiprocess_mode="livesum")
+
+    def _refresh_soon(self) -> None:
+        """Others read our files at any time: they are brought up to date until nothing changes any more."""
+        if self._folder is not None and self._watched and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_later)
+
+    def _refresh_later(self) -> None:
+        self._timer = None
+        if self._refresh():
+            self._refresh_soon()
+
+    def _refresh(self) -> bool:
+        """Reads what is watched; tells whether anything is another than before."""
+        changes = [one.refresh() for one in self._watched.values()]
+        return any(changes)
+
+
+class _WithoutBirthdays(Collector):
+    """A registry's samples but those that tell when each was made, which are a third of all and used by nobody."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+def forget_process(folder: str, pid: int) -> None:
+    """Drops what a process that is gone had under way; what it had counted stays."""
+    mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]

@@ -1,0 +1,128 @@
+"""The map itself: tints around the clusters, lines, bubbles and rings, and names in the bubbles that have room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from service.pictures.canvas import Point
+from service.pictures.colours import mixed, quiet_on, text_on
+from service.pictures.scene import Node
+from service.pictures.sheet import Sheet
+from service.pictures.text import broken, printable, shortened, width
+from service.pictures.words import called, percent
+
+
+def draw_bubbles(sheet: Sheet) -> None:
+    """The panel and all that stands on it."""
+    panel = sheet.page.panel
+    sheet.canvas.box(panel.left, panel.top, panel.width, panel.height, sheet.colours.panel, 0.7 * sheet.unit)
+    if not sheet.scene.nodes:
+        _say_nothing(sheet)
+        return
+    _tint_clusters(sheet)
+    _draw_lines(sheet)
+    _draw_nodes(sheet)
+    for number, node in enumerate(sheet.scene.nodes):
+        if node.share is not None:
+            _name(sheet, node, _at(sheet, number), float(sheet.layout.radius[number]))
+
+
+def _say_nothing(sheet: Sheet) -> None:
+    panel, unit = sheet.page.panel, sheet.unit
+    across, down = panel.left + panel.width / 2, panel.top + panel.height / 2
+    sheet.canvas.text((across, down), "No holder to draw", 1.3 * unit, sheet.colours.ink, bold=True, across="center")
+    why = "All listed holders are exchanges, contracts or among the busiest wallets."
+    shown = shortened(why, 0.95 * panel.width, 0.95 * unit)
+    sheet.canvas.text((across, down + 1.8 * unit), shown, 0.95 * unit, sheet.colours.soft, across="center")
+
+
+def _at(sheet: Sheet, node: int) -> Point:
+    return float(sheet.layout.x[node]), float(sheet.layout.y[node])
+
+
+def _tint_clusters(sheet: Sheet) -> None:
+    """A tint around the nodes and lines of each cluster, so that it reads as one even without its colour."""
+    nodes, wide = sheet.scene.nodes, 0.95 * sheet.layout.gap
+    tints = [mixed(sheet.colours.panel, sheet.hue(node), sheet.colours.halo) for node in nodes]
+    lines = [line for line in sheet.scene.lines if nodes[line.first].cluster is not None]
+    ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
+    sheet.canvas.lines(ends, [tints[line.first] for line in lines], [2 * wide] * len(lines))
+    members = [number for number, node in enumerate(nodes) if node.cluster is not None]
+    radii = [float(sheet.layout.radius[number]) + wide for number in members]
+    fills = [tints[number] for number in members]
+    sheet.canvas.circles([_at(sheet, number) for number in members], radii, fills, fills, 0.0)
+
+
+def _draw_lines(sheet: Sheet) -> None:
+    """Thicker the more transfers; fainter the more lines in the less room, or they would hide each other."""
+    lines, unit = sheet.scene.lines, sheet.unit
+    ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
+    colours = [mixed(sheet.hue(sheet.scene.nodes[line.first]), sheet.colours.ink, 0.25) for line in lines]
+    widths = [max(0.5, unit * min(0.24, 0.06 + 0.025 * math.log2(line.transfers))) for line in lines]
+    sheet.canvas.lines(ends, colours, widths, 0.75 * min(1.0, math.sqrt(200 / max(1, len(lines))) * unit / 15))
+
+
+def _draw_nodes(sheet: Sheet) -> None:
+    nodes = list(enumerate(sheet.scene.nodes))
+    bubbles = [(number, sheet.hue(node)) for number, node in nodes if node.share is not None]
+    rings = [(number, sheet.hue(node)) for number, node in nodes if node.share is None]
+    rims = {hue: sheet.rim(hue) for hue in sorted({hue for _, hue in bubbles + rings})}
+    for shown, fill, rim_width in ((bubbles, None, 0.05), (rings, sheet.colours.page, 0.13)):
+        sheet.canvas.circles(
+            [_at(sheet, number) for number, _ in shown],
+            [float(sheet.layout.radius[number]) for number, _ in shown],
+            [fill or hue for _, hue in shown],
+            [rims[hue] for _, hue in shown],
+            rim_width * sheet.unit,
+        )
+
+
+def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
+    """Name, rank and share where they fit into the bubble, else the rank where that fits, else nothing."""
+    fill, unit, name = sheet.hue(node), sheet.unit, called(node)
+    rank = "" if node.rank is None else f"#{node.rank}"
+    held = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
+    for size, most, may_cut in _tries(unit, bool(printable(node.label or ""))):
+        lines = _fitting(name, held, radius, size, most, may_cut)
+        if lines:
+            _stack(sheet, lines, at, size, text_on(fill))
+            return
+    for size in (unit, 0.85 * unit):
+        if width(rank, size) <= _room(1, radius, size):
+            _stack(sheet, [rank], at, size, quiet_on(fill))
+            return
+
+
+def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
+    """Sizes, lines for the name, and whether it may be cut, best first.
+
+    An address is there whole or not at all; of a label, the beginning says something too.
+    """
+    sizes = [part * unit for part in (1.7, 1.4, 1.2, 1.0, 0.85)]
+    yield from ((size, lines, False) for size in sizes for lines in (1, 2))
+    if is_label:
+        yield from ((size, 2, True) for size in sizes)
+
+
+def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
+    """The name in at most so many lines and what is held below it, or nothing where that does not fit."""
+    room = _room(most + 1, radius, size)
+    if width(held, size) > room or (may_cut and room < 7 * size):
+        return []
+    lines = broken(name, room, size, most)
+    is_whole = " ".join(lines) == " ".join(name.split())
+    return [*lines, held] if lines[-1] and (is_whole or may_cut) else []
+
+
+def _room(lines: int, radius: float, size: float) -> float:
+    """The width that so many stacked lines have within a bubble."""
+    half, inner = lines * 0.6 * size, 0.93 * radius
+    return 2 * math.sqrt(inner**2 - half**2) if half < inner else 0.0
+
+
+def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
+    """Lines of text, their middle at a point."""
+    first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
+    for number, line in enumerate(lines):
+        sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")

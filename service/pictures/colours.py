@@ -1,0 +1,117 @@
+"""The colours of pictures, light and dark: hues that colour-blind readers can tell apart, text that stands out.
+
+The cluster hues are Okabe and Ito's, blue a little lighter in the dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+
+class Theme(StrEnum):
+    """The ground that a picture is drawn for."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Colours as #rrggbb.
+
+    ``page`` lies under everything and ``panel`` under the map; ``ink`` and ``soft`` are text on either; ``track`` is
+    the empty part of a bar and ``bar`` the full one; ``alone`` fills bubbles outside clusters, ``other`` those of
+    clusters beyond the ``clusters`` hues. ``halo`` is how strongly a cluster tints the panel around it.
+    """
+
+    page: str
+    panel: str
+    ink: str
+    soft: str
+    track: str
+    bar: str
+    alone: str
+    other: str
+    clusters: tuple[str, ...]
+    halo: float
+
+    def of_cluster(self, number: int | None) -> str:
+        """The hue of a cluster, 1 the largest, or of what is in none."""
+        if number is None:
+            return self.alone
+        return self.clusters[number - 1] if number <= len(self.clusters) else self.other
+
+
+COLOURS: Final[Mapping[Theme, Colours]] = MappingProxyType(
+    {
+        Theme.LIGHT: Colours(
+            page="#ffffff",
+            panel="#f4f6f9",
+            ink="#171c24",
+            soft="#545e6d",
+            track="#e1e6ed",
+            bar="#3f4b5c",
+            alone="#c5ccd7",
+            other="#7b8798",
+            clusters=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
+            halo=0.16,
+        ),
+        Theme.DARK: Colours(
+            page="#0c1016",
+            panel="#141a23",
+            ink="#eef2f7",
+            soft="#a7b1c0",
+            track="#29323f",
+            bar="#c3cbd7",
+            alone="#515d70",
+            other="#8f9bad",
+            clusters=("#1874b6", "#e69f00", "#009e73", "#cc79a7", "#6fc3f2", "#d9661a"),
+            halo=0.24,
+        ),
+    }
+)
+
+_BLACK: Final = "#10141a"
+_WHITE: Final = "#ffffff"
+
+
+def mixed(colour: str, other: str, part: float) -> str:
+    """A colour with a ``part`` (0 to 1) of another in it."""
+    pairs = zip(_channels(colour), _channels(other), strict=True)
+    return "#" + "".join(f"{round(255 * (one * (1 - part) + two * part)):02x}" for one, two in pairs)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours by WCAG 2, from 1 to 21; text is to have 4.5."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def text_on(fill: str) -> str:
+    """Black or white, whichever stands out more."""
+    return max(_WHITE, _BLACK, key=lambda ink: contrast(ink, fill))
+
+
+@cache
+def quiet_on(fill: str) -> str:
+    """The text colour of a fill with as much of the fill in it as leaves it readable."""
+    ink = text_on(fill)
+    parts = (part / 20 for part in range(10, 0, -1))
+    return next((quiet for part in parts if contrast(quiet := mixed(ink, fill, part), fill) >= 5), ink)
+
+
+def _channels(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return red, green, blue
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in _channels(colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,0 +1,40 @@
+"""A token's map as a picture: title and figures, the bubble map, and beside or below it what its colours and sizes say.
+
+The same tables give the same bytes. ``scene`` chooses what is shown and ``layout`` where; ``page`` divides the picture,
+and ``head``, ``bubbles`` and ``legend`` draw its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from service.pictures.bubbles import draw_bubbles
+from service.pictures.canvas import Canvas, Form, drawing
+from service.pictures.colours import COLOURS, Theme
+from service.pictures.head import TokenTitle, draw_figures, draw_title
+from service.pictures.layout import place
+from service.pictures.legend import draw_beside
+from service.pictures.page import page_of
+from service.pictures.scene import scene_of
+from service.pictures.sheet import Sheet
+
+__all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
+
+
+def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, theme: Theme, form: Form) -> bytes:
+    """The picture of a map, as a PNG or SVG file.
+
+    ``tables`` are those of ``engine.maps.map_as_of``; ``width`` is in pixels, 600 or more, and the height follows from
+    it. May be called from many threads at once.
+    """
+    scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
+    layout = place(scene, page.frame, page.unit)
+    with drawing():
+        sheet = Sheet(Canvas(page.width, page.height, colours.page), page, colours, scene, layout)
+        draw_title(sheet, token)
+        draw_figures(sheet)
+        draw_bubbles(sheet)
+        draw_beside(sheet)
+        return sheet.canvas.written(form, f"{token.shown_name[:80]}: map of holders")

@@ -1,0 +1,91 @@
+"""What stands above the map: the token, the instant, how much is drawn, and the key figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from contract.chains import KNOWN_CHAINS
+from service.pictures.scene import Scene
+from service.pictures.sheet import Sheet
+from service.pictures.text import printable, shortened, width
+from service.pictures.words import count, instant, percent
+
+FINEST: Final = 0.0001
+"""Shares of the map's figures below this are only said to be below it."""
+
+
+@dataclass(frozen=True)
+class TokenTitle:
+    """What stands above a map: the token, its chain's id, and the instant of the map (UTC, without zone)."""
+
+    name: str
+    symbol: str
+    chain: str
+    as_of: datetime
+
+    @property
+    def shown_name(self) -> str:
+        """The name as far as it can be shown, or what there is instead."""
+        return printable(self.name) or printable(self.symbol) or "Unnamed token"
+
+
+def draw_title(sheet: Sheet, token: TokenTitle) -> None:
+    """Name and symbol, chain and instant, and how much of the token is drawn."""
+    area, unit, colours = sheet.page.title, sheet.unit, sheet.colours
+    size, lesser = 2.1 * unit, 1.5 * unit
+    symbol = "" if token.symbol == token.name else shortened(printable(token.symbol), 0.4 * area.width, lesser)
+    beside = width(symbol, lesser) + 0.6 * unit if symbol else 0.0
+    name = shortened(token.shown_name, area.width - beside, size, bold=True)
+    base = area.top + 1.75 * unit
+    sheet.canvas.text((area.left, base), name, size, colours.ink, bold=True)
+    after = area.left + width(name, size, bold=True) + 0.6 * unit
+    sheet.canvas.text((after, base), symbol, lesser, colours.soft)
+    known = KNOWN_CHAINS.get(token.chain)
+    chain = shortened(printable(known.name if known else token.chain), 0.4 * area.width, unit)
+    where = " · ".join(filter(None, (chain, instant(token.as_of))))
+    sheet.soft((area.left, base + 1.85 * unit), where, area.width)
+    sheet.soft((area.left, base + 3.4 * unit), _drawn(sheet.scene), area.width)
+
+
+def draw_figures(sheet: Sheet) -> None:
+    """The score and three shares of supply, each with a bar."""
+    area, figures, between = sheet.page.figures, sheet.scene.figures, 1.6 * sheet.unit
+    step = (area.width + between) / 4
+    score = figures.score
+    value = None if score is None else f"{score:.0f}"
+    _figure(sheet, area.left, step - between, ("Decentralisation", value, "/ 100"), (score or 0) / 100)
+    shares = (
+        ("Top 10 entities", figures.top_10),
+        ("In exchanges", figures.exchanges),
+        ("In contracts", figures.contracts),
+    )
+    for number, (caption, share) in enumerate(shares, start=1):
+        value = None if share is None else percent(share, FINEST)
+        _figure(sheet, area.left + number * step, step - between, (caption, value, ""), share or 0)
+
+
+def _figure(sheet: Sheet, left: float, wide: float, words: tuple[str, str | None, str], part: float) -> None:
+    """A caption, a large value with what follows it, and a bar."""
+    caption, value, after = words
+    top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
+    sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
+    base = top + 2.85 * unit
+    if value is None:
+        sheet.soft((left, base - 0.1 * unit), "not applicable", wide, 0.95)
+    else:
+        sheet.canvas.text((left, base), value, 1.75 * unit, colours.ink, bold=True)
+        beside = left + width(value, 1.75 * unit, bold=True) + 0.35 * unit
+        sheet.canvas.text((beside, base), after, 0.95 * unit, colours.soft)
+    sheet.bar(left, top + 3.5 * unit, wide, part)
+
+
+def _drawn(scene: Scene) -> str:
+    """How many of the listed holders are drawn, and what they hold."""
+    shares = [node.share for node in scene.nodes if node.share is not None]
+    if not shares:
+        return f"None of {count(scene.listed, 'holder')} drawn"
+    all_drawn = len(shares) == scene.listed
+    holders = count(len(shares), "holder") if all_drawn else f"{len(shares)} of the {scene.listed} largest holders"
+    return f"{holders} drawn, with {percent(min(1.0, sum(shares)))} of supply"

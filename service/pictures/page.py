@@ -1,0 +1,89 @@
+"""Where the parts of a picture are, for any width: beside each other on a wide page, below each other on a narrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.pictures.circles import Frame
+
+_WIDE: Final = 960
+"""From this width on, lists and legend stand beside the map; below it, under the map."""
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of the page, in pixels from its top left."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """The right edge."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        """The lower edge."""
+        return self.top + self.height
+
+
+@dataclass(frozen=True)
+class Page:
+    """A picture's size and parts, in pixels. ``unit`` is the size of plain text, which all else is measured by.
+
+    ``panel`` is for the map, ``lists`` for clusters and holders, and ``legend`` for what colours and sizes mean. On a
+    wide page the last two are one column, with the legend at its foot.
+    """
+
+    unit: float
+    width: int
+    height: int
+    title: Area
+    figures: Area
+    panel: Area
+    lists: Area
+    legend: Area
+
+    @property
+    def frame(self) -> Frame:
+        """The part of the panel for the bubbles."""
+        return Frame(self.panel.left, self.panel.top, self.panel.width, self.panel.height).inset(0.5 * self.unit)
+
+    @property
+    def in_one_column(self) -> bool:
+        """Whether lists and legend share a column."""
+        return self.lists == self.legend
+
+
+def page_of(width: int) -> Page:
+    """The page of a width in pixels; text grows more slowly than the page."""
+    unit = 7.7 + 0.0055 * width
+    return _wide(width, unit) if width >= _WIDE else _narrow(width, unit)
+
+
+def _wide(width: int, unit: float) -> Page:
+    margin, height = 1.7 * unit, round(0.62 * width)
+    head, side, between = 5.6 * unit, 17.5 * unit, 1.5 * unit
+    inner = width - 2 * margin
+    figures = Area(width - margin - 36 * unit, margin, 36 * unit, head)
+    title = Area(margin, margin, inner - figures.width - 2 * unit, head)
+    top = margin + head + 0.9 * unit
+    panel = Area(margin, top, inner - side - between, height - top - margin)
+    column = Area(panel.right + between, top, side, panel.height)
+    return Page(unit, width, height, title, figures, panel, column, column)
+
+
+def _narrow(width: int, unit: float) -> Page:
+    margin, between = 1.6 * unit, 2.2 * unit
+    inner = width - 2 * margin
+    title = Area(margin, margin, inner, 5.4 * unit)
+    figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
+    panel = Area(margin, figures.bottom + 0.9 * unit, inner, 0.76 * inner)
+    half = (inner - between) / 2
+    lists = Area(margin, panel.bottom + 1.4 * unit, half, 17 * unit)
+    legend = Area(margin + half + between, lists.top, half, lists.height)
+    return Page(unit, width, round(legend.bottom + margin), title, figures, panel, lists, legend)

@@ -1,0 +1,302 @@
+"""The server's HTTP protocol with limits that uvicorn has none of: of headers, of connections, and of waiting.
+
+What is refused here never becomes a request: it is answered in the contract's words, and its connection closed.
+Limits of bodies and of calls a minute stand in ``limits``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio.events import TimerHandle
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from contract import wire
+from contract.errors import ERROR_KINDS
+from service.limits import has_body
+
+MOST_HEADERS: Final = 100
+MOST_PIPELINED: Final = 100
+"""Requests that wait on one connection for the answer to one before them."""
+
+_LINGER_SECONDS: Final = 1.0
+"""How long we listen after the last answer: closing on a caller that still sends would take the answer from it."""
+
+_log = logging.getLogger(__name__)
+
+
+def limited_protocol(
+    header_limit: int, header_seconds: float, connections: int = 10_000, stalled_seconds: float = 30.0
+) -> type[HttpToolsProtocol]:
+    """The protocol for ``uvicorn.Config(http=...)``, to be used with ``ws="none"``.
+
+    A request's line and headers may be ``header_limit`` bytes, and are to be there ``header_seconds`` after their first
+    byte or after the connection was made. ``connections`` may be open at a time. One is cut off when its caller has
+    taken nothing of an answer for ``stalled_seconds``.
+    """
+    limits = {
+        "header_limit": header_limit,
+        "header_seconds": header_seconds,
+        "most_connections": connections,
+        "stalled_seconds": stalled_seconds,
+    }
+    return type("LimitedProtocol", (_LimitedProtocol,), limits)
+
+
+class _Refused(Exception):
+    """Raised within the parser's callbacks, to end the parsing."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(code)
+        self.code = code
+        self.detail = detail
+
+
+class _LimitedProtocol(HttpToolsProtocol):
+    header_limit: ClassVar[int]
+    header_seconds: ClassVar[float]
+    most_connections: ClassVar[int]
+    stalled_seconds: ClassVar[float]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_in_message = False
+        self._is_in_head = False
+        self._head_size = 0  # of the chunks that a head that is not complete came in, or trailers
+        self._chunk_size = 0
+        self._begun_in_chunk = 0
+        self._had_body_in_chunk = False
+        self._is_over = False  # nothing more is read
+        self._last_words: bytes | None = None  # to be said when all that was asked before is answered
+        self._deadline: TimerHandle | None = None
+        self._stall: TimerHandle | None = None
+        self._unsent = 0
+
+    # -------------------------------------------------------------- connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.most_connections:
+            self._refuse("unavailable", "Too many connections are open")
+        else:
+            self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clear_deadline()
+        self._clear_stall()
+        super().connection_lost(exc)
+
+    # ----------------------------------------------------------------- reading
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        self._unset_keepalive_if_required()
+        was_in_head, was_in_message = self._is_in_head, self._is_in_message
+        self._chunk_size = len(data)
+        self._begun_in_chunk = 0
+        self._had_body_in_chunk = False
+        try:
+            self.parser.feed_data(data)
+            if self._is_in_head:
+                self._limit_open_head(was_in_head, was_in_message)
+            elif self._is_in_message:
+                self._limit_trailers()
+        except httptools.HttpParserUpgrade:
+            pass  # of which we take no notice: see on_headers_complete
+        except httptools.HttpParserError as error:
+            why = error.__context__
+            if not isinstance(why, _Refused):
+                why = _Refused("invalid_request", "The request is not valid HTTP")
+            self._refuse(why.code, why.detail)
+            return
+        except _Refused as why:
+            self._refuse(why.code, why.detail)
+            return
+        if self._is_answering:
+            self._clear_deadline()
+        elif was_in_message and not self._is_in_message:  # the rest of a request that was answered before it was whole
+            self._clear_deadline()
+            self._keep_alive()
+        else:
+            self._set_deadline()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_message = self._is_in_head = True
+        self._head_size = 0
+        self._begun_in_chunk += 1
+
+    def on_headers_complete(self) -> None:
+        # A head that came in one piece no larger than the limit, as nearly all do, need not be summed up.
+        if self._head_size or self._chunk_size > self.header_limit:
+            self._limit_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
+        self._limit_head(0)
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise _Refused("invalid_request", "Too many requests were sent ahead of their answers")
+        is_upgrade = self.parser.should_upgrade()
+        # Of an upgrade the parser takes what follows for another protocol's, and a body for nobody's. So there may be
+        # none, and nothing that follows is read.
+        if is_upgrade and has_body(self.headers):
+            raise _Refused("invalid_request", "A request with a body can't be upgraded to another protocol")
+        super().on_headers_complete()
+        self._is_in_head = False  # no sooner: until here the latest request is the one before this
+        self._head_size = 0
+        self.headers = []  # for trailers, which uvicorn would add to the request's headers while it is answered
+        if is_upgrade:
+            self.cycle.keep_alive = False
+            self._is_over = True
+
+    def on_body(self, body: bytes) -> None:
+        self._had_body_in_chunk = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_message = False
+        super().on_message_complete()
+
+    def _limit_open_head(self, was_in_head: bool, was_in_message: bool) -> None:
+        # Where the chunk began with something else, how much of it is this head's shows when the head is complete.
+        is_all_head = self._begun_in_chunk == (0 if was_in_head else 1) and was_in_head == was_in_message
+        self._head_size += self._chunk_size if is_all_head else 1
+        self._limit_head(self._head_size)
+
+    def _limit_trailers(self) -> None:
+        if self._had_body_in_chunk or self._begun_in_chunk:
+            self._head_size = 0
+        else:
+            self._head_size += self._chunk_size
+        self._limit_head(self._head_size)
+
+    def _limit_head(self, size: int) -> None:
+        if size > self.header_limit:
+            raise _Refused("headers_too_large", f"The headers may be at most {self.header_limit:,} bytes")
+        if len(self.headers) > MOST_HEADERS:
+            raise _Refused("headers_too_large", f"There may be at most {MOST_HEADERS} headers")
+
+    # --------------------------------------------------------------- deadlines
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _set_deadline(self) -> None:
+        """Until when the caller has to finish what it sends while nothing is answered; more bytes don't move it."""
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.header_seconds, self._too_slow)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        self._refuse("too_slow", f"The headers did not arrive within {self.header_seconds:g} seconds")
+
+    def _keep_alive(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        if not self.transport.is_closing():
+            self._close()
+
+    # --------------------------------------------------------------- answering
+
+    def on_response_complete(self) -> None:
+        was_last = not self.pipeline
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_sending()
+        elif was_last and self._last_words is not None:
+            self._say_last(self._last_words)
+        elif was_last and self._is_in_message:
+            self._unset_keepalive_if_required()
+            self._set_deadline()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_sending()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():  # or else what is left has to go out too
+            self._clear_stall()
+
+    def _watch_sending(self) -> None:
+        """Cuts the connection off when its caller takes nothing of what we have to send."""
+        self._unsent = self.transport.get_write_buffer_size()
+        if self._unsent and self._stall is None:
+            self._stall = self.loop.call_later(self.stalled_seconds, self._look_at_sending)
+
+    def _clear_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _look_at_sending(self) -> None:
+        self._stall = None
+        if self.transport.get_write_buffer_size() >= self._unsent:
+            self.transport.abort()
+        else:
+            self._watch_sending()
+
+    # ---------------------------------------------------------------- refusing
+
+    def _refuse(self, code: str, detail: str) -> None:
+        """Answers in its turn, and closes. What was asked before is answered; a request whose body broke off is not."""
+        _log.debug("a connection was refused: %s", code)
+        self._is_over = True
+        self._clear_deadline()
+        words = self._error(code, detail)
+        is_in_body = self._is_in_message and not self._is_in_head
+        if not self._is_answering:
+            self._say_last(b"" if is_in_body else words)  # that request has had its answer
+        elif is_in_body and not self.pipeline:
+            self._break_off(words)
+        else:
+            if is_in_body:
+                self.pipeline.popleft()
+            self._last_words = words
+
+    def _break_off(self, words: bytes) -> None:
+        is_begun = self.cycle.response_started
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if is_begun:
+            self._close()
+        else:
+            self._say_last(words)
+
+    def _say_last(self, words: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if words:
+            self.transport.write(words)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+        self._deadline = self.loop.call_later(_LINGER_SECONDS, self._close)
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._watch_sending()
+
+    def _error(self, code: str, detail: str) -> bytes:
+        # What can't even be parsed is 400 everywhere; the contract's 422 is for requests that say something wrong.
+        kind = ERROR_KINDS[code]
+        status = HTTPStatus(400 if code == "invalid_request" else kind.status)
+        body = wire.encode({"detail": detail, "code": code})
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        if kind.retryable:
+            headers.append((b"retry-after", b"1"))
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (status, status.phrase.encode(), head, body)

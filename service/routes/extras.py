@@ -1,0 +1,107 @@
+"""What we answer beyond the contract: all holders in pages, why clusters are clusters, what changed, own usage."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from contract.extras import (
+    AddressLabels,
+    ChangesOptions,
+    ChangesRequest,
+    Evidence,
+    EvidenceOptions,
+    EvidenceRequest,
+    HoldersPage,
+    HoldersPageRequest,
+    LabelsRequest,
+    MapChanges,
+    PageOptions,
+    Usage,
+)
+from contract.models import Address
+from service import extra_answers as answers
+from service.backend import Backend, BackendOfCall
+from service.formats import json_bytes
+from service.keys import Key
+from service.metering import CustomPlanRoute, MeteredRoute, MeterOfCall
+from service.openapi import described
+from service.queries import PathToken
+
+router = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=MeteredRoute)
+custom = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=CustomPlanRoute)
+
+_OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
+
+
+@router.get(
+    "/tokens/holders/{chain}/{token_address}",
+    response_model=HoldersPage,
+    responses=described("x_holders", *_OF_ONE_TOKEN, tabular=True),
+)
+async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], meter: MeterOfCall) -> Response:
+    """Every holder by rank, page after page, all as of one instant; exact raw amounts beside the others."""
+    request = HoldersPageRequest(chain=token.chain, token_address=token.address, options=options)
+    compute = partial(answers.holders, secret=meter.backend.keys.secret)
+    return await meter.answer(request, compute, kept=True, tabular=True)
+
+
+@router.get(
+    "/tokens/evidence/{chain}/{token_address}",
+    response_model=Evidence,
+    responses=described("x_evidence", "unknown_cluster", *_OF_ONE_TOKEN, tabular=True),
+)
+async def x_evidence(token: PathToken, options: Annotated[EvidenceOptions, Query()], meter: MeterOfCall) -> Response:
+    """Which transfers of which tokens tie the members of each cluster, strongest link first."""
+    request = EvidenceRequest(chain=token.chain, token_address=token.address, options=options)
+    return await meter.answer(request, answers.evidence, kept=True, tabular=True)
+
+
+@router.get(
+    "/tokens/changes/{chain}/{token_address}",
+    response_model=MapChanges,
+    responses=described("x_changes", *_OF_ONE_TOKEN, tabular=True),
+)
+async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()], meter: MeterOfCall) -> Response:
+    """What changed between two instants: holders in, out, up, down; clusters born, merged, split."""
+    request = ChangesRequest(chain=token.chain, token_address=token.address, options=options)
+    return await meter.answer(request, answers.changes, kept=True, tabular=True)
+
+
+@custom.get(
+    "/addresses/labels/{address}", response_model=AddressLabels, responses=described("x_labels", "plan_required")
+)
+async def x_labels(address: Address, meter: MeterOfCall) -> Response:
+    """What each source says of an address; address metadata is made of these."""
+    return await meter.answer(LabelsRequest(address=address), answers.labels)
+
+
+@router.get("/usage", response_model=Usage, responses=described("x_usage", metered=False))
+async def x_usage(request: Request, backend: BackendOfCall) -> Response:
+    """What your key was charged this month, by day and endpoint. Free."""
+    plain = await run_in_threadpool(_usage, backend, request.state.key)
+    return Response(json_bytes(plain), media_type="application/json", headers={"Cache-Control": "private, no-store"})
+
+
+def _usage(backend: Backend, key: Key) -> dict[str, Any]:
+    month = backend.keys.balance(key.id)
+    charged = backend.keys.usage(prefix=key.prefix)
+    return {
+        "allowance": month.allowance,
+        "spent": month.spent,
+        "reserved": month.reserved,
+        "remaining": month.remaining,
+        "renews_on": month.renews_on.isoformat(),
+        "charged": [
+            {
+                "day": line.day.isoformat(),
+                "endpoint": line.endpoint,
+                "requests": line.requests,
+                "hundredths": line.credits,
+            }
+            for line in charged
+        ],
+    }

@@ -1,0 +1,80 @@
+"""Screenshots of maps: their address for credits, the pictures themselves without a key."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from contract.models import Address, ChainId, Screenshot
+from contract.requests import ScreenshotRequest
+from service.backend import BackendOfCall
+from service.cache import is_known
+from service.errors import ServiceError
+from service.metering import MeteredRoute, MeterOfCall
+from service.openapi import described, error_responses
+from service.pictures.draw import Theme
+from service.queries import PathToken
+from service.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
+
+router = APIRouter(tags=["tokens"])
+metered = APIRouter(tags=["tokens"], route_class=MeteredRoute)
+
+_HEADERS = {
+    "Cache-Control": "public, max-age=3600",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+_IMAGE = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in MEDIA_TYPES.values()}
+
+
+@metered.get(
+    "/v0/tokens/screenshot/{chain}/{token_address}",
+    response_model=Screenshot,
+    responses=described("screenshot", "unsupported_token", "no_holders", "unknown_token"),
+)
+async def token_screenshot(token: PathToken, meter: MeterOfCall) -> Response:
+    """Where a picture of the token's map of now is: a PNG, with an SVG beside it (the same path with `.svg`)."""
+    base_url = meter.backend.settings.public_url or str(meter.http.base_url)
+    request = ScreenshotRequest(chain=token.chain, token_address=token.address)
+    compute = partial(screenshot, base_url=base_url, secret=meter.backend.keys.secret)
+    return await meter.answer(request, compute, kept=True, varies=base_url)
+
+
+async def _picture(
+    chain: ChainId, token_address: Address, as_of: Annotated[int, Path(ge=0, le=253_402_300_799)]
+) -> Picture:
+    return Picture(chain, token_address, as_of)
+
+
+@router.get(
+    PICTURES + "/{chain}/{token_address}/{as_of}/{signature}.{form}",
+    response_class=Response,
+    responses={
+        200: {"content": _IMAGE, "description": "The picture."},
+        **error_responses("not_found", "invalid_request", "rate_limited", "internal_error", "unavailable"),
+    },
+)
+async def picture(
+    request: Request,
+    backend: BackendOfCall,
+    shown: Annotated[Picture, Depends(_picture)],
+    signature: Annotated[str, Path(pattern="^[0-9a-f]{32}$")],
+    form: Form,
+    width: Annotated[Width, Query(description="Pixels; the height follows.")] = 1200,
+    theme: Annotated[Theme, Query(description="Light or dark.")] = Theme.LIGHT,
+) -> Response:
+    """The picture at an address that a screenshot named. Needs no key."""
+    if not shown.is_signed(signature, backend.keys.secret):
+        raise ServiceError("not_found", "There is no such picture")
+    key = (shown, width, theme, form)
+    written = backend.cache.find(key)
+    if written is None:
+        work = partial(drawn, backend.store, shown, width, theme, form)
+        written = await backend.computing.run(work, "pictures", key)
+        backend.cache.keep(key, written, None)
+    headers = _HEADERS | {"ETag": written.etag}
+    if is_known(request.headers.get("If-None-Match"), written):
+        return Response(status_code=304, headers=headers)
+    return Response(written.body, headers=headers, media_type=written.media_type)

@@ -1,0 +1,71 @@
+"""Pictures of maps: an address of its own for each, that needs no key, and the picture that is drawn at it.
+
+The address is signed, so only who paid for a screenshot has one; it names token and instant, so any process of the
+service can draw it, now or in a year.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+from urllib.parse import quote
+
+from contract.requests import MapOptions, ScreenshotRequest
+from contract.times import from_unix, to_unix
+from engine.balances import mappable_token
+from engine.maps import map_as_of
+from engine.store import Store
+from service.answers import Answer, instant_of
+from service.cache import Written
+from service.pictures.draw import Theme, TokenTitle, draw_map
+
+PICTURES: Final = "/v0/x/pictures"
+MEDIA_TYPES: Final = {"png": "image/png", "svg": "image/svg+xml"}
+
+Form = Literal["png", "svg"]
+Width = Literal[600, 1200, 1600]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a picture shows: a token's map as of an instant (unix seconds)."""
+
+    chain: str
+    token_address: str
+    as_of: int
+
+    def path(self, secret: bytes, form: Form = "png") -> str:
+        """The picture's signed path below the service's address."""
+        chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
+        return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
+
+    def signature(self, secret: bytes) -> str:
+        """What only this service can write."""
+        text = f"picture {self.chain}/{self.token_address}/{self.as_of}"
+        return hmac.digest(secret, text.encode(), "sha256")[:16].hex()
+
+    def is_signed(self, signature: str, secret: bytes) -> bool:
+        """Whether the signature is ours."""
+        return hmac.compare_digest(self.signature(secret).encode(), signature.encode())
+
+
+def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
+    """GET /v0/tokens/screenshot: where the picture is. The map is computed, so that what has none says so here."""
+    as_of, _ = instant_of(None, now)
+    map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
+    path = Picture(request.chain, request.token_address, to_unix(as_of)).path(secret)
+    plain = {"image_url": f"{base_url.rstrip('/')}{path}", "updated_at": f"{as_of.isoformat()}Z"}
+    return Answer(lambda: plain, as_of=as_of)
+
+
+def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> Written:
+    """The picture's bytes. Raises what a map raises."""
+    snapshot = store.snapshot()
+    as_of = from_unix(picture.as_of)
+    token = mappable_token(snapshot, picture.chain, picture.token_address)
+    tables = map_as_of(snapshot, token.chain, token.address, as_of, MapOptions(), computed_at=as_of)
+    title = TokenTitle(token.name, token.symbol, token.chain, as_of)
+    body = draw_map(tables, title, width=width, theme=theme, form=form)
+    return Written(body, MEDIA_TYPES[form], picture.as_of, snapshot.generation())

@@ -1,0 +1,184 @@
+"""A catalogue that an earlier version made is brought up to date when it is opened: whole, once, and never half."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine import catalog
+from engine.errors import BadSource
+from engine.records import Label, TokenInfo
+from engine.store import Store
+from tests.engine.world import a_token, table, transfer
+
+ROOT = Path(__file__).parents[2]
+
+FIRST_RELEASE = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE tokens (
+    chain TEXT NOT NULL, address TEXT NOT NULL, name TEXT NOT NULL, symbol TEXT NOT NULL, decimals INTEGER NOT NULL,
+    standard TEXT NOT NULL, is_indexed INTEGER NOT NULL, img_url TEXT, unsupported TEXT, assumed INTEGER NOT NULL,
+    PRIMARY KEY (chain, address)
+);
+CREATE INDEX tokens_by_symbol ON tokens (lower(symbol));
+CREATE INDEX tokens_by_name ON tokens (lower(name));
+CREATE INDEX tokens_by_address ON tokens (address);
+CREATE TABLE histories (
+    chain TEXT NOT NULL, token_address TEXT NOT NULL, file TEXT NOT NULL, transfers INTEGER NOT NULL,
+    first_time INTEGER NOT NULL, last_time INTEGER NOT NULL, PRIMARY KEY (chain, token_address)
+);
+CREATE TABLE labels (
+    address TEXT NOT NULL, chain TEXT NOT NULL, source TEXT NOT NULL, name TEXT, entity_id TEXT,
+    is_cex INTEGER NOT NULL, is_dex INTEGER NOT NULL,
+    is_contract INTEGER NOT NULL, is_paid_label INTEGER NOT NULL, precedence INTEGER NOT NULL,
+    PRIMARY KEY (address, chain, source)
+);
+INSERT INTO settings VALUES ('format', '1');
+INSERT INTO tokens VALUES ('eth', 'coin', 'Straßenmünze', 'ÄÖÜ', 6, 'erc20', 1, NULL, NULL, 0);
+INSERT INTO tokens VALUES ('bsc', 'other', 'other', 'other', 18, 'erc20', 0, NULL, NULL, 1);
+INSERT INTO labels VALUES ('a', '', 's', 'Ann', NULL, 0, 0, 0, 0, 5);
+"""
+COIN = TokenInfo("eth", "coin", "Straßenmünze", "ÄÖÜ", 6, is_indexed=True)
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """The folder of a store that the first release made."""
+    run(tmp_path, "PRAGMA journal_mode = WAL; " + FIRST_RELEASE)
+    return tmp_path
+
+
+def run(folder: Path, script: str) -> None:
+    with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
+        connection.executescript(script)
+
+
+def everything(folder: Path) -> list[str]:
+    with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
+        return list(connection.iterdump())
+
+
+def shape(folder: Path) -> list[tuple[str, ...]]:
+    """Tables, columns and indexes, and the number of the version."""
+    with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
+        columns = "SELECT t.name, c.name, c.type, c.pk FROM sqlite_master AS t, pragma_table_info(t.name) AS c"
+        indexes = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'"
+        queries = (
+            f"{columns} WHERE t.type = 'table' ORDER BY 1, c.cid",
+            f"{indexes} ORDER BY 1",
+            "PRAGMA user_version",
+        )
+        return [row for query in queries for row in connection.execute(query)]
+
+
+def test_a_store_of_the_first_release_is_searched_like_a_new_one(earlier: Path) -> None:
+    with Store(earlier) as store:
+        assert store.search("äöü", 9) == store.search("STRASSEN", 9) == [COIN]
+        assert store.token("eth", "coin") == COIN
+        assert store.labels(["a"])["a"].name == "Ann"
+        assert (store.generation(), store.first_change_since(0)) == (0, None)
+
+
+def test_a_store_of_the_first_release_takes_imports(earlier: Path) -> None:
+    with Store(earlier) as store:
+        store.add_transfers(table([transfer("mint -> a", at=7)]), "file")
+        store.add_tokens([a_token(("eth", "new"), symbol="NEW")])
+        store.add_labels([Label("a", None, "s", "Ann", precedence=5)])
+        assert store.generation() == 2
+        assert [token.address for token in store.search("new", 9)] == ["new"]
+
+
+def test_a_store_brought_up_to_date_has_the_shape_of_a_new_one(earlier: Path, tmp_path: Path) -> None:
+    Store(earlier).close()
+    Store(tmp_path / "new").close()
+    assert shape(earlier) == shape(tmp_path / "new")
+
+
+def test_opening_again_changes_nothing(earlier: Path) -> None:
+    Store(earlier).close()
+    before = everything(earlier)
+    Store(earlier).close()
+    assert everything(earlier) == before
+
+
+@pytest.mark.parametrize("statement", range(1, 16, 2))
+def test_an_update_that_fails_midway_leaves_the_store_as_it_was(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    before = everything(earlier)
+    original = catalog._run
+
+    def run_some(connection: sqlite3.Connection, script: str) -> None:
+        nonlocal statement
+        lines = script.split(";")
+        original(connection, ";".join(lines[:statement]) + ";")
+        if len(lines) > statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        statement -= len(lines)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(catalog, "_run", run_some)
+        with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+            Store(earlier)
+    assert everything(earlier) == before
+    with Store(earlier) as store:
+        assert store.search("äöü", 9) == [COIN]
+
+
+def test_a_store_of_another_format_is_not_brought_up_to_date(earlier: Path) -> None:
+    run(earlier, "UPDATE settings SET value = '2'")
+    before = everything(earlier)
+    with pytest.raises(BadSource, match="format 2; this version reads format 1"):
+        Store(earlier)
+    assert everything(earlier) == before
+
+
+_OPEN = """
+import sys
+from pathlib import Path
+from engine.store import Store
+print("ready", flush=True)
+sys.stdin.readline()
+with Store(Path(sys.argv[1])) as store:
+    print(len(store.search("coin", 50)))
+"""
+
+
+@pytest.mark.parametrize("made_by", ["the first release", "nobody"])
+def test_processes_that_open_a_store_at_once_all_find_it_ready(tmp_path: Path, made_by: str) -> None:
+    expected = "0"
+    if made_by == "the first release":
+        rows = (f"('eth', 't{number}', 'n', 'Coin{number}', 0, 'erc20', 0, NULL, NULL, 0)" for number in range(5_000))
+        run(tmp_path, f"PRAGMA journal_mode = WAL; {FIRST_RELEASE} INSERT INTO tokens VALUES {', '.join(rows)}")
+        expected = "50"
+    openers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _OPEN, str(tmp_path)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for opener in openers:
+        assert opener.stdout.readline() == "ready\n"
+    for opener in openers:
+        opener.stdin.write("now\n")
+        opener.stdin.flush()
+    told = [opener.communicate(timeout=60) for opener in openers]
+    assert told == [(f"{expected}\n", "")] * 3
+
+
+def test_opening_a_store_does_not_wait_for_an_import(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as importing:
+        importing.execute("BEGIN IMMEDIATE")
+        with Store(tmp_path) as store:
+            assert store.histories() == []

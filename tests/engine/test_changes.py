@@ -1,0 +1,296 @@
+"""What changed between two instants: every holder's balance, exact, and what became of the clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.requests import MapOptions
+from contract.times import from_unix
+from engine.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, map_changes
+from engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from engine.lineage import lineage
+from engine.store import Store
+from tests.engine.crowds import TOKENS, random_oracle
+from tests.engine.oracle import Oracle
+from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, histories, settled, transfer, world
+
+Build = Callable[..., Store]
+
+
+def changed(
+    store: Store, before: int, after: int = END, token: Key = COIN, most: int = END, **options: Any
+) -> dict[str, list[Row]]:
+    """The three tables as rows; ``limit`` among the options is the maps', ``most`` that of the changes."""
+    chosen = MapOptions.model_construct(**options)
+    tables = map_changes(store, *token, from_unix(before), from_unix(after), chosen, most)
+    return {name: rows.to_pylist() for name, rows in tables.items()}
+
+
+def moved(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
+    return [(row["address"], row["change"], int(row["amount_change_raw"])) for row in rows]
+
+
+def told(rows: Sequence[Row]) -> list[tuple[str, list[int], list[int]]]:
+    return [(row["change"], row["clusters_before"], row["clusters_after"]) for row in rows]
+
+
+# ---------------------------------------------------------------------- holders, by brute force
+
+
+def holders_by_brute_force(oracle: Oracle, token: Key, before: int, after: int) -> tuple[list[Row], Row]:
+    """The rows of all changes and the counts, in plain dicts."""
+    supplies = [oracle.balances(token, at)[0] for at in (before, after)]
+    ranks = [
+        {address: rank for rank, (address, _) in enumerate(oracle.holders(token, at), start=1)}
+        for at in (before, after)
+    ]
+    held = [dict(oracle.holders(token, at)) for at in (before, after)]
+    rows = []
+    for address in {**held[0], **held[1]}:
+        early, late = (side.get(address, 0) for side in held)
+        words = {(True, False): "entered", (False, True): "left"}
+        change = words.get((early == 0, late == 0), "up" if late > early else "down" if late < early else "unchanged")
+        rows.append(
+            {
+                "address": address,
+                "change": change,
+                "amount_before_raw": str(early),
+                "amount_after_raw": str(late),
+                "amount_change_raw": str(late - early),
+                "rank_before": ranks[0].get(address),
+                "rank_after": ranks[1].get(address),
+                "share_before": share(early, supplies[0]),
+                "share_after": share(late, supplies[1]),
+            }
+        )
+    rows.sort(key=lambda row: (-abs(int(row["amount_change_raw"])), row["address"]))
+    kinds = ("entered", "left", "up", "down", "unchanged")
+    counts = {kind: sum(row["change"] == kind for row in rows) for kind in kinds}
+    return [row for row in rows if row["change"] != "unchanged"], counts | {
+        "holders_before": len(held[0]),
+        "holders_after": len(held[1]),
+    }
+
+
+def share(amount: int, supply: int) -> float:
+    return float(min(Fraction(1), Fraction(amount, supply))) if supply > 0 else 0.0
+
+
+@settled(25)
+@given(histories(), st.integers(0, 100), st.integers(1, 60), st.integers(0, 5))
+def test_changes_of_holders_are_what_brute_force_finds(history: list[Row], before: int, later: int, most: int) -> None:
+    oracle, after = Oracle(history, [a_token(COIN)]), before + later
+    rows, counts = holders_by_brute_force(oracle, COIN, before, after)
+    with world(*history) as store:
+        if not rows and not counts["unchanged"]:
+            with pytest.raises(NoHolders):
+                changed(store, before, after)
+            return
+        found = changed(store, before, after)
+        assert found["holders"] == rows
+        assert found["counts"] == [counts]
+        assert changed(store, before, after, most=most)["holders"] == rows[:most]
+
+
+def test_changes_of_a_real_history_are_what_brute_force_finds(
+    real_store: Store, real_tables: dict[str, pa.Table]
+) -> None:
+    table = real_tables["helios_eth"]
+    token = (table["chain"][0].as_py(), table["token_address"][0].as_py())
+    oracle = Oracle(table.to_pylist(), [])
+    before, after = (table["block_time"][place].as_py() for place in (400, 2_400))
+    rows, counts = holders_by_brute_force(oracle, token, before, after)
+    found = changed(real_store, before, after, token)
+    assert (found["holders"], found["counts"]) == (rows, [counts])
+    assert min(counts[kind] for kind in ("entered", "left", "up", "down")) > 0
+
+
+# ---------------------------------------------------------------------- holders, by example
+
+
+def test_a_holder_entered_left_went_up_or_down_or_is_left_out(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in ("down", "up", "left", "still")),
+        transfer("down -> up", 4, at=5),
+        transfer("left -> entered", 10, at=5),
+    )
+    found = changed(store, 4, 5)
+    assert moved(found["holders"]) == [
+        ("entered", "entered", 10),
+        ("left", "left", -10),
+        ("down", "down", -4),
+        ("up", "up", 4),
+    ]
+    assert found["counts"] == [
+        {"entered": 1, "left": 1, "up": 1, "down": 1, "unchanged": 1, "holders_before": 4, "holders_after": 4}
+    ]
+    entered = found["holders"][0]
+    assert (entered["amount_before_raw"], entered["rank_before"], entered["share_before"]) == ("0", None, 0.0)
+    assert (entered["amount_after_raw"], entered["rank_after"], entered["share_after"]) == ("10", 2, 0.25)
+
+
+def test_the_largest_changes_come_first_whatever_their_sign(build: Build) -> None:
+    store = build(transfer("mint -> a", 90, at=1), transfer("a -> b", 50, at=5), transfer("mint -> c", 45, at=5))
+    assert moved(changed(store, 1, most=2)["holders"]) == [("a", "down", -50), ("b", "entered", 50)]
+
+
+def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
+    store = build(
+        transfer("mint -> a", UINT256, at=1),
+        transfer("mint -> b", UINT256 - 1, at=1),
+        transfer("mint -> c", UINT256, at=5),
+        transfer("a -> b", UINT256, at=5),
+    )
+    assert moved(changed(store, 1)["holders"]) == [
+        ("a", "left", -UINT256),
+        ("b", "up", UINT256),
+        ("c", "entered", UINT256),
+    ]
+
+
+def test_what_came_and_went_between_the_instants_is_no_change(build: Build) -> None:
+    store = build(transfer("mint -> a", 9, at=1), transfer("a -> b", 9, at=4), transfer("b -> a", 9, at=5))
+    assert changed(store, 1, 5)["holders"] == []
+
+
+def test_everybody_entered_where_nobody_held_before(build: Build) -> None:
+    store = build(*(transfer(f"mint -> {name}", 5, at=9) for name in "ab"), transfer("a -> b", 1, at=9))
+    found = changed(store, 8, 9)
+    assert moved(found["holders"]) == [("b", "entered", 6), ("a", "entered", 4)]
+    assert told(found["clusters"]) == [("born", [], [1])]
+
+
+def test_everybody_left_where_nobody_holds_after(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 5, at=1) for name in "ab"),
+        transfer("a -> b", 1, at=1),
+        transfer("a -> burn", 4, at=9),
+        transfer("b -> burn", 6, at=9),
+    )
+    found = changed(store, 8, 9)
+    assert moved(found["holders"]) == [("b", "left", -6), ("a", "left", -4)]
+    assert told(found["clusters"]) == [("died", [1], [])]
+
+
+def test_changes_have_the_errors_of_a_map_but_where_one_instant_has_holders(build: Build) -> None:
+    store = build(transfer("mint -> a", at=5), tokens=[a_token(("eth", "odd"), unsupported="it rebases")])
+    for key, error in ((COIN, NoHolders), (("eth", "no"), UnknownToken), (("eth", "odd"), UnsupportedToken)):
+        with pytest.raises(error):
+            changed(store, 3, 4, key)
+
+
+def test_changes_have_one_schema_whether_there_are_any_or_not(build: Build) -> None:
+    store = build(*(transfer(f"mint -> {name}", 5, at=2) for name in "ab"), transfer("a -> b", 1, at=3))
+    for before, after, rows in ((3, 4, 0), (1, 3, 2)):
+        tables = map_changes(store, *COIN, from_unix(before), from_unix(after), MapOptions(), 80)
+        assert tables["holders"].num_rows == rows
+        for name, schema in (("holders", HOLDER_CHANGES), ("counts", CHANGE_COUNTS), ("clusters", CLUSTER_CHANGES)):
+            assert tables[name].schema.equals(schema, check_metadata=True), name
+
+
+# ---------------------------------------------------------------------- clusters
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int) -> None:
+    chance = Random(2_000 + seed)
+    oracle = random_oracle(chance)
+    token, before, after = chance.choice(TOKENS), chance.randint(80, 250), chance.randint(251, 450)
+    limit, use_magic_nodes = chance.randint(3, 20), chance.random() < 0.7
+    if not oracle.holders(token, before) and not oracle.holders(token, after):
+        return
+    with world(*oracle.transfers, tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
+        rows = changed(store, before, after, token, limit=limit, use_magic_nodes=use_magic_nodes)["clusters"]
+    earlier, later = (clusters_by_brute_force(oracle, token, at, limit, use_magic_nodes) for at in (before, after))
+    passages = lineage([holders for holders, _ in earlier], [holders for holders, _ in later])
+    assert told(rows) == [(passage.change, passage.before, passage.after) for passage in passages]
+    for row in rows:
+        sides = [
+            [side[number - 1] for number in row[name]]
+            for name, side in (("clusters_before", earlier), ("clusters_after", later))
+        ]
+        old, new = ({holder for holders, _ in side for holder in holders} for side in sides)
+        assert (row["holders_before"], row["holders_after"]) == (len(old), len(new))
+        assert row["shared_holders"] == len(old & new)
+        shares = [min(1.0, sum(share for _, share in side)) for side in sides]
+        assert [row["share_before"], row["share_after"]] == pytest.approx(shares)
+
+
+def clusters_by_brute_force(
+    oracle: Oracle, token: Key, at: int, limit: int, use_magic_nodes: bool
+) -> list[tuple[set[str], float]]:
+    """The holders and the share of each cluster of the map, if there is one."""
+    if not oracle.holders(token, at):
+        return []
+    drawn = oracle.map(token, at, limit, use_magic_nodes, use_time_nodes=False)
+    return [
+        (
+            {
+                row["address"]
+                for row in drawn["cluster_members"]
+                if row["cluster_id"] == cluster["cluster_id"] and row["kind"] == "holder"
+            },
+            cluster["share"],
+        )
+        for cluster in drawn["clusters"]
+    ]
+
+
+def test_a_cluster_grows_shrinks_changes_or_stays(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in ("a1", "a2")),
+        *(transfer(f"mint -> {name}", 100, at=1) for name in ("b1", "b2", "b3")),
+        *(transfer(f"mint -> {name}", 1_000, at=1) for name in ("c1", "c2", "c3")),
+        *(transfer(f"mint -> {name}", 10_000, at=1) for name in ("d1", "d2")),
+        *(transfer(path, at=2) for path in ("a1 -> a2", "b1 -> b2", "b2 -> b3", "c1 -> c2", "c2 -> c3", "d1 -> d2")),
+        transfer("a1 -> a3", at=5),
+        transfer("b3 -> burn", 101, at=5),
+        transfer("c3 -> c4", 1_001, at=5),
+    )
+    rows = changed(store, 4, use_magic_nodes=False)["clusters"]
+    assert told(rows) == [("same", [1], [1]), ("shrank", [2], [2]), ("shrank", [3], [3]), ("grew", [4], [4])]
+    assert [(row["holders_before"], row["holders_after"], row["shared_holders"]) for row in rows] == [
+        (2, 2, 2),
+        (3, 2, 2),
+        (3, 2, 2),
+        (2, 3, 2),
+    ]
+
+
+def test_clusters_merge_when_a_transfer_ties_them(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in "abcd"),
+        transfer("a -> b", at=2),
+        transfer("c -> d", at=2),
+        transfer("b -> c", at=5),
+    )
+    (row,) = changed(store, 4)["clusters"]
+    assert told([row]) == [("merged", [1, 2], [1])]
+    assert (row["share_before"], row["share_after"], row["shared_holders"]) == (1.0, 1.0, 4)
+
+
+def test_a_cluster_splits_when_the_holder_between_leaves(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in "abcdx"),
+        *(transfer(path, at=2) for path in ("a -> b", "c -> d", "x -> b", "x -> c")),
+        transfer("x -> burn", 8, at=5),
+    )
+    assert told(changed(store, 4, use_magic_nodes=False)["clusters"]) == [("split", [1], [1, 2])]
+    assert told(changed(store, 4)["clusters"]) == [("shrank", [1], [1])], "as a magic node it still ties them"
+
+
+def test_magic_nodes_do_not_count_as_holders_of_a_cluster(build: Build) -> None:
+    store = build(
+        *(transfer(f"mint -> {name}", 10, at=1) for name in "ab"),
+        *(transfer(path, at=2) for path in ("m -> a", "m -> b")),
+        *(transfer(path, at=5) for path in ("n -> a", "n -> b")),
+    )
+    assert told(changed(store, 4)["clusters"]) == [("same", [1], [1])]

@@ -1,0 +1,74 @@
+"""Databases of keys that tests open, in this process and in others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from service.database import METADATA
+from service.keys import KeyStore
+from tests.postgres import PostgresServer
+
+ROOT: Final = Path(__file__).parents[1]
+SECRET: Final = b"the secret of the services of these tests"
+
+
+class Clock:
+    """A clock that stands where it is put."""
+
+    def __init__(self, instant: datetime) -> None:
+        self.instant = instant
+
+    def __call__(self) -> datetime:
+        return self.instant
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A SQLite file, which finds its secret by itself, or a schema or database of PostgreSQL with its server."""
+
+    where: Path | str
+    server: PostgresServer | None = None
+
+    @property
+    def secret(self) -> bytes | None:
+        return SECRET if self.server else None
+
+    def open(self, **options: Any) -> KeyStore:
+        return KeyStore(self.where, self.secret, **options)
+
+    def python(self, code: str) -> subprocess.Popen[str]:
+        """Another process, in which ``keys`` is the open store."""
+        begin = (
+            "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
+            f"from service.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", begin + code],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def kept(self) -> str:
+        """Everything that the database holds, as text; bytes in hexadecimal digits."""
+        if self.server is None:
+            path = Path(self.where)
+            files = [path, path.with_name(f"{path.name}-wal")]
+            held = b"".join(file.read_bytes() for file in files if file.exists())
+            return held.decode("latin-1") + held.hex()
+        tables = [self.server.execute(f"SELECT t::text FROM {name} AS t", str(self.where)) for name in METADATA.tables]
+        return repr(tables) + self.server.log()
+
+
+def account_of(keys: KeyStore, allowance: int = 100, renewal_day: int = 1) -> int:
+    """The id of a new key of a new account."""
+    found = keys.find(keys.create("test", allowance, renewal_day=renewal_day))
+    assert found is not None
+    return found.id

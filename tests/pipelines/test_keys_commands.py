@@ -1,0 +1,195 @@
+"""``holderlake keys`` and ``holderlake usage``: on the SQLite file under home, and on a PostgreSQL database."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from contract.times import utc_now
+from pipelines.accounts import open_keys, parse_grace, prefix_of
+from pipelines.cli import app, main
+from resources.settings import load_settings
+from service.keys import KeyStore
+from tests.ledgers import SECRET, Ledger
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def environment(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """The settings name the database: PostgreSQL by its URL, or a home with the default file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
+    if ledger.server is None:
+        return Ledger(tmp_path / "service" / "accounts.sqlite")
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", str(ledger.where))
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", SECRET.decode())
+    return ledger
+
+
+def _invoke(*arguments: str) -> Result:
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def _json(*arguments: str) -> Any:
+    return json.loads(_invoke(*arguments, "--json").stdout)
+
+
+def _spend(environment: Ledger, secret: str, endpoint: str, *costs: int) -> None:
+    with environment.open() as keys:
+        key = keys.find(secret)
+        assert key is not None
+        for cost in costs:
+            keys.settle(keys.reserve(key.id, endpoint, cost))
+
+
+def _fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the whole command says when it fails."""
+    monkeypatch.setattr(sys, "argv", ["holderlake", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_a_key_is_made_listed_and_revoked(environment):
+    secret = _json("keys", "create", "reports", "--credits", "12.50", "--no-custom", "--renewal-day", "9")["key"]
+    (line,) = _json("keys", "list")
+    assert line["prefix"] == secret.split("_")[1]
+    told = [line[name] for name in ("name", "plan", "state", "spent", "allowance")]
+    assert told == ["reports", "standard", "in force", "0.00", "12.50"]
+    assert line["renews on"].endswith("-09")
+    assert line["prefix"] in _invoke("keys", "revoke", line["prefix"]).stdout
+    assert _json("keys", "list")[0]["state"] == "ended"
+    with environment.open() as keys:
+        assert keys.find(secret) is None
+
+
+def test_a_key_is_shown_to_people_alone_on_a_line(environment):
+    (line,) = _invoke("keys", "create", "reports").stdout.splitlines()
+    with environment.open() as keys:
+        assert keys.find(line) is not None
+    assert "reports" in _invoke("keys", "list").stdout
+
+
+def test_a_key_is_rotated_with_a_grace(environment):
+    old = _json("keys", "create", "reports")["key"]
+    rotated = _json("keys", "rotate", old.split("_")[1], "--grace", "24h")
+    with environment.open() as keys:
+        assert keys.find(rotated["key"]) is not None
+        ends_at = keys.find(old).ends_at
+    assert rotated["old_key_ends_at"] == ends_at.isoformat()
+    assert timedelta(hours=23) < ends_at - utc_now() < timedelta(hours=25)
+    states = [line["state"] for line in _json("keys", "list")]
+    assert states == [f"ends {ends_at:%Y-%m-%d %H:%M}", "in force"]
+
+
+def test_without_a_grace_the_old_key_ends_at_once(environment):
+    old = _json("keys", "create", "reports")["key"]
+    new = _invoke("keys", "rotate", f"hl_{old.split('_')[1]}").stdout.strip()
+    with environment.open() as keys:
+        assert keys.find(old) is None
+        assert keys.find(new) is not None
+
+
+def test_a_plan_is_changed(environment):
+    prefix = _json("keys", "create", "reports", "--credits", "10")["key"].split("_")[1]
+    changed = _json("keys", "change", prefix, "--credits", "99.01", "--no-custom", "--renewal-day", "15")
+    assert changed == {"name": "reports", "plan": "standard", "allowance": "99.01", "renewal day": 15}
+    assert _json("keys", "change", prefix, "--custom")["allowance"] == "99.01"
+    assert "custom" in _invoke("keys", "change", prefix).stdout
+
+
+def test_usage_is_told_by_key_endpoint_and_day_with_totals(environment):
+    first, second = (_json("keys", "create", name)["key"] for name in ("one", "two"))
+    _spend(environment, first, "map", 25_00, 25_00)
+    _spend(environment, first, "chains", 1)
+    _spend(environment, second, "map", 75_00)
+    totals = {"requests": 4, "credits_hundredths": 125_01}
+    by_key = _json("usage")
+    assert (by_key["by"], by_key["totals"]) == ("key", totals)
+    lines = {line["name"]: line for line in by_key["lines"]}
+    assert lines["one"] == {
+        "key": first.split("_")[1],
+        "name": "one",
+        "requests": 3,
+        "credits_hundredths": 50_01,
+    }
+    assert _json("usage", "--by", "endpoint") == {
+        "totals": totals,
+        "by": "endpoint",
+        "lines": [
+            {"endpoint": "chains", "requests": 1, "credits_hundredths": 1},
+            {"endpoint": "map", "requests": 3, "credits_hundredths": 125_00},
+        ],
+    }
+    (day,) = _json("usage", "--by", "day")["lines"]
+    assert (day["requests"], day["credits_hundredths"]) == (4, 125_01)
+    said = _invoke("usage", "--key", second.split("_")[1]).stdout
+    assert "Together: 1 requests, 75.00 credits." in said
+    assert "one" not in said
+
+
+def test_usage_is_told_of_the_days_that_are_asked_for(environment):
+    _spend(environment, _json("keys", "create", "one")["key"], "map", 5)
+    today = utc_now().date()
+    assert _json("usage", "--from", f"{today}", "--to", f"{today}")["totals"]["requests"] == 1
+    assert _json("usage", "--from", f"{today + timedelta(days=2)}")["lines"] == []
+    assert _json("usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
+
+
+def test_a_key_that_is_not_there_is_told_with_the_way_out(environment, monkeypatch, capsys):
+    commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("usage", "--key"))
+    for command in commands:
+        assert "'holderlake keys list' shows them" in _fails(monkeypatch, capsys, *command, "00000000")
+
+
+def test_a_secret_that_does_not_fit_is_told_in_a_sentence(environment, monkeypatch, capsys):
+    _json("keys", "create", "one")
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", "something else of sixteen bytes")
+    said = _fails(monkeypatch, capsys, "keys", "list")
+    assert said.startswith("holderlake: HOLDERLAKE_SERVICE__SECRET is not the secret")
+    assert "something else" not in said
+
+
+def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", "postgresql://user:hunter2@127.0.0.1:1/name")
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", SECRET.decode())
+    said = _fails(monkeypatch, capsys, "keys", "list")
+    assert "can't be reached just now" in said
+    assert "hunter2" not in said
+
+
+def test_the_settings_lead_to_the_same_keys_that_the_commands_make(environment):
+    secret = _json("keys", "create", "one")["key"]
+    with open_keys(load_settings()) as keys:
+        assert isinstance(keys, KeyStore)
+        assert keys.find(secret) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [("30m", timedelta(minutes=30)), ("24h", timedelta(days=1)), ("7d", timedelta(days=7)), ("0", timedelta(0))],
+)
+def test_a_grace_is_read_as_people_write_it(text, span):
+    assert parse_grace(text) == span
+
+
+@pytest.mark.parametrize("text", ["", "h", "1.5h", "-1h", "10", "1w"])
+def test_what_is_no_grace_is_refused(text):
+    with pytest.raises(ValueError, match="30m, 24h, 7d"):
+        parse_grace(text)
+
+
+def test_a_key_may_be_named_by_its_prefix_or_by_all_of_it():
+    assert {prefix_of(text) for text in ("0a1b2c3d", "hl_0a1b2c3d", "hl_0a1b2c3d_" + "0" * 48)} == {"0a1b2c3d"}

@@ -1,0 +1,122 @@
+"""Apps on a real port, and callers who write what they like into a socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.protocol import limited_protocol
+
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """An app that runs, and its server."""
+
+    port: int
+    server: uvicorn.Server
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def open_connections(self) -> int:
+        return len(self.server.server_state.connections)
+
+    @contextmanager
+    def connect(self) -> Iterator[Peer]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as made, made.makefile("rb") as read:
+            yield Peer(made, read)
+
+
+@contextmanager
+def serving(app: ASGIApp, protocol: Any = None, **config: Any) -> Iterator[Served]:
+    """A server as the service's own, with a protocol of the test's choice."""
+    settings = {"lifespan": "off", "timeout_keep_alive": 30, "timeout_graceful_shutdown": 1, **config}
+    http = protocol or limited_protocol(header_limit=4_096, header_seconds=5.0)
+    made = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False, proxy_headers=False, **settings)
+    server = uvicorn.Server(made)
+    with socket.create_server(("127.0.0.1", 0), backlog=1_000) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.005)
+        try:
+            yield Served(listening.getsockname()[1], server)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> Any:
+        """The error's code; the answer has to be the contract's error."""
+        assert self.headers["content-type"] == "application/json"
+        said = json.loads(self.body)
+        assert set(said) == {"detail", "code"}
+        return said["code"]
+
+
+class Peer:
+    """One side of a connection to the service."""
+
+    def __init__(self, connection: socket.socket, read: BinaryIO) -> None:
+        self.socket = connection
+        self._read = read
+
+    def send(self, data: bytes) -> None:
+        """Sends all, or as much as the other side takes before it hangs up."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(data)
+
+    def ask(self, data: bytes) -> Answer:
+        self.send(data)
+        return self.answer()
+
+    def answer(self) -> Answer:
+        """The next answer on the connection."""
+        line = self._read.readline()
+        assert line, "the connection was closed without an answer"
+        headers: dict[str, str] = {}
+        while (header := self._read.readline().strip()) != b"":
+            name, _, value = header.decode("latin-1").partition(": ")
+            headers[name] = value
+        size = int(headers.get("content-length", 0))
+        body = self._read.read(size)
+        assert len(body) == size, "the connection was closed amid an answer"
+        return Answer(int(line.split()[1]), headers, body)
+
+    def is_closed(self) -> bool:
+        """Whether the other side closes, without saying anything more."""
+        try:
+            return self._read.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that answers everything with its path, and reads no body."""
+    await say(send, scope["path"].encode())
+
+
+async def say(send: Send, body: bytes, status: int = 200) -> None:
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,192 @@
+"""Answers kept for the next caller: as long as they hold, no longer, and never beyond their room."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from contract.times import dt_update_text, utc_now
+from engine.records import Label
+from service.cache import AnswerCache, Written, lifetime_of
+from service.settings import LIFETIMES, ServiceSettings
+from tests.service.conftest import DAY, UNIT, World, transfers_table
+
+
+@pytest.fixture
+def caller(own_world, start):
+    """A caller of a service over a world that the test may change."""
+    return start(store=own_world.store).caller()
+
+
+def _map(caller, world: World, **query: Any) -> httpx.Response:
+    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"return_nodes": True, **query})
+    assert answer.status_code == 200
+    return answer
+
+
+# ------------------------------------------------------------------------ how long
+
+
+def test_the_same_question_gets_the_same_bytes_at_the_same_price(caller, own_world):
+    first, second = _map(caller, own_world), _map(caller, own_world)
+    assert second.content == first.content
+    assert second.headers["X-Dt-Update"] == first.headers["X-Dt-Update"]
+    assert second.headers["X-Credits-Cost"] == first.headers["X-Credits-Cost"] == "50.00"
+    assert caller.spent == 2 * 50_00
+
+
+def test_a_refresh_is_made_anew_and_kept_for_those_who_come_after(caller, own_world):
+    first, fresh = _map(caller, own_world), _map(caller, own_world, refresh=True)
+    assert fresh.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
+    assert _map(caller, own_world).headers["X-Dt-Update"] == fresh.headers["X-Dt-Update"]
+
+
+def test_the_header_says_when_the_kept_answer_was_made(caller, own_world):
+    made = _map(caller, own_world).headers["X-Dt-Update"]
+    assert made <= dt_update_text(utc_now())
+    assert _map(caller, own_world).json()["metadata"]["dt_update"] == made
+
+
+def test_an_answer_about_the_present_ends_with_its_lifetime(start, own_world):
+    settings = ServiceSettings(lifetimes=((None, 0),))
+    caller = start(settings=settings, store=own_world.store).caller()
+    first, second = _map(caller, own_world), _map(caller, own_world)
+    assert second.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
+
+
+def test_a_history_answer_has_no_lifetime(start, own_world):
+    caller = start(settings=ServiceSettings(lifetimes=((None, 0),)), store=own_world.store).caller()
+    past = {"timestamp": own_world.begin + 2 * DAY}
+    assert _map(caller, own_world, **past).content == _map(caller, own_world, **past).content
+
+
+@pytest.mark.parametrize(
+    ("age", "kept"),
+    [(0, 30), (3_599, 30), (3_600, 300), (DAY - 1, 300), (DAY, 3_600), (30 * DAY, 6 * 3_600), (10**9, 6 * 3_600)],
+)
+def test_the_older_a_token_the_longer_its_answers_are_kept(age, kept):
+    assert lifetime_of(age, LIFETIMES) == kept
+
+
+def test_an_instant_to_come_is_the_present(caller, own_world):
+    now = _map(caller, own_world)
+    assert _map(caller, own_world, timestamp=4_000_000_000).content == now.content
+
+
+# ------------------------------------------------------------------------ what ends it
+
+
+def test_late_transfers_end_the_answers_whose_past_they_reach(caller, own_world):
+    early, late = own_world.begin + 2 * DAY, own_world.begin + 6 * DAY
+    before = {at: _map(caller, own_world, timestamp=at).content for at in (early, late)}
+    move = (own_world.token, own_world.wallets[0], own_world.wallets[5], 50 * UNIT, 5 * DAY)
+    own_world.store.add_transfers(transfers_table(own_world, [move], first=500), "late")
+    assert _map(caller, own_world, timestamp=early).content == before[early]
+    assert _map(caller, own_world, timestamp=late).content != before[late]
+
+
+def test_late_transfers_of_another_token_end_them_too_for_addresses_are_judged_over_all(caller, own_world):
+    past = own_world.begin + 6 * DAY
+    before = _map(caller, own_world, timestamp=past).json()
+    move = (own_world.young, own_world.wallets[0], own_world.wallets[4], UNIT, 5 * DAY)
+    own_world.store.add_transfers(transfers_table(own_world, [move], first=500), "late")
+    degree = [node["address_details"]["degree"] for node in before["nodes"]["top_holders"]]
+    after = _map(caller, own_world, timestamp=past).json()
+    assert [node["address_details"]["degree"] for node in after["nodes"]["top_holders"]] != degree
+
+
+def test_a_label_ends_every_answer(caller, own_world):
+    past = own_world.begin + 6 * DAY
+    assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] == 0
+    own_world.store.add_labels([Label(own_world.wallets[0], "eth", "late", "A Pool", is_dex=True)])
+    assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] > 0
+
+
+def test_importing_the_same_again_ends_nothing(caller, own_world):
+    past = own_world.begin + 6 * DAY
+    before = _map(caller, own_world, timestamp=past)
+    own_world.store.add_labels([Label(own_world.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
+    assert _map(caller, own_world, timestamp=past).headers["X-Dt-Update"] == before.headers["X-Dt-Update"]
+
+
+# ------------------------------------------------------------------------ once for many, and not again
+
+
+def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world):
+    service = start(store=own_world.store)
+    callers = [service.caller() for _ in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda caller: _map(caller, own_world, limit=250), callers))
+    assert len({answer.headers["X-Dt-Update"] for answer in answers}) == 1
+    assert all(caller.spent == 100_00 for caller in callers)
+
+
+def test_who_has_the_answer_already_is_told_so_for_free(caller, own_world):
+    first = _map(caller, own_world)
+    again = caller.http.get(first.request.url, headers={"If-None-Match": f'"other", W/{first.headers["ETag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert again.headers["X-Credits-Cost"] == "0.00"
+    assert caller.spent == 50_00
+
+
+def test_who_has_an_answer_that_is_not_kept_is_told_so_for_free(caller):
+    first = caller.http.get("/v0/chains")
+    again = caller.http.get("/v0/chains", headers={"If-None-Match": first.headers["ETag"]})
+    assert again.status_code == 304
+    assert caller.spent == 1
+
+
+def test_who_has_another_answer_gets_the_new_one(caller, own_world):
+    assert caller.http.get("/v0/chains", headers={"If-None-Match": '"0"'}).status_code == 200
+
+
+def test_answers_in_another_form_are_other_answers(caller, own_world):
+    path = f"/v0/tokens/holders/eth/{own_world.token}"
+    as_json = caller.http.get(path)
+    as_arrow = caller.http.get(path, headers={"Accept": "application/vnd.apache.arrow.stream"})
+    assert as_arrow.headers["ETag"] != as_json.headers["ETag"]
+    assert {as_json.headers["Vary"], as_arrow.headers["Vary"]} == {"Accept"}
+    assert caller.http.get(path).content == as_json.content
+
+
+# ------------------------------------------------------------------------ room
+
+
+def _written(size: int, world: World) -> Written:
+    return Written(b"x" * size, "application/json", 0, world.store.generation())
+
+
+def test_the_cache_never_holds_more_than_its_room(own_world):
+    cache = AnswerCache(own_world.store, 100_000)
+    for number in range(1_000):
+        cache.keep(number, _written(10_000, own_world), None)
+        assert cache.bytes_held <= 100_000
+    assert cache.evicted > 900
+
+
+def test_the_least_recently_asked_goes_first(own_world):
+    cache = AnswerCache(own_world.store, 35_000)
+    for number in range(3):
+        cache.keep(number, _written(10_000, own_world), None)
+    assert cache.find(0)
+    cache.keep(3, _written(10_000, own_world), None)
+    assert cache.find(0) and not cache.find(1)
+
+
+def test_an_answer_larger_than_all_the_room_is_not_kept(own_world):
+    cache = AnswerCache(own_world.store, 5_000)
+    cache.keep("large", _written(10_000, own_world), None)
+    assert cache.bytes_held == 0
+
+
+def test_an_answer_that_is_outdated_when_it_comes_is_not_kept(own_world):
+    cache = AnswerCache(own_world.store, 100_000)
+    before = own_world.store.generation()
+    move = (own_world.token, own_world.wallets[0], own_world.wallets[5], UNIT, 5 * DAY)
+    own_world.store.add_transfers(transfers_table(own_world, [move], first=500), "late")
+    cache.keep("old", Written(b"", "application/json", own_world.begin + 9 * DAY, before), None)
+    assert cache.find("old") is None

@@ -1,0 +1,576 @@
+"""Charges: an allowance is never passed, whoever asks at once, whoever dies, and whatever the database does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.keys import Charge, CreditsExhausted, Demand, Key, KeyEnded, KeysBusy, KeyStore, UnknownKey
+from service.periods import next_renewal, period_start
+from tests.ledgers import SECRET, Clock, Ledger, account_of
+from tests.postgres import PostgresServer, Wire
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(datetime(2026, 11, 20, 12))
+
+
+@pytest.fixture
+def keys(ledger: Ledger, clock: Clock) -> Iterator[KeyStore]:
+    with ledger.open(now=clock) as made:
+        yield made
+
+
+def _listed(keys: KeyStore) -> list[Key]:
+    return keys.keys()
+
+
+def _covered(results: list[Any]) -> list[str]:
+    return [result.id for result in results if isinstance(result, Charge)]
+
+
+# ------------------------------------------------------------------ one request
+
+
+def test_what_is_reserved_can_not_be_spent_twice(keys):
+    key = account_of(keys, allowance=100)
+    charge = keys.reserve(key, "map", 60)
+    with pytest.raises(CreditsExhausted, match=r"0\.41 credits and 0\.40 are left until the renewal on 2026-12-01"):
+        keys.reserve(key, "map", 41)
+    keys.release(charge)
+    keys.settle(keys.reserve(key, "map", 100))
+    assert keys.balance(key).remaining == 0
+
+
+def test_a_refusal_carries_the_cost_and_the_balance(keys):
+    key = account_of(keys, allowance=100)
+    keys.settle(keys.reserve(key, "map", 30))
+    keys.reserve(key, "map", 20)
+    with pytest.raises(CreditsExhausted) as caught:
+        keys.reserve(key, "map", 51)
+    balance = caught.value.balance
+    assert (caught.value.cost, balance.spent, balance.reserved, balance.remaining) == (51, 30, 20, 50)
+
+
+def test_a_charge_settles_once(keys, caplog):
+    key = account_of(keys)
+    charge = keys.reserve(key, "map", 60)
+    keys.settle(charge)
+    keys.settle(charge)
+    keys.release(charge)
+    assert keys.balance(key).spent == 60
+    assert caplog.text.count(charge) == 2
+
+
+def test_a_released_charge_can_not_be_settled(keys, caplog):
+    key = account_of(keys)
+    charge = keys.reserve(key, "map", 60)
+    keys.release(charge)
+    keys.reserve(key, "map", 1)
+    keys.settle(charge)
+    assert (keys.balance(key).spent, keys.balance(key).reserved) == (0, 1)
+    assert charge in caplog.text
+
+
+def test_accounts_do_not_spend_each_others_credits(keys):
+    first, second = account_of(keys), account_of(keys)
+    keys.settle(keys.reserve(first, "map", 100))
+    assert keys.balance(second).remaining == 100
+
+
+def test_a_cost_below_zero_is_refused():
+    with pytest.raises(ValueError, match="below zero"):
+        Demand(1, "map", -1)
+
+
+def test_an_answer_for_nothing_is_counted_even_where_nothing_is_left(keys):
+    key = account_of(keys, allowance=0)
+    keys.settle(keys.reserve(key, "chains", 0))
+    (row,) = keys.usage()
+    assert (row.requests, row.credits) == (1, 0)
+
+
+def test_a_key_that_is_not_there_has_no_balance(keys):
+    with pytest.raises(UnknownKey):
+        keys.balance(99)
+    with pytest.raises(KeyEnded):
+        keys.reserve(99, "map", 1)
+
+
+def test_an_allowance_made_smaller_than_what_is_spent_refuses_all(keys):
+    key = account_of(keys, allowance=100)
+    keys.settle(keys.reserve(key, "map", 60))
+    keys.change(keys.keys()[0].prefix, allowance=50)
+    with pytest.raises(CreditsExhausted, match=r"0\.01 credits and 0\.00 are left"):
+        keys.reserve(key, "map", 1)
+
+
+# --------------------------------------------------------------------- batches
+
+
+def test_a_batch_reserves_in_order_and_tells_what_is_left_after_each(keys):
+    key = account_of(keys, allowance=100)
+    results = keys.carry_out([], [], [Demand(key, "map", cost) for cost in (50, 60, 30, 21, 20)])
+    told = [result.remaining if isinstance(result, Charge) else type(result) for result in results]
+    assert told == [50, CreditsExhausted, 20, CreditsExhausted, 0]
+    assert results[1].balance.remaining == 50
+    assert results[3].balance.remaining == 20
+    assert keys.balance(key).reserved == 100
+
+
+def test_a_batch_settles_and_releases_before_it_reserves(keys):
+    key = account_of(keys, allowance=100)
+    settled, released = _covered(keys.carry_out([], [], [Demand(key, "map", 40), Demand(key, "map", 60)]))
+    (result,) = keys.carry_out([settled], [released], [Demand(key, "holders", 60)])
+    assert isinstance(result, Charge)
+    assert result.remaining == 0
+    balance = keys.balance(key)
+    assert (balance.spent, balance.reserved) == (40, 60)
+
+
+def test_a_batch_for_many_keys_judges_each_account_alone(keys):
+    ids = [account_of(keys, allowance=cost, renewal_day=cost) for cost in range(1, 11)]
+    results = keys.carry_out([], [], [Demand(key, "map", 5) for key in ids])
+    assert [isinstance(result, Charge) for result in results] == [False] * 4 + [True] * 6
+
+
+def test_a_batch_refuses_keys_that_ended_and_serves_the_rest(keys, clock):
+    ended, rotated, good = account_of(keys), account_of(keys), account_of(keys)
+    prefixes = {key.id: key.prefix for key in _listed(keys)}
+    keys.revoke(prefixes[ended])
+    keys.rotate(prefixes[rotated], timedelta(hours=1))
+    demands = [Demand(ended, "map", 1), Demand(rotated, "map", 1), Demand(good, "map", 1), Demand(99, "map", 1)]
+    assert [type(result) for result in keys.carry_out([], [], demands)] == [KeyEnded, Charge, Charge, KeyEnded]
+    clock.instant += timedelta(hours=1)
+    assert [type(result) for result in keys.carry_out([], [], demands)] == [KeyEnded, KeyEnded, Charge, KeyEnded]
+
+
+def test_an_id_that_stands_twice_in_a_batch_counts_once(keys):
+    key = account_of(keys)
+    charge = keys.reserve(key, "map", 60)
+    keys.carry_out([charge, charge], [charge], [])
+    assert keys.balance(key).spent == 60
+    assert [row.requests for row in keys.usage()] == [1]
+
+
+def test_a_thousand_demands_are_one_batch(keys):
+    key = account_of(keys, allowance=900)
+    charges = _covered(keys.carry_out([], [], [Demand(key, f"endpoint {n % 7}", 1) for n in range(1_000)]))
+    assert len(set(charges)) == 900
+    keys.carry_out(charges[:500], charges[500:], [])
+    balance = keys.balance(key)
+    assert (balance.spent, balance.reserved) == (500, 0)
+    assert sum(row.requests for row in keys.usage()) == 500
+
+
+def test_nothing_asked_is_nothing_done(keys):
+    assert keys.carry_out([], [], []) == []
+
+
+# ------------------------------------------------------------- months and usage
+
+
+def test_the_allowance_is_whole_again_on_the_renewal_date(keys, clock):
+    key = account_of(keys, allowance=100, renewal_day=15)
+    keys.settle(keys.reserve(key, "map", 100))
+    clock.instant = datetime(2026, 12, 14, 23, 59, 59)
+    with pytest.raises(CreditsExhausted, match="2026-12-15"):
+        keys.reserve(key, "map", 1)
+    clock.instant = datetime(2026, 12, 15)
+    assert keys.balance(key).remaining == 100
+    keys.settle(keys.reserve(key, "map", 100))
+    assert [(row.day, row.credits) for row in keys.usage()] == [(date(2026, 11, 20), 100), (date(2026, 12, 15), 100)]
+
+
+def test_a_request_over_midnight_counts_in_the_month_that_allowed_it(keys, clock):
+    key = account_of(keys, allowance=100)
+    clock.instant = datetime(2026, 11, 30, 23, 59, 59)
+    charge = keys.reserve(key, "map", 100)
+    clock.instant = datetime(2026, 12, 1)
+    keys.settle(charge)
+    assert keys.balance(key).remaining == 100
+    assert [row.day for row in keys.usage()] == [date(2026, 11, 30)]
+
+
+def test_a_new_renewal_day_counts_the_present_month_anew(keys, clock):
+    key = account_of(keys, allowance=100, renewal_day=1)
+    keys.settle(keys.reserve(key, "map", 100))  # on the 20th
+    prefix = keys.keys()[0].prefix
+    keys.change(prefix, renewal_day=20)
+    assert keys.balance(key).remaining == 0
+    clock.instant = datetime(2026, 11, 21)
+    keys.change(prefix, renewal_day=21)
+    assert keys.balance(key).remaining == 100
+
+
+def test_usage_is_told_by_key_day_and_endpoint(keys, clock):
+    first, second = account_of(keys, 1_000), account_of(keys, 1_000)
+    prefixes = [key.prefix for key in _listed(keys)]
+    keys.carry_out(_covered(keys.carry_out([], [], [Demand(first, "map", 5)] * 2 + [Demand(first, "a", 1)])), [], [])
+    clock.instant += timedelta(days=1)
+    keys.settle(keys.reserve(second, "map", 7))
+    rows = [(row.prefix, row.name, row.day.day, row.endpoint, row.requests, row.credits) for row in keys.usage()]
+    assert rows == [
+        (prefixes[0], "test", 20, "a", 1, 1),
+        (prefixes[0], "test", 20, "map", 2, 10),
+        (prefixes[1], "test", 21, "map", 1, 7),
+    ]
+    assert [row.credits for row in keys.usage(prefixes[1])] == [7]
+    assert [row.day.day for row in keys.usage(since=date(2026, 11, 21))] == [21]
+    assert {row.day.day for row in keys.usage(until=date(2026, 11, 20))} == {20}
+
+
+@pytest.mark.parametrize(
+    ("today", "renewal_day", "start", "renewal"),
+    [
+        ("2026-11-20", 1, "2026-11-01", "2026-12-01"),
+        ("2026-11-01", 1, "2026-11-01", "2026-12-01"),
+        ("2026-11-20", 21, "2026-10-21", "2026-11-21"),
+        ("2026-01-05", 10, "2025-12-10", "2026-01-10"),
+        ("2026-12-31", 10, "2026-12-10", "2027-01-10"),
+        ("2026-02-28", 31, "2026-02-28", "2026-03-31"),
+        ("2028-02-28", 31, "2028-01-31", "2028-02-29"),
+        ("2026-03-30", 31, "2026-02-28", "2026-03-31"),
+        ("2026-04-30", 31, "2026-04-30", "2026-05-31"),
+    ],
+)
+def test_a_period_lasts_from_renewal_to_renewal(today, renewal_day, start, renewal):
+    day = date.fromisoformat(today)
+    assert period_start(day, renewal_day).isoformat() == start
+    assert next_renewal(day, renewal_day).isoformat() == renewal
+
+
+# ------------------------------------------------------------------ all at once
+
+
+def test_hundreds_of_threads_get_exactly_what_the_account_allows(keys):
+    key = account_of(keys, allowance=150)
+
+    def ask(number: int) -> bool:
+        try:
+            charge = keys.reserve(key, "map", 1)
+        except CreditsExhausted:
+            return False
+        keys.settle(charge)
+        return True
+
+    with ThreadPoolExecutor(200) as pool:
+        assert sum(pool.map(ask, range(300))) == 150
+    balance = keys.balance(key)
+    assert (balance.spent, balance.reserved) == (150, 0)
+
+
+_ASK_MUCH = """
+from concurrent.futures import ThreadPoolExecutor
+sys.stdin.readline()
+def ask(n):
+    mine = [r.id for r in keys.carry_out([], [], [Demand({key}, "map", 3)] * (n % 4 + 1)) if isinstance(r, Charge)]
+    keys.carry_out(mine[1:], mine[:1], [])
+    return len(mine[1:])
+with ThreadPoolExecutor(8) as pool:
+    print(sum(pool.map(ask, range(60))))
+"""
+
+
+def test_processes_on_one_account_never_pass_its_allowance(keys, ledger):
+    key = account_of(keys, allowance=500)
+    asking = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
+    for process in asking:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60) for process in asking]
+    settled = sum(int(out) for out, _ in said)
+    balance = keys.balance(key)
+    assert (balance.spent, balance.reserved) == (settled * 3, 0), said
+    left = _covered(keys.carry_out([], [], [Demand(key, "map", 1)] * 500))
+    assert len(left) == 500 - settled * 3
+
+
+def test_processes_that_reserve_at_once_share_exactly_what_there_is(keys, ledger):
+    key = account_of(keys, allowance=100)
+    code = f"""
+sys.stdin.readline()
+print(sum(isinstance(r, Charge) for _ in range(30) for r in keys.carry_out([], [], [Demand({key}, "map", 1)] * 2)))
+sys.stdin.readline()
+"""
+    asking = [ledger.python(code) for _ in range(3)]
+    for process in asking:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert sum(int(process.stdout.readline()) for process in asking) == 100  # all of them live still
+    assert keys.balance(key).reserved == 100
+    for process in asking:
+        process.communicate("end\n", timeout=60)
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("batch"), st.lists(st.integers(0, 60), max_size=5)),
+        st.tuples(st.sampled_from(["settle", "release", "days", "allowance"]), st.integers(0, 40)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(allowance=st.integers(0, 200), renewal_day=st.integers(1, 31), steps=_STEPS)
+def test_the_books_agree_with_the_simplest_books(
+    keys: KeyStore, clock: Clock, allowance: int, renewal_day: int, steps: list[tuple[str, Any]]
+) -> None:
+    clock.instant = datetime(2026, 11, 20)
+    key = account_of(keys, allowance, renewal_day)
+    prefix = next(one.prefix for one in _listed(keys) if one.id == key)
+    held: dict[str, tuple[date, int]] = {}
+    spent: list[tuple[date, int]] = []
+
+    def remaining() -> int:
+        since = period_start(clock.instant.date(), renewal_day)
+        return allowance - sum(cost for day, cost in [*held.values(), *spent] if day >= since)
+
+    for step, value in steps:
+        if step == "batch":
+            for result, cost in zip(keys.carry_out([], [], [Demand(key, "map", c) for c in value]), value, strict=True):
+                assert isinstance(result, Charge) == (cost <= remaining())
+                if isinstance(result, Charge):
+                    held[result.id] = (clock.instant.date(), cost)
+                    assert result.remaining == remaining() >= 0
+        elif step == "days":
+            clock.instant += timedelta(days=value)
+        elif step == "allowance":
+            used = allowance - remaining()
+            allowance = used + value
+            keys.change(prefix, allowance=allowance)
+        elif held:
+            charge = list(held)[value % len(held)]
+            if step == "settle":
+                spent.append(held[charge])
+            keys.carry_out([charge] * (step == "settle"), [charge] * (step == "release"), [])
+            del held[charge]
+        balance = keys.balance(key)
+        assert balance.spent + balance.reserved + balance.remaining == allowance
+        assert balance.remaining == remaining() >= 0
+    assert sum(row.credits for row in keys.usage(prefix)) == sum(cost for _, cost in spent)
+
+
+# ---------------------------------------------------------------------- crashes
+
+_HOLD = """
+for _ in range(5):
+    keys.carry_out([], [], [Demand({key}, "map", 20)])
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_allowance_is_whole_again_after_a_process_was_killed(keys, ledger, caplog):
+    key = account_of(keys, allowance=100)
+    with ledger.python(_HOLD.format(key=key)) as holding:
+        assert holding.stdout is not None
+        assert holding.stdout.readline() == "held\n"
+        with pytest.raises(CreditsExhausted):
+            keys.reserve(key, "map", 1)
+        holding.kill()
+    assert keys.balance(key).reserved == 100
+    time.sleep(1.0)  # for so long after a look no other is taken
+    assert keys.reserve(key, "map", 100)
+    assert "released 5 reservations" in caplog.text
+
+
+def test_nobody_is_refused_for_the_dead(keys, ledger):
+    """Not even the first who asks after a crash, in a service that has run all along."""
+    key = account_of(keys, allowance=100)
+    keys.release(keys.reserve(key, "map", 100))
+    with ledger.python(_HOLD.format(key=key)) as holding:
+        assert holding.stdout is not None
+        assert holding.stdout.readline() == "held\n"
+        holding.kill()
+    results = keys.carry_out([], [], [Demand(key, "map", 60), Demand(key, "map", 60), Demand(key, "map", 40)])
+    assert [type(result) for result in results] == [Charge, CreditsExhausted, Charge]
+
+
+def test_a_process_gives_back_what_others_left_before_its_first_reservation(ledger, caplog):
+    with ledger.open() as earlier:
+        key = account_of(earlier, allowance=100)
+        earlier.reserve(key, "map", 60)
+    with ledger.open() as keys:
+        assert keys.balance(key).reserved == 60
+        keys.release(keys.reserve(key, "map", 1))
+        assert keys.balance(key).reserved == 0
+    assert "released 1 reservations" in caplog.text
+
+
+def test_a_reservation_of_a_living_process_stays(keys, ledger):
+    key = account_of(keys)
+    charge = keys.reserve(key, "map", 60)
+    with ledger.open() as another, ledger.python("print(keys.release_abandoned())") as process:
+        assert another.release_abandoned() == 0
+        assert process.communicate(timeout=60)[0] == "0\n"
+    keys.settle(charge)
+    assert keys.balance(key).spent == 60
+
+
+def test_what_was_given_back_is_not_billed_and_said(keys, ledger, caplog):
+    key = account_of(keys, allowance=100)
+    charge = keys.reserve(key, "map", 60)
+    keys._presence.close()
+    with ledger.open() as another:
+        assert another.release_abandoned() == 1
+    keys.settle(charge)
+    assert keys.balance(key).spent == 0
+    assert charge in caplog.text
+
+
+def test_refusals_look_for_the_dead_once_a_second_at_most(keys, ledger):
+    key = account_of(keys, allowance=100)
+    with ledger.open() as other:
+        other.reserve(key, "map", 100)
+        with pytest.raises(CreditsExhausted):
+            keys.reserve(key, "map", 1)
+    began = time.monotonic()
+    with pytest.raises(CreditsExhausted):
+        keys.reserve(key, "map", 1)
+    assert time.monotonic() - began < 1
+    time.sleep(1.0)
+    assert keys.reserve(key, "map", 1)
+
+
+def test_no_marks_of_processes_that_are_gone_are_left_beside_a_file(tmp_path):
+    ledger = Ledger(tmp_path / "accounts.sqlite")
+    with ledger.open() as keys:
+        key = account_of(keys, allowance=100)
+        with ledger.python(_HOLD.format(key=key)) as holding:
+            assert holding.stdout is not None
+            holding.stdout.readline()
+            assert len(list(tmp_path.glob("*.running"))) == 1
+            holding.kill()
+        assert keys.release_abandoned() == 5
+    assert list(tmp_path.glob("*.running")) == []
+
+
+# ------------------------------------------------ what PostgreSQL does meanwhile
+
+
+@pytest.fixture
+def shared(postgres_server: PostgresServer, postgres_url: str) -> Ledger:
+    return Ledger(postgres_url, postgres_server)
+
+
+def test_services_on_two_hosts_share_one_ledger(shared):
+    with shared.open() as here, shared.open() as there:
+        secret = here.create("test", 100)
+        key = there.find(secret)
+        charge = here.reserve(key.id, "map", 60)
+        with pytest.raises(CreditsExhausted):
+            there.reserve(key.id, "map", 60)
+        there.settle(charge)
+        assert here.balance(key.id) == there.balance(key.id)
+
+
+def test_after_a_restart_of_the_server_all_goes_on(shared, caplog):
+    with shared.open() as keys:
+        secret = keys.create("test", 100)
+        key = keys.find(secret)
+        charge = keys.reserve(key.id, "map", 60)
+        shared.server.stop()
+        try:
+            for ask in (lambda: keys.find(secret), lambda: keys.settle(charge), keys.ping):
+                with pytest.raises(KeysBusy, match="can't be reached just now") as caught:
+                    ask()
+                assert shared.server.password not in str(caught.value)
+        finally:
+            shared.server.start()
+        assert keys.find(secret) == key
+        keys.settle(charge)
+        keys.ping()
+        keys.release(keys.reserve(key.id, "map", 40))
+        assert keys.balance(key.id).spent == 60
+    assert shared.server.password not in caplog.text
+
+
+def test_a_restart_between_two_requests_is_not_noticed(shared):
+    with shared.open() as keys:
+        key = account_of(keys)
+        charge = keys.reserve(key, "map", 60)
+        shared.server.stop()
+        shared.server.start()
+        keys.settle(charge)
+        assert keys.balance(key).spent == 60
+
+
+def test_a_process_whose_session_was_ended_is_soon_present_again(shared, caplog):
+    with shared.open() as keys, shared.open() as other:
+        key = account_of(keys, allowance=100)
+        charge = keys.reserve(key, "map", 60)
+        shared.server.end_sessions(shared.where.rpartition("/")[2])
+        time.sleep(1.0)  # for so long it takes its session for granted
+        keys.release(keys.reserve(key, "map", 10))
+        assert other.release_abandoned() == 0
+        keys.settle(charge)
+        assert keys.balance(key).spent == 60
+    assert "the session that marks this process was lost" in caplog.text
+
+
+def test_an_account_that_another_session_holds_for_long_is_worth_a_retry(shared):
+    with shared.open(busy_seconds=0.2) as keys, shared.open() as other:
+        key = account_of(keys)
+        keys.release(keys.reserve(key, "map", 1))
+
+        def meanwhile(connection: Any) -> None:
+            connection.exec_driver_sql("SELECT 1 FROM accounts FOR UPDATE")
+            with pytest.raises(KeysBusy, match="busy"):
+                keys.reserve(key, "map", 1)
+
+        other._database.write(meanwhile)
+        assert keys.reserve(key, "map", 1)
+
+
+def test_what_was_reserved_by_a_commit_whose_answer_was_lost_is_taken_back(shared):
+    with Wire(shared.server.port) as wire:
+        there = str(shared.where).replace(f":{shared.server.port}/", f":{wire.port}/")
+        with KeyStore(there, SECRET) as keys:
+            key = account_of(keys, allowance=100)
+            billed = keys.reserve(key, "map", 10)
+            wire.loses_next_commit = True
+            with pytest.raises(KeysBusy):
+                keys.carry_out([billed], [], [Demand(key, "map", 60)])
+            assert (keys.balance(key).spent, keys.balance(key).reserved) == (10, 60)  # the server has committed
+            keys.carry_out([billed], [], [Demand(key, "map", 30)])  # as the caller tries again
+            balance = keys.balance(key)
+            assert (balance.spent, balance.reserved, balance.remaining) == (10, 30, 60)
+
+
+def test_batches_for_the_same_accounts_in_any_order_do_not_block_each_other(shared):
+    with shared.open() as keys:
+        ids = [account_of(keys, 10**6) for _ in range(8)]
+
+        def work(number: int) -> None:
+            first, second = (ids[:4], ids[:3:-1]) if number % 2 else (ids[4:], ids[3::-1])
+            charges = _covered(keys.carry_out([], [], [Demand(key, f"endpoint {number}", 1) for key in first]))
+            others = _covered(keys.carry_out(charges, [], [Demand(key, "map", 1) for key in second]))
+            assert len(charges) == len(others) == 4
+            keys.carry_out(others[::2], others[1::2], [])
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(200)))
+        assert sum(keys.balance(key).spent for key in ids) == 200 * 6
+        assert all(keys.balance(key).reserved == 0 for key in ids)
+
+
+def test_warnings_are_all_that_is_logged(keys, caplog):
+    caplog.set_level(logging.INFO)
+    key = account_of(keys)
+    keys.settle(keys.reserve(key, "map", 1))
+    with pytest.raises(CreditsExhausted):
+        keys.reserve(key, "map", 1_000)
+    assert caplog.text == ""

@@ -1,0 +1,182 @@
+"""What the service answers beyond the contract: raw integers, all holders in pages, evidence, changes, own usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from contract import wire
+from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, Usage
+from contract.models import Holder, Map
+from contract.times import from_unix
+from engine.balances import balances_as_of
+from tests.service.conftest import DAY, UNIT, Caller, World
+
+
+def _get(caller: Caller, path: str, **query: Any) -> Any:
+    answer = caller.http.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+# ------------------------------------------------------------------------ raw integers
+
+
+def test_raw_amounts_are_the_chains_own_integers(caller, world):
+    query = {"return_raw_amounts": True}
+    answer = _get(caller, f"/v0/tokens/holders/eth/{world.wide}", **query)
+    (holder,) = wire.decode(answer.content, list[Holder])
+    assert holder.holder_data.amount_raw == str(world.wide_amount)
+
+
+def test_without_being_asked_for_raw_amounts_are_not_there(caller, world):
+    assert b"_raw" not in _get(caller, f"/v0/tokens/holders/eth/{world.token}").content
+    assert b"_raw" not in _get(caller, f"/v0/tokens/map/eth/{world.token}", return_nodes=True).content
+
+
+def test_a_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
+    query = {"return_nodes": True, "return_relationships": True, "return_raw_amounts": True}
+    found = wire.decode(_get(caller, f"/v0/tokens/map/eth/{world.token}", **query).content, Map)
+    held = dict(balances_as_of(world.store, "eth", world.token, from_unix(2_000_000_000)).holders)
+    shown = {node.address: int(node.holder_data.amount_raw) for node in found.nodes.top_holders}
+    assert shown == held
+    for cluster in found.clusters:
+        assert int(cluster.amount_raw) == sum(shown[address] for address in cluster.holders)
+    for link in found.relationships:
+        assert int(link.data.total_value_raw) == link.data.total_value * UNIT
+
+
+# ------------------------------------------------------------------------ pages of holders
+
+
+def _pages(caller: Caller, world: World, **query: Any) -> list[HoldersPage]:
+    path = f"/v0/x/tokens/holders/eth/{world.token}"
+    pages = [wire.decode(_get(caller, path, **query).content, HoldersPage)]
+    while pages[-1].next_cursor:
+        rest = {name: value for name, value in query.items() if name != "timestamp"}
+        answer = _get(caller, path, **rest, cursor=pages[-1].next_cursor)
+        pages.append(wire.decode(answer.content, HoldersPage))
+    return pages
+
+
+def test_the_pages_are_all_holders_by_rank_whatever_their_size(caller, world):
+    whole = _pages(caller, world)[0].holders
+    assert [holder.holder_data.rank for holder in whole] == list(range(1, len(whole) + 1))
+    for size in (1, 2, 3, 100):
+        paged = [holder for page in _pages(caller, world, limit=size) for holder in page.holders]
+        assert paged == whole
+
+
+def test_all_pages_show_the_instant_of_the_first(caller, world):
+    past = world.begin + 2 * DAY
+    pages = _pages(caller, world, limit=2, timestamp=past)
+    assert {page.as_of for page in pages} == {past}
+    held = balances_as_of(world.store, "eth", world.token, from_unix(past)).holders
+    raw = [(holder.address, int(holder.holder_data.amount_raw)) for page in pages for holder in page.holders]
+    assert raw == held
+
+
+def test_the_next_cursor_stands_in_a_header_too_for_answers_without_a_body_to_read_it_from(caller, world):
+    answer = _get(caller, f"/v0/x/tokens/holders/eth/{world.token}", limit=1)
+    assert answer.headers["X-Next-Cursor"] == answer.json()["next_cursor"]
+
+
+@pytest.mark.parametrize("change", ["", "AAAA", "é", "!", "{valid}x", "x{valid}"])
+def test_a_cursor_that_we_did_not_make_is_refused(caller, world, change):
+    path = f"/v0/x/tokens/holders/eth/{world.token}"
+    valid = _get(caller, path, limit=1).json()["next_cursor"]
+    answer = caller.http.get(path, params={"cursor": change.replace("{valid}", valid)})
+    assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query", "cursor"])
+
+
+def test_a_cursor_and_another_instant_contradict_each_other(caller, world):
+    path = f"/v0/x/tokens/holders/eth/{world.token}"
+    cursor = _get(caller, path, limit=1).json()["next_cursor"]
+    answer = caller.http.get(path, params={"cursor": cursor, "timestamp": world.begin})
+    assert answer.json()["detail"][0]["loc"] == ["query", "timestamp"]
+
+
+@pytest.mark.parametrize(("limit", "cost"), [(1, 6_00), (100, 6_00), (101, 11_00), (10_000, 501_00)])
+def test_a_page_costs_by_the_hundred(caller, world, limit, cost):
+    _get(caller, f"/v0/x/tokens/holders/eth/{world.token}", limit=limit)
+    assert caller.spent == cost
+
+
+# ------------------------------------------------------------------------ evidence
+
+
+def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
+    answer = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}")
+    found = wire.decode(answer.content, Evidence)
+    first, second = found.clusters
+    a, b, c, d, *_ = world.wallets
+    (link,) = first.links if first.links[0].from_address == a else second.links
+    assert (link.from_address, link.to_address, link.from_kind, link.to_kind) == (a, b, "holder", "holder")
+    assert [transfer.value_raw for transfer in link.transfers] == [str(300 * UNIT + 1)]
+    by_magic = second if first.links == [link] else first
+    assert {(one.from_kind, one.to_kind) for one in by_magic.links} == {("holder", "magic"), ("magic", "holder")}
+    assert {one.from_address for one in by_magic.links} | {one.to_address for one in by_magic.links} == {
+        c,
+        d,
+        world.magic,
+    }
+
+
+def test_the_evidence_covers_each_cluster_of_the_map(caller, world):
+    clusters = _get(caller, f"/v0/tokens/map/eth/{world.token}").json()["clusters"]
+    found = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}").json()["clusters"]
+    for cluster, evidence in zip(clusters, found, strict=True):
+        tied = {link[end] for link in evidence["links"] for end in ("from_address", "to_address")}
+        assert tied == {*cluster["holders"], *cluster["magic_nodes"]}
+
+
+def test_one_cluster_can_be_asked_for_and_one_that_is_not_there_is_not_found(caller, world):
+    path = f"/v0/x/tokens/evidence/eth/{world.token}"
+    assert [one["cluster_id"] for one in _get(caller, path, cluster=2).json()["clusters"]] == [2]
+    answer = caller.http.get(path, params={"cluster": 99})
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_cluster")
+
+
+# ------------------------------------------------------------------------ changes
+
+
+def test_changes_tell_who_came_who_went_and_by_how_much(caller, world):
+    query = {"before": world.begin, "after": world.begin + 5 * DAY}
+    found = wire.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
+    before = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["before"])).holders)
+    after = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["after"])).holders)
+    assert found.counts.entered == len(set(after) - set(before))
+    assert (found.counts.holders_before, found.counts.holders_after) == (len(before), len(after))
+    for one in found.holders:
+        assert int(one.amount_change_raw) == after.get(one.address, 0) - before.get(one.address, 0)
+    assert {one.change for one in found.clusters} == {"born"}
+
+
+@pytest.mark.parametrize("query", [{}, {"before": 5, "after": 5}, {"before": 6, "after": 5}, {"before": 10**10}])
+def test_two_instants_in_order_are_needed(caller, world, query):
+    answer = caller.http.get(f"/v0/x/tokens/changes/eth/{world.token}", params=query)
+    assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query", "before"])
+
+
+# ------------------------------------------------------------------------ labels and usage
+
+
+def test_labels_are_told_with_their_sources(custom, world):
+    answer = _get(custom, f"/v0/x/addresses/labels/{world.cex}")
+    found = wire.decode(answer.content, AddressLabels)
+    assert [(one.source, one.label, one.is_cex) for one in found.labels] == [("test", "Some Exchange", True)]
+
+
+def test_labels_are_for_custom_plans_only(caller, world):
+    assert caller.http.get(f"/v0/x/addresses/labels/{world.cex}").json()["code"] == "plan_required"
+
+
+def test_a_caller_sees_its_own_month_for_free(caller, world):
+    _get(caller, "/v0/chains")
+    _get(caller, f"/v0/tokens/holders/eth/{world.token}")
+    assert caller.spent == 1_01
+    found = wire.decode(_get(caller, "/v0/x/usage").content, Usage)
+    assert (found.spent, found.remaining) == (1_01, caller.key.allowance - 1_01)
+    assert {line.endpoint: line.hundredths for line in found.charged} == {"chains": 1, "holders": 1_00}
+    assert caller.spent == 1_01

@@ -1,0 +1,475 @@
+"""What a caller may send: calls a minute, and bodies of what kind, size and slowness."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import sqlite3
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
+
+from service.counts import CountsInMemory, SharedCounts
+from service.errors import ServiceError, add_handlers
+from service.failures import KeysBusy
+from service.limits import BodyLimit, RateLimit
+from tests.service.sockets import PATIENCE, Served, hello, serving
+
+# ----------------------------------------------------------------------- calls
+
+
+async def _statuses(limited: RateLimit, *calls: str) -> list[int]:
+    """Calls from addresses, one after another."""
+    return [(await _call(limited, address)).status_code for address in calls]
+
+
+async def _call(limited: RateLimit, address: str, path: str = "/") -> httpx.Response:
+    transport = httpx.ASGITransport(limited, client=(address, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        return await client.get(path)
+
+
+def _answer_is_rate_limited(answer: httpx.Response) -> None:
+    body = answer.json()
+    assert (answer.status_code, body["code"], set(body)) == (429, "rate_limited", {"detail", "code"})
+    assert 1 <= int(answer.headers["Retry-After"]) <= 60
+
+
+def test_calls_beyond_the_rate_are_told_when_to_come_back():
+    with serving(RateLimit(hello, 3, CountsInMemory(lambda: 0.0))) as served:
+        answers = [httpx.get(served.base_url) for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
+        for answer in answers[3:]:
+            _answer_is_rate_limited(answer)
+
+
+def test_calls_are_counted_by_address():
+    async def calls() -> list[int]:
+        limited = RateLimit(hello, 2, CountsInMemory(lambda: 0.0))
+        return await _statuses(limited, "192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")
+
+    assert asyncio.run(calls()) == [200, 200, 429, 200]
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_caller():
+    async def calls() -> list[int]:
+        limited = RateLimit(hello, 2, CountsInMemory(lambda: 0.0))
+        return await _statuses(limited, "2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:3", "2001:db8:0:1::1")
+
+    assert asyncio.run(calls()) == [200, 200, 429, 200]
+
+
+def test_a_minute_later_a_caller_may_call_again():
+    now = 30.0
+    counts = CountsInMemory(lambda: now)
+
+    async def count() -> int:
+        return await counts.incr("a", 60)
+
+    assert [asyncio.run(count()) for _ in range(3)] == [1, 2, 3]
+    now = 59.9
+    assert asyncio.run(count()) == 4
+    assert asyncio.run(counts.get_expiry("a")) == pytest.approx(time.time() + 0.1, abs=1)
+    now = 60.0
+    assert asyncio.run(count()) == 1
+
+
+def test_who_was_refused_is_welcome_when_the_window_is_over():
+    ends = time.time() + 1.2
+
+    def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
+        return [(5, ends) if time.time() < ends else (1, ends + seconds) for _ in callers]
+
+    async def calls() -> list[int]:
+        with ThreadPoolExecutor(1) as executor:
+            limited = RateLimit(hello, 2, SharedCounts(count, executor))
+            before = await _statuses(limited, "192.0.2.1", "192.0.2.1")
+            await asyncio.sleep(1.3)
+            return before + await _statuses(limited, "192.0.2.1")
+
+    assert asyncio.run(calls()) == [429, 429, 200]
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+def test_who_watches_the_service_may_ask_as_often_as_it_likes(path):
+    async def calls() -> list[int]:
+        limited = RateLimit(hello, 1, CountsInMemory(lambda: 0.0))
+        watched = [(await _call(limited, "192.0.2.1", path)).status_code for _ in range(5)]
+        return watched + await _statuses(limited, "192.0.2.1")
+
+    assert asyncio.run(calls()) == [200] * 6
+
+
+def test_a_flood_of_addresses_takes_little_memory_and_shuts_nobody_out():
+    counts = CountsInMemory(lambda: 0.0, most_callers=1_000)
+
+    async def flood() -> list[int]:
+        await counts.incr("early", 60)
+        for number in range(5_000):
+            assert await counts.incr(f"flood {number}", 60) == 1
+        return [await counts.incr("early", 60), await counts.incr("late", 60), await counts.incr("late", 60)]
+
+    assert asyncio.run(flood()) == [2, 1, 1]
+    assert asyncio.run(counts.reset()) == 1_000
+
+
+class _Database:
+    """Calls counted in SQLite, as several processes would."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.statements = 0
+        self._lock = threading.Lock()
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS calls (caller TEXT PRIMARY KEY, calls INTEGER)")
+
+    def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
+        with self._lock, closing(sqlite3.connect(self._path)) as db, db:
+            self.statements += 1
+            ends = time.time() + seconds
+            return [(self._one(db, caller), ends) for caller in callers]
+
+    def _one(self, db: sqlite3.Connection, caller: str) -> int:
+        sql = "INSERT INTO calls VALUES (?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1 RETURNING calls"
+        return int(db.execute(sql, (caller,)).fetchone()[0])
+
+
+def test_services_that_share_a_database_count_together(tmp_path):
+    first, second = (_Database(tmp_path / "calls") for _ in range(2))
+    with ThreadPoolExecutor(2) as executor:
+        one, two = (RateLimit(hello, 3, SharedCounts(database.count, executor)) for database in (first, second))
+        with serving(one) as here, serving(two) as there:
+            answers = [httpx.get(served.base_url) for served in (here, there) * 4]
+    assert Counter(answer.status_code for answer in answers) == {200: 3, 429: 5}
+    for answer in answers:
+        if answer.status_code == 429:
+            _answer_is_rate_limited(answer)
+
+
+def test_who_is_over_the_limit_is_refused_without_the_database(tmp_path):
+    database = _Database(tmp_path / "calls")
+    with (
+        ThreadPoolExecutor(1) as executor,
+        serving(RateLimit(hello, 2, SharedCounts(database.count, executor))) as served,
+    ):
+        assert [httpx.get(served.base_url).status_code for _ in range(9)] == [200, 200] + [429] * 7
+    assert database.statements == 3
+
+
+def test_many_calls_at_a_time_are_counted_in_few_statements(tmp_path):
+    database = _Database(tmp_path / "calls")
+
+    async def calls() -> Counter[int]:
+        with ThreadPoolExecutor(1) as executor:
+            limited = RateLimit(hello, 150, SharedCounts(database.count, executor))
+            answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(200)))
+            return Counter(answer.status_code for answer in answers)
+
+    assert asyncio.run(calls()) == {200: 150, 429: 50}
+    assert database.statements < 50
+
+
+@pytest.mark.parametrize("failure", [KeysBusy("busy"), sqlite3.OperationalError("disk I/O error"), OSError("gone")])
+def test_calls_that_can_not_be_counted_go_through_with_one_warning(caplog, failure):
+    def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
+        raise failure
+
+    async def calls() -> list[int]:
+        with ThreadPoolExecutor(1) as executor:
+            return await _statuses(RateLimit(hello, 1, SharedCounts(count, executor)), *["192.0.2.1"] * 5)
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(calls()) == [200] * 5
+    warnings = [record for record in caplog.records if record.name == "service.limits"]
+    assert len(warnings) == 1
+    assert str(failure) in warnings[0].getMessage()
+
+
+def test_a_database_that_hangs_does_not_hold_calls_for_long():
+    release = threading.Event()
+
+    def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
+        release.wait(PATIENCE)
+        return [(1, time.time() + seconds) for _ in callers]
+
+    async def calls() -> list[int]:
+        with ThreadPoolExecutor(1) as executor:
+            limited = RateLimit(hello, 1, SharedCounts(count, executor))
+            answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(3)))
+            release.set()
+            return [answer.status_code for answer in answers]
+
+    began = time.monotonic()
+    assert asyncio.run(calls()) == [200] * 3
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+# ---------------------------------------------------------------------- bodies
+
+LIMIT = 1_000
+JSON = {"X-ApiKey": "some", "Content-Type": "application/json"}
+
+
+class _Keyed(APIRoute):
+    """As the service's routes: the key before the body."""
+
+    def get_route_handler(self) -> Any:
+        handle = super().get_route_handler()
+
+        async def keyed(request: Request) -> Any:
+            if "X-ApiKey" not in request.headers:
+                raise ServiceError("missing_key", "No key")
+            return await handle(request)
+
+        return keyed
+
+
+def _app(limit: int, seconds: float) -> FastAPI:
+    app = FastAPI(strict_content_type=False)
+    app.router.route_class = _Keyed
+
+    @app.post("/")
+    async def answer(body: list[int]) -> int:
+        return len(body)
+
+    @app.get("/")
+    async def get() -> str:
+        return "got"
+
+    add_handlers(app)
+    app.add_middleware(BodyLimit, limit=limit, seconds=seconds)
+    return app
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(_app(LIMIT, seconds=0.4)) as served:
+        yield served
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served.base_url) as client:
+        yield client
+
+
+def _is(answer: httpx.Response, code: str, status: int) -> bool:
+    body = answer.json()
+    return (answer.status_code, body["code"], set(body)) == (status, code, {"detail", "code"})
+
+
+@pytest.mark.parametrize("size", [LIMIT + 1, 100 * LIMIT])
+def test_a_body_is_too_large_by_its_declared_length(client, size):
+    assert client.post("/", content=b"[]".ljust(LIMIT), headers=JSON).json() == 0
+    assert _is(client.post("/", content=b"[]".ljust(size), headers=JSON), "body_too_large", 413)
+    assert client.post("/", content=b"[1]", headers=JSON).json() == 1
+
+
+def test_a_streamed_body_is_too_large_once_it_has_grown_past_the_limit(client):
+    answer = client.post("/", content=(b" " * 100 for _ in range(11)), headers=JSON)
+    assert "content-length" not in answer.request.headers
+    assert _is(answer, "body_too_large", 413)
+    assert client.post("/", content=iter([b"[1", b",2]"]), headers=JSON).json() == 2
+
+
+def test_a_body_that_is_declared_huge_is_refused_before_it_comes(served):
+    with served.connect() as peer:
+        request = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+        answer = peer.ask(request % (1 << 62))
+        assert (answer.status, answer.code) == (413, "body_too_large")
+
+
+def test_a_caller_that_asks_first_is_told_to_go_on(served):
+    with served.connect() as peer:
+        peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+        assert peer.answer().status == 100
+        assert peer.ask(b"[1]").body == b"1"
+
+
+def test_who_asks_first_without_a_key_is_not_told_to_go_on(served):
+    with served.connect() as peer:
+        request = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        assert peer.ask(request).code == "missing_key"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"Content-Length: 100\r\n\r\n[1,", b"Transfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n"],
+    ids=["sized", "chunks"],
+)
+def test_a_body_that_stops_coming_is_too_slow(served, head):
+    with served.connect() as peer:
+        answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n" + head)
+        assert (answer.status, answer.code, answer.headers["connection"]) == (408, "too_slow", "close")
+        assert peer.is_closed()
+
+
+def test_a_body_that_trickles_in_is_too_slow_all_the_same(served):
+    with served.connect() as peer:
+        peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
+        for _ in range(30):
+            peer.send(b" ")
+            time.sleep(0.03)
+        assert peer.answer().code == "too_slow"
+
+
+def test_a_body_that_is_too_large_and_stops_coming_is_answered_in_time(served):
+    with served.connect() as peer:
+        answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 9000\r\n\r\n[1,")
+        assert (answer.status, answer.code) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip", "GZIP", "x"])
+def test_an_encoded_body_is_not_unpacked(client, encoding):
+    content = gzip.compress(b"[1]")
+    answer = client.post("/", content=content, headers={**JSON, "Content-Encoding": encoding})
+    assert _is(answer, "unsupported_media_type", 415)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_a_body_that_is_encoded_as_itself_is_read(client, encoding):
+    assert client.post("/", content=b"[1]", headers={**JSON, "Content-Encoding": encoding}).json() == 1
+
+
+def test_chunks_that_are_packed_are_not_unpacked(served):
+    with served.connect() as peer:
+        head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+        answer = peer.ask(head + b"3\r\n[1]\r\n0\r\n\r\n")
+        assert (answer.status, answer.code) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        'application/json;charset="UTF-8"',
+        "application/json; charset=utf8; version=1",
+        "application/vnd.api+json",
+        "application/json;",
+        "",
+    ],
+)
+def test_json_is_read_whatever_it_calls_itself(client, media_type):
+    answer = client.post("/", content=b"[1]", headers={"X-ApiKey": "some", "Content-Type": media_type})
+    assert answer.json() == 1
+
+
+def test_a_body_without_a_type_is_taken_for_json(client):
+    assert client.post("/", content=b"[1]", headers={"X-ApiKey": "some"}).json() == 1
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/plain",
+        "text/json",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonp",
+        "application/json, text/plain",
+        "application/json; charset=utf-16",
+        "application/json; charset=latin-1",
+        "application/json; charset*=utf-8''utf-16",
+        "json",
+        "*/*",
+        "application/json; x=" + "y" * 1_000,
+        "\xff\xfe",
+    ],
+)
+def test_a_body_that_does_not_call_itself_json_is_not_read(client, media_type):
+    headers = {b"X-ApiKey": b"some", b"Content-Type": media_type.encode("latin-1")}
+    answer = client.post("/", content=b"[1]", headers=headers)
+    assert _is(answer, "unsupported_media_type", 415)
+
+
+def test_of_two_types_both_have_to_be_json(client):
+    headers = [("X-ApiKey", "some"), ("Content-Type", "application/json"), ("Content-Type", "text/plain")]
+    assert _is(client.post("/", content=b"[1]", headers=headers), "unsupported_media_type", 415)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}, {"Content-Length": str(1 << 40)}],
+    ids=["type", "encoding", "length"],
+)
+def test_the_key_comes_before_the_body(served, headers):
+    lines = {"Content-Length": "3", **headers}
+    request = "POST / HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n[1]"
+    with served.connect() as peer:
+        answer = peer.ask(request.encode())
+        assert (answer.status, answer.code) == (401, "missing_key")
+
+
+def test_a_body_that_nobody_asked_for_does_no_harm(served):
+    head = b"GET / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Type: text/plain\r\n"
+    with served.connect() as peer:
+        assert peer.ask(head + b"Content-Length: 9\r\n\r\nwhatever!").body == b'"got"'
+        assert peer.ask(head + b"Content-Length: 5000000\r\n\r\n" + b" " * 5_000_000).body == b'"got"'
+        assert peer.ask(head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n").body == b'"got"'
+        assert peer.ask(head + b"\r\n").body == b'"got"'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory that a process had at most")
+@pytest.mark.parametrize("kind", ["sized", "chunks", "gzip"])
+def test_a_hundred_megabytes_cost_no_memory_and_their_sender_reads_why_they_are_refused(kind):
+    megabyte = b" " * 1_000_000
+    head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n"
+    with serving(_app(1 << 20, seconds=20)) as served, served.connect() as peer:
+        Path("/proc/self/clear_refs").write_text("5")  # the most from now on
+        before = _most_memory()
+        if kind == "chunks":
+            peer.send(head + b"Transfer-Encoding: chunked\r\n\r\n")
+            for _ in range(100):
+                peer.send(b"%x\r\n%s\r\n" % (len(megabyte), megabyte))
+            peer.send(b"0\r\n\r\n")
+        else:
+            encoding = b"Content-Encoding: gzip\r\n" if kind == "gzip" else b""
+            peer.send(head + encoding + b"Content-Length: 100000000\r\n\r\n")
+            for _ in range(100):
+                peer.send(megabyte)
+        assert peer.answer().status == (415 if kind == "gzip" else 413)
+        assert _most_memory() - before < 20_000_000
+        assert peer.ask(head + b"Content-Length: 3\r\n\r\n[1]").body == b"1"
+
+
+def _most_memory() -> int:
+    """The bytes that this process had at most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmHWM"))
+
+
+def test_who_sends_slowly_keeps_nobody_waiting(served, client):
+    with served.connect() as slow:
+        slow.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n[")
+        for _ in range(20):
+            assert client.post("/", json=[1], headers={"X-ApiKey": "some"}).json() == 1
+        assert slow.answer().code == "too_slow"
+
+
+def test_nothing_of_a_body_or_a_key_is_logged(served, client, caplog):
+    caplog.set_level(logging.DEBUG, logger="service")
+    caplog.set_level(logging.DEBUG, logger="uvicorn")
+    secret = "hl_deadbeef_555"
+    for content, headers in (
+        (secret * 100, {}),
+        (secret, {"Content-Type": secret}),
+        (secret, {"Content-Encoding": secret}),
+        (json.dumps(secret), {}),
+    ):
+        assert client.post("/", content=content, headers={"X-ApiKey": secret, **headers}).status_code >= 400
+    assert "deadbeef" not in caplog.text

@@ -1,0 +1,159 @@
+"""Many callers at once on one allowance: nothing is given away, nothing billed that was not answered, come what may."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.keys import KeyStore
+
+ROOT = Path(__file__).parents[2]
+CLIENTS = 64
+SECRET = b"a secret of sixteen bytes at least"
+
+_SERVE = """
+import sys
+from pathlib import Path
+from engine.store import Store
+from service.keys import KeyStore
+from service.run import serve
+from service.settings import ServiceSettings
+folder, where, secret, port, per_minute = sys.argv[1:]
+settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True)
+where = where if "://" in where else Path(where)
+with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
+    serve(store, keys, "127.0.0.1", int(port), settings)
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a ledger is that several processes share."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "accounts.sqlite")
+
+
+@pytest.fixture
+def keys(ledger: str) -> Iterator[KeyStore]:
+    with KeyStore(ledger if "://" in ledger else Path(ledger), SECRET) as opened:
+        yield opened
+
+
+@contextmanager
+def _processes(
+    folder: Path, ledger: str, count: int, per_minute: int = 10_000
+) -> Iterator[list[tuple[str, subprocess.Popen[bytes]]]]:
+    """Services in processes of their own over one store and one ledger: their addresses and themselves."""
+    with ExitStack() as stack:
+        started = []
+        for _ in range(count):
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            arguments = [str(folder), ledger, SECRET.hex(), str(port), str(per_minute)]
+            process = subprocess.Popen([sys.executable, "-c", _SERVE, *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            started.append((f"http://127.0.0.1:{port}", process))
+        for base_url, _ in started:
+            asyncio.run(_wait_until_open(base_url))
+        yield started
+
+
+async def _wait_until_open(base_url: str) -> None:
+    async with httpx.AsyncClient() as http:
+        for _ in range(600):
+            try:
+                await http.get(f"{base_url}/health")
+                return
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+    raise TimeoutError("the service did not open its port")
+
+
+async def _ask(
+    base_urls: Sequence[str], secret: str, requests: int, victim: subprocess.Popen[bytes] | None = None
+) -> Counter[str]:
+    """Outcomes of requests by 64 clients at once, spread over the services; the victim is killed midway."""
+    outcomes: Counter[str] = Counter()
+    left = iter(range(requests))
+    async with httpx.AsyncClient(
+        headers={"X-ApiKey": secret}, timeout=30, limits=httpx.Limits(max_connections=CLIENTS)
+    ) as http:
+
+        async def client() -> None:
+            for number in left:
+                if victim is not None and number == requests // 4:
+                    os.kill(victim.pid, signal.SIGKILL)
+                try:
+                    answer = await http.get(f"{base_urls[number % len(base_urls)]}/v0/chains")
+                    outcomes["200" if answer.status_code == 200 else answer.json()["code"]] += 1
+                except httpx.TransportError:
+                    outcomes["no answer"] += 1
+
+        await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return outcomes
+
+
+def _spent(keys: KeyStore, secret: str) -> int:
+    key = keys.find(secret)
+    assert key is not None
+    return keys.balance(key.id).spent
+
+
+def test_sixty_four_clients_get_exactly_what_the_allowance_covers(world, ledger, keys):
+    covered, asked = 150, 400
+    secret = keys.create("crowd", covered)
+    with _processes(world.store.root, ledger, 1) as [(base_url, process)]:
+        outcomes = asyncio.run(_ask([base_url], secret, asked))
+        process.terminate()
+        process.wait()
+    assert outcomes == {"200": covered, "credits_exhausted": asked - covered}
+    assert _spent(keys, secret) == covered
+
+
+def test_two_processes_share_one_allowance(world, ledger, keys):
+    covered, asked = 150, 400
+    secret = keys.create("crowd", covered)
+    with _processes(world.store.root, ledger, 2) as services:
+        outcomes = asyncio.run(_ask([base_url for base_url, _ in services], secret, asked))
+        for _, process in services:
+            process.terminate()
+            process.wait()
+    assert outcomes == {"200": covered, "credits_exhausted": asked - covered}
+    assert _spent(keys, secret) == covered
+
+
+def test_a_process_that_is_killed_bills_nothing_unanswered_and_gives_away_at_most_what_was_in_flight(
+    world, ledger, keys
+):
+    covered, asked = 400, 1_200
+    secret = keys.create("crowd", covered)
+    with _processes(world.store.root, ledger, 2) as services:
+        victim = services[0][1]
+        outcomes = asyncio.run(_ask([base_url for base_url, _ in services], secret, asked, victim))
+        services[1][1].terminate()
+        services[1][1].wait()
+    assert outcomes["no answer"] > 0  # it was killed in the middle
+    assert outcomes["credits_exhausted"] > 0
+    assert _spent(keys, secret) == covered
+    assert covered <= outcomes["200"] <= covered + CLIENTS
+
+
+def test_two_processes_share_one_rate_limit(world, ledger, keys):
+    allowed, asked = 200, 500
+    secret = keys.create("hasty", 10**9)
+    with _processes(world.store.root, ledger, 2, per_minute=allowed) as services:
+        outcomes = asyncio.run(_ask([base_url for base_url, _ in services], secret, asked))
+    assert outcomes == {"200": allowed, "rate_limited": asked - allowed}

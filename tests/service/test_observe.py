@@ -1,0 +1,408 @@
+"""What an operator sees: request ids, log lines that hold no secret, metrics, and whether the service can answer."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+
+from contract.prices import CREDIT
+from contract.requests import HoldersRequest
+from service.app import create_app
+from service.keys import KeyStore
+from service.observe import Metrics, observation
+from service.observe.log import JsonLines, TextLines
+from service.routes.health import Readiness
+from service.run import BackgroundApp, BackgroundService
+from service.settings import ServiceSettings
+from tests.service.conftest import World
+
+ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A service, a client of it, and what was logged since the test began."""
+
+    app: FastAPI
+    http: httpx.Client
+    keys: KeyStore
+    log: io.StringIO
+
+    def lines(self, logger: str = "service.requests") -> list[dict[str, Any]]:
+        """The lines of a logger; those of requests come just after their answers."""
+        found = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in found if line["logger"] == logger]
+
+    def line(self, answer: httpx.Response) -> dict[str, Any]:
+        """The line of an answer."""
+        for _ in range(200):
+            of_it = [one for one in self.lines() if one["request_id"] == answer.headers["X-Request-Id"]]
+            if of_it:
+                assert len(of_it) == 1
+                return of_it[0]
+            time.sleep(0.01)
+        raise AssertionError("the request was not logged")
+
+    def metric(self, name: str) -> dict[str, float]:
+        """Samples of a metric by their labels as text, without time stamps."""
+        samples = [line.rpartition(" ") for line in self.http.get("/metrics").text.splitlines()]
+        return {
+            labels.removeprefix(name): float(value) for labels, _, value in samples if labels.partition("{")[0] == name
+        }
+
+
+def observed_app(world: World, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
+    """The service with two routes of a test's own: one that logs, one that fails as nobody foresaw."""
+    app = create_app(world.store, keys, settings)
+
+    @app.get("/test/logs/{text}")
+    def logs(text: str) -> None:
+        logging.getLogger("service.test").warning("said %s", text)
+
+    @app.get("/test/fails/{text}")
+    async def fails(request: Request, text: str) -> None:
+        try:
+            raise KeyError(text)
+        except KeyError as error:
+            raise ValueError(f"{request.url} {request.headers}") from error
+
+    @app.get("/test/notes")
+    async def notes() -> None:
+        observation().key, observation().account, observation().cost = "0badcafe", 7, 150
+        observation().cached = True
+
+    return app
+
+
+@pytest.fixture
+def log_lines() -> Iterator[io.StringIO]:
+    """What the service logs while a test runs, as JSON."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    requests, service = logging.getLogger("service.requests"), logging.getLogger("service")
+    silent = requests.level
+    requests.setLevel(logging.INFO)
+    service.addHandler(handler)
+    yield stream
+    service.removeHandler(handler)
+    requests.setLevel(silent)
+
+
+@pytest.fixture(scope="module")
+def running(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastAPI, httpx.Client, KeyStore]]:
+    with (
+        KeyStore(tmp_path_factory.mktemp("observed") / "keys.sqlite") as keys,
+        BackgroundApp(app := observed_app(world, keys, ServiceSettings())) as service,
+        httpx.Client(base_url=service.base_url, timeout=30) as client,
+    ):
+        yield app, client, keys
+
+
+@pytest.fixture
+def watched(running: tuple[FastAPI, httpx.Client, KeyStore], log_lines: io.StringIO) -> Watched:
+    return Watched(*running, log_lines)
+
+
+Start = Callable[[ServiceSettings], Watched]
+
+
+@pytest.fixture
+def start_watched(world: World, tmp_path: Path, log_lines: io.StringIO) -> Iterator[Start]:
+    """Starts a service of the test's own."""
+    with ExitStack() as stack:
+
+        def start(settings: ServiceSettings) -> Watched:
+            keys = stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
+            app = observed_app(world, keys, settings)
+            service = stack.enter_context(BackgroundApp(app, settings))
+            client = stack.enter_context(httpx.Client(base_url=service.base_url, timeout=30))
+            return Watched(app, client, keys, log_lines)
+
+        yield start
+
+
+# ---------------------------------------------------------------------- ids
+
+
+def test_each_request_has_an_id_of_its_own(watched: Watched) -> None:
+    ids = {watched.http.get("/health").headers["X-Request-Id"] for _ in range(5)}
+    assert len(ids) == 5
+    assert all(len(one) == 32 for one in ids)
+
+
+def test_a_caller_may_name_its_request(watched: Watched) -> None:
+    answer = watched.http.get("/v0/chains", headers={"X-Request-Id": "trace-1.2_3"})
+    assert answer.headers.get_list("X-Request-Id") == ["trace-1.2_3"]
+    assert watched.line(answer)["code"] == "missing_key"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "two words", 'say"what', "new\tline", "ümlaut".encode(), "hl_0badcafe_" + "5" * 48]
+)
+def test_a_name_that_is_not_sane_is_not_taken(watched: Watched, name: str | bytes) -> None:
+    answer = watched.http.get("/health", headers={"X-Request-Id": name})
+    assert len(answer.headers["X-Request-Id"]) == 32
+    assert answer.headers["X-Request-Id"] != name
+
+
+def test_a_line_that_is_logged_within_a_request_has_its_id(watched: Watched) -> None:
+    answer = watched.http.get("/test/logs/hello")
+    assert [(line["message"], line["request_id"]) for line in watched.lines("service.test")] == [
+        ("said hello", answer.headers["X-Request-Id"])
+    ]
+
+
+# --------------------------------------------------------------------- lines
+
+
+def test_a_request_leaves_one_line_that_says_how_it_went(watched: Watched, world: World) -> None:
+    secret = watched.keys.create("test", 100 * CREDIT)
+    answer = watched.http.get(f"/v0/tokens/holders/eth/{world.token}?limit=80", headers={"X-ApiKey": secret})
+    assert answer.status_code == 200
+    line = watched.line(answer)
+    assert line["time"].endswith("Z")
+    assert line["ms"] > 0
+    assert {name: line[name] for name in line if name not in ("time", "ms", "process", "request_id", "logger")} == {
+        "level": "info",
+        "method": "GET",
+        "route": "/v0/tokens/holders/{chain}/{token_address}",
+        "status": 200,
+        "code": None,
+        "bytes": len(answer.content),
+        "client": "127.0.0.1",
+        "key": secret.split("_")[1],
+        "account": line["account"],
+        "cost": HoldersRequest(chain="eth", token_address=world.token).cost,
+        "cached": False,
+        "failure": None,
+        "message": "request",
+    }
+
+
+def test_a_line_holds_what_routes_know_of_the_caller(watched: Watched) -> None:
+    line = watched.line(watched.http.get("/test/notes"))
+    assert (line["key"], line["account"], line["cost"], line["cached"]) == ("0badcafe", 7, 150, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route", "status", "code"),
+    [
+        ("GET", "/v0/chains", "/v0/chains", 401, "missing_key"),
+        ("GET", "/maps/eth/x", "/maps/{rest:path}", 410, "removed"),
+        ("GET", "/nothing/here", "unmatched", 404, "not_found"),
+        ("DELETE", "/v0/chains", "/v0/chains", 405, "method_not_allowed"),
+        ("PROPFIND", "/v0/chains", "/v0/chains", 405, "method_not_allowed"),
+    ],
+)
+def test_a_refused_request_is_logged_by_its_route_and_code(
+    watched: Watched, method: str, path: str, route: str, status: int, code: str
+) -> None:
+    line = watched.line(watched.http.request(method, path))
+    assert (line["route"], line["status"], line["code"]) == (route, status, code)
+    assert line["method"] == ("other" if method == "PROPFIND" else method)
+
+
+def test_behind_a_trusted_proxy_the_line_names_caller_and_route(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings(trusted_proxies=("127.0.0.0/8",)))
+    line = watched.line(watched.http.get("/v0/chains", headers={"X-Forwarded-For": "203.0.113.9"}))
+    assert (line["client"], line["route"]) == ("203.0.113.9", "/v0/chains")
+
+
+def test_nothing_that_a_caller_sends_is_logged(watched: Watched, world: World) -> None:
+    secret = watched.keys.create("test", 100 * CREDIT)
+    hidden = "hiddentext"
+    sent = {"X-ApiKey": secret, "User-Agent": hidden, "X-Request-Id": secret, "Cookie": hidden, "X-Any": hidden}
+    for path in (
+        f"/{hidden}",
+        f"/v0/tokens/map/eth/{hidden}",
+        f"/v0/tokens/search?query={hidden}",
+        f"/v0/tokens/map/eth/{world.token}?key={secret}&limit={hidden}",
+        f"/test/fails/{hidden}",
+    ):
+        watched.line(watched.http.get(path, headers=sent))
+    watched.line(watched.http.post("/v0/tokens/metadata", headers=sent, content=json.dumps([{"chain": hidden}])))
+    written = watched.log.getvalue()
+    assert hidden not in written
+    assert secret not in written
+    assert secret.split("_")[2] not in written
+
+
+def test_hostile_text_makes_no_line_of_its_own(watched: Watched) -> None:
+    connection = http.client.HTTPConnection(urlsplit(str(watched.http.base_url)).netloc)
+    connection.putrequest("GET", "/test/logs/%1b%5b2K%0d%0a%7b%22level%22%3a%20%22info%22%7d%22", skip_host=True)
+    connection.putheader("Host", "x")
+    connection.putheader("X-Any", '"}\t{"level": "\x9b2K'.encode("latin-1"))
+    connection.endheaders()
+    assert connection.getresponse().status == 200
+    connection.close()
+    written = watched.log.getvalue()
+    assert written.isascii()
+    assert "\x1b" not in written
+    assert all(set(json.loads(line)) >= {"time", "level", "request_id"} for line in written.splitlines())
+    assert watched.lines("service.test")[0]["message"] == 'said \x1b[2K\r\n{"level": "info"}"'
+
+
+def test_a_failure_that_nobody_foresaw_is_answered_in_the_contracts_words(watched: Watched) -> None:
+    answer = watched.http.get("/test/fails/x")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    line = watched.line(answer)
+    assert (line["level"], line["failure"], line["code"]) == ("error", "ValueError", "internal_error")
+
+
+def test_a_traceback_tells_types_and_places_but_no_messages(watched: Watched) -> None:
+    answer = watched.http.get("/test/fails/hiddentext")
+    told = watched.lines("service.observe.middleware")[-1]
+    assert told["request_id"] == answer.headers["X-Request-Id"]
+    assert "KeyError" in told["exc_info"]
+    assert told["exc_info"].endswith("ValueError")
+    assert "in fails" in told["exc_info"]
+    assert "hiddentext" not in told["exc_info"]
+
+
+def test_a_line_of_text_can_not_be_forged() -> None:
+    record = logging.LogRecord("service", logging.INFO, "", 0, "said %s", (ESCAPES,), None)
+    line = TextLines().format(record)
+    assert line.isprintable()
+    assert line.endswith(r"""service: said \x1b[2K\r\n{"level": "info"}"'\u2028\u202e\x9b""")
+
+
+def test_a_service_within_another_process_logs_no_requests(world: World, tmp_path: Path, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    with KeyStore(tmp_path / "keys.sqlite") as keys, BackgroundService(world.store, keys) as service:
+        httpx.get(f"{service.base_url}/v0/chains")
+    assert [record for record in caplog.records if record.name == "service.requests"] == []
+
+
+# ------------------------------------------------------------------- metrics
+
+
+def test_requests_are_counted_by_route_method_status_and_code(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings())
+    for path in ("/v0/chains", "/v0/chains", "/health", "/nothing/1", "/nothing/2"):
+        watched.http.get(path)
+    watched.http.request("PROPFIND", "/nothing/3")
+    assert watched.metric("holderlake_requests_total") == {
+        '{code="missing_key",method="GET",route="/v0/chains",status="401"}': 2,
+        '{code="",method="GET",route="/health",status="200"}': 1,
+        '{code="not_found",method="GET",route="unmatched",status="404"}': 2,
+        '{code="not_found",method="other",route="unmatched",status="404"}': 1,
+    }
+    assert watched.metric("holderlake_request_seconds_count")['{route="/v0/chains"}'] == 2
+
+
+def test_the_request_that_asks_is_in_progress(watched: Watched) -> None:
+    assert watched.metric("holderlake_requests_in_progress") == {"": 1}
+
+
+def test_metrics_show_what_others_report_and_let_watch(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings())
+    metrics: Metrics = watched.app.state.backend.metrics
+    seen = {"waiting": 3.0, "gone": 2.0}
+    metrics.watch("test_waiting", lambda: seen["waiting"], "Waiting")
+    metrics.watch("test_gone", lambda: seen["gone"], "Gone", total=True)
+    metrics.charged("holders", 150)
+    metrics.charged("holders", 50)
+    metrics.cache("hit")
+    assert watched.metric("holderlake_test_waiting") == {"": 3}
+    seen.update(waiting=1.0, gone=5.0)
+    assert watched.metric("holderlake_test_waiting") == {"": 1}
+    assert watched.metric("holderlake_test_gone_total") == {"": 5}
+    assert watched.metric("holderlake_charged_hundredths_total") == {'{endpoint="holders"}': 200}
+    assert watched.metric("holderlake_cache_lookups_total")['{outcome="hit"}'] == 1
+
+
+def test_services_in_one_process_count_for_themselves() -> None:
+    first, second = Metrics(), Metrics()
+    first.charged("holders", 150)
+    assert b'endpoint="holders"' in first.text()()
+    assert b'endpoint="holders"' not in second.text()()
+
+
+def test_who_may_not_read_metrics_finds_no_such_path(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings(metrics_from=("10.0.0.0/8",)))
+    answer, unknown = watched.http.get("/metrics"), watched.http.get("/nothing")
+    assert (answer.status_code, answer.content) == (404, unknown.content)
+
+
+@pytest.mark.parametrize(
+    "header", [{"X-Forwarded-For": "203.0.113.9"}, {"X-Real-IP": "203.0.113.9"}, {"Forwarded": "for=127.0.0.1"}]
+)
+def test_a_proxy_on_this_host_does_not_open_the_metrics_to_its_callers(watched: Watched, header: Any) -> None:
+    assert watched.http.get("/metrics", headers=header).status_code == 404
+    assert watched.http.get("/metrics", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 200
+
+
+# -------------------------------------------------------------------- health
+
+
+def test_health_and_readiness_need_no_key(watched: Watched) -> None:
+    assert watched.http.get("/health").json() == {"status": "ok"}
+    assert watched.http.get("/ready").json() == {"status": "ready"}
+
+
+def test_a_service_without_its_keys_is_not_ready(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings())
+    watched.keys.close()
+    answer = watched.http.get("/ready")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json() == {"detail": "Not ready: keys", "code": "unavailable"}
+    assert watched.http.get("/health").status_code == 200
+
+
+def test_a_service_that_shuts_down_is_not_ready(start_watched: Start) -> None:
+    watched = start_watched(ServiceSettings())
+    watched.app.state.stopping = True
+    answer = watched.http.get("/ready")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "Not ready: shutting down")
+
+
+def test_readiness_is_looked_at_once_however_many_ask() -> None:
+    looks: list[int] = []
+
+    async def ask() -> None:
+        readiness = Readiness({"store": lambda: looks.append(1)}, every=60)
+        answers = await asyncio.gather(*(readiness.missing() for _ in range(50)))
+        assert answers == [[]] * 50
+
+    asyncio.run(ask())
+    assert len(looks) == 1
+
+
+def test_a_look_that_hangs_counts_as_missing_and_is_not_begun_again() -> None:
+    release, looks = threading.Event(), []
+
+    def hang() -> None:
+        looks.append(1)
+        release.wait(30)
+
+    async def ask() -> None:
+        readiness = Readiness({"keys": hang, "store": lambda: None}, every=0, patience=0.2)
+        assert await readiness.missing() == ["keys"]
+        assert await readiness.missing() == ["keys"]
+
+    asyncio.run(ask())
+    release.set()
+    assert len(looks) == 1
+
+
+def test_the_description_has_health_and_readiness(watched: Watched) -> None:
+    paths = watched.http.get("/openapi.json").json()["paths"]
+    assert paths["/health"]["get"]["tags"] == paths["/ready"]["get"]["tags"] == ["service"]
+    assert "503" in paths["/ready"]["get"]["responses"]
+    assert "/metrics" not in paths

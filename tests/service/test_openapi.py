@@ -1,0 +1,190 @@
+"""Our API description against the contract's page, read as tables: every path, parameter, default, bound and field."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from contract import wire
+from contract.errors import ERROR_KINDS
+from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, Usage
+from contract.requests import ENDPOINTS
+from service.openapi import examples
+
+_SCHEMA_NAMES = {"address_details": "AddressDetails", "Holder (item of the holders list)": "Holder"}
+_NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain"}
+_WHOLE_ANSWERS = {
+    "Map": "Map",
+    "Chain[]": "Chain",
+    "the Map's `metrics`": "Metrics",
+    "Holder[] by rank": "Holder",
+    "Token": "Token",
+    "Token[]; unknown tokens left out [D]": "Token",
+    "Token[]: exact address, exact symbol, then prefix [D]": "Token",
+    "Screenshot": "Screenshot",
+    "GroupedTransfer[]": "GroupedTransfer",
+    "{`address`, `address_details`}": "AddressMetadata",
+    "the same, []": "AddressMetadata",
+}
+
+
+@pytest.fixture(scope="module")
+def page(contract_page: Path) -> str:
+    return contract_page.read_text()
+
+
+@pytest.fixture(scope="module")
+def description(service) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{service.base_url}/openapi.json").json()
+    return found
+
+
+def _rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its two head rows."""
+    section = page.split(f"## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    split = (re.split(r"(?<!\\)\|", line)[1:-1] for line in lines)
+    return [[cell.strip().replace("\\|", "|") for cell in cells] for cells in split]
+
+
+def _parameters(cell: str) -> dict[str, str]:
+    """What a cell says of each parameter: its name in back-ticks, and the words up to the next name."""
+    found = re.findall(r"`(\w+)`([^`]*)", cell)
+    return {name: text.strip(" ,;") for name, text in found}
+
+
+def _resolved(schema: dict[str, Any], description: dict[str, Any]) -> dict[str, Any]:
+    """A schema without its reference, and the one that is not null where it may be null."""
+    if "$ref" in schema:
+        found: dict[str, Any] = description["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        return found
+    choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    return _resolved(choices[0], description) | {"nullable": True} if choices else schema
+
+
+def _given(operation: dict[str, Any], name: str, description: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of a parameter, or of a property of the body."""
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] == name:
+            schema = _resolved(parameter["schema"], description)
+            return schema | {"required": parameter.get("required", False)} | _default(parameter["schema"])
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    properties = _resolved(body, description).get("properties", {}) if body else {}
+    return _resolved(properties[name], description) if name in properties else None
+
+
+def _default(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"default": schema["default"]} if "default" in schema else {}
+
+
+def test_every_endpoint_is_there_with_its_parameters_defaults_and_bounds(page, description):
+    rows = _rows(page, "Endpoints")
+    assert len(rows) == len(ENDPOINTS)
+    for endpoint, said, *_ in rows:
+        method, path = endpoint.split()
+        operation = description["paths"][path][method.lower()]
+        for name, text in _parameters(said).items():
+            schema = _given(operation, name, description)
+            assert schema is not None, f"{endpoint}: {name} is not described"
+            _holds(schema, text, f"{endpoint}: {name}")
+
+
+def _holds(schema: dict[str, Any], text: str, where: str) -> None:
+    """Asserts what the page says of a parameter in its own shorthand."""
+    if text.startswith(("true", "false")):
+        assert (schema["type"], schema["default"]) == ("boolean", text.startswith("true")), where
+    if choice := re.match(r"(\d+(?:/\d+)+)", text):
+        assert schema["enum"] == [int(one) for one in choice[1].split("/")], where
+        assert schema["default"] == 80, where
+    if "int >= 0" in text:
+        assert (schema["type"], schema["minimum"], schema["required"]) == ("integer", 0, False), where
+    if least := re.search(r"at least (\d+) characters", text):
+        assert (schema["minLength"], schema["required"]) == (int(least[1]), True), where
+    if bounds := re.match(r"(\d+)\.\.(\d+)", text):
+        assert (schema["minItems"], schema["maxItems"]) == (int(bounds[1]), int(bounds[2])), where
+    if "TokenKey|null" in text:
+        assert schema["nullable"] and "chain" in schema["properties"], where
+
+
+def test_the_bare_array_of_tokens_has_its_bound(description):
+    body = description["paths"]["/v0/tokens/metadata"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert (body["type"], body["maxItems"]) == ("array", 1_000)
+
+
+def test_every_endpoint_answers_what_the_page_says(page, description):
+    for endpoint, _, answer, _ in _rows(page, "Endpoints"):
+        method, path = endpoint.split()
+        good = description["paths"][path][method.lower()]["responses"]["200"]["content"]["application/json"]["schema"]
+        is_list = "[]" in answer
+        assert (good.get("type") == "array") is is_list, endpoint
+        assert f"/{_WHOLE_ANSWERS[answer]}" in json.dumps(good), endpoint
+
+
+def test_every_field_of_every_object_is_described(page, description):
+    schemas = description["components"]["schemas"]
+    for name, fields, *_ in _rows(page, "Objects"):
+        title = name.split(" (")[0] if name not in _SCHEMA_NAMES else _SCHEMA_NAMES[name]
+        known = _properties(schemas[title], description, depth=2)
+        named = set(re.findall(r"(?<!without )`([\w.]+)`", fields)) - _NOT_FIELDS
+        assert named - known <= ({"top_holders"} if title == "Cluster" else set()), f"{name}: {named - known}"
+
+
+def _properties(schema: dict[str, Any], description: dict[str, Any], depth: int) -> set[str]:
+    """Names of the properties, and of those of the objects within."""
+    found = set(schema.get("properties", {}))
+    if depth:
+        for inner in schema.get("properties", {}).values():
+            found |= _properties(_resolved(inner, description), description, depth - 1)
+    return found
+
+
+def test_every_error_of_the_page_is_declared_with_an_example(page, description):
+    declared = json.dumps(description["paths"])
+    for status, _, codes in _rows(page, "Errors"):
+        for code in re.findall(r"`(\w+)`", codes):
+            assert ERROR_KINDS[code].status == int(status)
+            assert f'"code": "{code}"' in declared, code
+
+
+def test_every_operation_declares_the_errors_that_any_request_can_meet(description):
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            if operation.get("security"):
+                assert {"200", "401", "408", "413", "415", "422", "429", "431", "500", "503"} <= set(
+                    operation["responses"]
+                ), f"{method} {path}"
+
+
+def test_operations_have_names_that_differ(description):
+    names = [
+        operation["operationId"] for operations in description["paths"].values() for operation in operations.values()
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_every_example_is_a_valid_answer():
+    shapes = {endpoint.endpoint: endpoint.answer for endpoint in ENDPOINTS}
+    shapes |= {
+        "x_holders": HoldersPage,
+        "x_evidence": Evidence,
+        "x_changes": MapChanges,
+        "x_labels": AddressLabels,
+        "x_usage": Usage,
+    }
+    assert set(examples()) == set(shapes)
+    for endpoint, example in examples().items():
+        wire.decode(wire.encode(example), shapes[endpoint])
+
+
+def test_the_docs_page_loads_nothing_from_elsewhere(service):
+    with httpx.Client(base_url=service.base_url) as http:
+        page = http.get("/docs")
+        assert page.status_code == 200
+        sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        assert sources and all(source.startswith("/") for source in sources)
+        assert all(http.get(source).status_code == 200 for source in sources)

@@ -1,0 +1,556 @@
+"""Pictures of maps: what is on them is true, legible and within its place, whatever the map and its names are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.requests import MapOptions
+from contract.tables import TABLES, build
+from contract.times import from_unix
+from engine.maps import map_as_of
+from service.pictures.circles import Frame
+from service.pictures.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
+from service.pictures.draw import TokenTitle, draw_map
+from service.pictures.layout import Layout, place
+from service.pictures.scene import Figures, Line, Node, Scene, scene_of
+from service.pictures.text import printable, shortened, width
+from service.pictures.words import percent
+from tests.service.conftest import DAY, World
+
+Link = tuple[int, int, int]
+Tables = dict[str, pa.Table]
+
+AS_OF = datetime(2025, 11, 21, 7, 4)
+TITLE = TokenTitle("Alpha", "ALP", "eth", AS_OF)
+ROOT = Path(__file__).parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = (
+    "$x^2$ and $\\frac{1}{",
+    "<script>alert('x')</script> --> & \" ]]>",
+    "\u202eright to left\u202c \u0645\u0631\u062d\u0628\u0627",
+    "\U0001f680\U0001f680\U0001f680",
+    "two\nlines\tand\ra tab",
+    "\x00\x01\x02\x7f\x9f\ufffe",
+    "Z\u0351\u036b\u0343A\u0334\u0321\u034aL\u0320\u0368G\u0301\u0301\u0301",
+    "\u67f4\u72ac \ufdfd \u00e9\u00e8 \ufb01",
+    "W" * 10_000,
+    "a b " * 5_000,
+    "",
+)
+
+
+def address(number: int) -> str:
+    return "0x" + hashlib.sha256(str(number).encode()).hexdigest()[:40]
+
+
+def tables_of(
+    shares: Sequence[float],
+    links: Sequence[Link] = (),
+    *,
+    rings: int = 0,
+    hidden: Sequence[int] = (),
+    labels: dict[int, str] | None = None,
+    **figures: Any,
+) -> Tables:
+    """The tables of a map: holders by falling share, then rings; links by number, with how many transfers."""
+    common = {"chain": "eth", "as_of": AS_OF, "token_address": address(-1)}
+    nodes: list[dict[str, Any]] = [
+        {
+            "kind": "top_holder",
+            "address": address(number),
+            "rank": number + 1,
+            "share": share,
+            "is_shown_on_map": number not in hidden,
+            "label": (labels or {}).get(number),
+        }
+        for number, share in enumerate(shares)
+    ]
+    nodes += [
+        {"kind": "magic", "address": address(len(shares) + ring), "is_shown_on_map": True} for ring in range(rings)
+    ]
+    clusters, members = _clusters(shares, links)
+    facts = {"dt_update": "2025-11-21T07:04:00", "cexs": 0.2, "dexs": 0.1, "contracts": 0.125}
+    facts |= {"top_10_adjusted": 0.4, "service_score": 61.5, **figures}
+    transfers = [
+        {
+            "from_address": address(first),
+            "to_address": address(second),
+            "rel_type": "GROUPED_TRANSFER",
+            "transfer_chain": "eth",
+            "transfer_token": address(-1),
+            "total_transfers": times,
+        }
+        for first, second, times in links
+    ]
+    rows = {
+        "maps": [facts],
+        "map_nodes": nodes,
+        "grouped_transfers": transfers,
+        "clusters": clusters,
+        "cluster_members": members,
+    }
+    return {name: build(TABLES[name], [common | row for row in rows[name]]) for name in rows}
+
+
+def _clusters(shares: Sequence[float], links: Sequence[Link]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    graph: nx.Graph[int] = nx.Graph((first, second) for first, second, _ in links)
+    parts = [
+        (holders, [node for node in component if node >= len(shares)])
+        for component in nx.connected_components(graph)
+        if len(holders := [node for node in component if node < len(shares)]) > 1
+    ]
+    parts.sort(key=lambda part: -sum(shares[node] for node in part[0]))
+    clusters = [
+        {
+            "cluster_id": number,
+            "share": sum(shares[node] for node in holders),
+            "holder_count": len(holders),
+            "magic_node_count": len(magic),
+        }
+        for number, (holders, magic) in enumerate(parts, start=1)
+    ]
+    members = [
+        {"cluster_id": number, "address": address(node), "kind": kind}
+        for number, (holders, magic) in enumerate(parts, start=1)
+        for kind, nodes in (("holder", holders), ("magic", magic))
+        for node in nodes
+    ]
+    return clusters, members
+
+
+def falling(count: int, power: float = 1.0, total: float = 0.6) -> list[float]:
+    """Shares of so many holders by Zipf's law."""
+    parts = [(place + 1) ** -power for place in range(count)]
+    return [total * part / sum(parts) for part in parts]
+
+
+CLUSTERED = tables_of(
+    falling(40), [(0, 3, 9), (3, 41, 1), (41, 5, 1), (1, 2, 40), (2, 9, 1), (7, 8, 1)], rings=2, labels={0: "Treasury"}
+)
+
+
+def draw(tables: Tables, title: TokenTitle = TITLE, at: int = 600, theme: Theme = Theme.LIGHT) -> str:
+    """The SVG of a map."""
+    return draw_map(tables, title, width=at, theme=theme, form="svg").decode()
+
+
+@cache
+def clustered(at: int = 600) -> str:
+    """The SVG of a map with clusters, drawn once for all who read it."""
+    return draw(CLUSTERED, at=at)
+
+
+def said(svg: str) -> list[str]:
+    """The texts of a picture: matplotlib leaves each as a comment beside its glyphs' paths."""
+    found = re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
+    return [text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in found]
+
+
+# ---------------------------------------------------------------------- layout
+
+FRAME = Frame(20.0, 80.0, 1100.0, 800.0)
+
+
+def scene_of_numbers(shares: Sequence[float], rings: int = 0, lines: Sequence[tuple[int, int]] = ()) -> Scene:
+    nodes = [Node(address(number), number + 1, share, None, None) for number, share in enumerate(shares)]
+    nodes += [Node(address(len(shares) + ring), None, None, None, None) for ring in range(rings)]
+    pairs = sorted({(min(pair), max(pair)) for pair in lines if pair[0] != pair[1]})
+    drawn = tuple(Line(first, second, 1) for first, second in pairs)
+    return Scene(tuple(nodes), drawn, (), Figures(None, None, None, None), len(shares))
+
+
+@st.composite
+def scenes(draw_from: st.DrawFn) -> Scene:
+    """Few holders or many, equal or of any sizes down to nothing; chains, stars, webs and lone ones."""
+    share = st.one_of(
+        st.sampled_from([0.0, 1e-30, 1e-9, 0.01, 0.01, 0.3]), st.floats(0, 1, allow_nan=False, allow_infinity=False)
+    )
+    shares = draw_from(st.lists(share, min_size=1, max_size=40))
+    rings = draw_from(st.integers(0, 5))
+    node = st.integers(0, len(shares) + rings - 1)
+    lines = draw_from(st.lists(st.tuples(node, node), max_size=60))
+    if draw_from(st.booleans()):
+        lines = [(0, other) for _, other in lines]
+    return scene_of_numbers(shares, rings, lines)
+
+
+FRAMES = st.sampled_from([FRAME, Frame(10.0, 130.0, 560.0, 420.0), Frame(0.0, 0.0, 900.0, 300.0)])
+MANY = settings(max_examples=25, deadline=None)
+
+
+def between(layout: Layout) -> np.ndarray:
+    """The room between each two circles."""
+    apart = np.hypot(layout.x[:, None] - layout.x, layout.y[:, None] - layout.y)
+    room = apart - layout.radius[:, None] - layout.radius
+    np.fill_diagonal(room, np.inf)
+    return room
+
+
+@MANY
+@given(scenes(), FRAMES)
+def test_no_two_bubbles_overlap(scene: Scene, frame: Frame) -> None:
+    assert between(place(scene, frame, 14.0)).min() > 0
+
+
+@MANY
+@given(scenes(), FRAMES)
+def test_every_bubble_lies_within_the_frame(scene: Scene, frame: Frame) -> None:
+    layout = place(scene, frame, 14.0)
+    assert np.all(layout.x - layout.radius >= frame.left - 1e-6)
+    assert np.all(layout.y - layout.radius >= frame.top - 1e-6)
+    assert np.all(layout.x + layout.radius <= frame.left + frame.width + 1e-6)
+    assert np.all(layout.y + layout.radius <= frame.top + frame.height + 1e-6)
+
+
+@MANY
+@given(scenes(), FRAMES)
+def test_a_bubbles_area_is_proportional_to_its_share_unless_it_was_enlarged(scene: Scene, frame: Frame) -> None:
+    layout = place(scene, frame, 14.0)
+    for node, radius in zip(scene.nodes, layout.radius, strict=True):
+        if node.share is not None and not layout.is_enlarged(node.share):
+            assert radius**2 == pytest.approx(layout.scale**2 * node.share, rel=1e-9)
+
+
+@MANY
+@given(scenes(), FRAMES)
+def test_a_bubble_is_enlarged_only_if_it_could_not_be_seen(scene: Scene, frame: Frame) -> None:
+    layout = place(scene, frame, 14.0)
+    for node, radius in zip(scene.nodes, layout.radius, strict=True):
+        if node.share is not None and layout.is_enlarged(node.share):
+            assert radius == pytest.approx(layout.smallest)
+            assert layout.scale * math.sqrt(node.share) < layout.smallest <= 0.25 * 14
+
+
+@MANY
+@given(scenes())
+def test_rings_are_of_one_size(scene: Scene) -> None:
+    layout = place(scene, FRAME, 14.0)
+    rings = [radius for node, radius in zip(scene.nodes, layout.radius, strict=True) if node.share is None]
+    assert len({round(radius, 9) for radius in rings}) <= 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 80, 500])
+def test_equal_holders_are_equal_bubbles_that_fill_the_frame(count: int) -> None:
+    layout = place(scene_of_numbers([1 / count] * count), FRAME, 16.0)
+    assert len({round(radius, 9) for radius in layout.radius}) == 1
+    covered = math.pi * float(np.sum(layout.radius**2)) / (FRAME.width * FRAME.height)
+    assert covered > (0.2 if count < 80 else 0.45)
+    assert between(layout).min() > 0
+
+
+@pytest.mark.parametrize("lines", ["none", "tree", "web"])
+def test_five_hundred_holders_of_any_sizes_find_their_places(lines: str) -> None:
+    chance = random.Random(1)
+    pairs = {
+        "none": [],
+        "tree": [(number, chance.randrange(number)) for number in range(1, 400)],
+        "web": [(chance.randrange(500), chance.randrange(540)) for _ in range(5_000)],
+    }
+    layout = place(scene_of_numbers(falling(500), 40, pairs[lines]), FRAME, 16.0)
+    assert between(layout).min() > 0
+    assert layout.x.max() <= FRAME.left + FRAME.width
+
+
+def test_linked_holders_stand_together() -> None:
+    lines = [(0, 10), (10, 20), (20, 30), (1, 11), (11, 21), (21, 31)]
+    layout = place(scene_of_numbers(falling(40, 0.5), 0, lines), FRAME, 16.0)
+    room = between(layout)
+    typical = float(np.median(room[np.isfinite(room)]))
+    assert max(room[first, second] for first, second in lines) < typical / 3
+
+
+def test_no_strangers_bubble_stands_on_a_line() -> None:
+    lines = [(0, number) for number in range(2, 30)] + [(1, number) for number in range(30, 45)]
+    scene = scene_of_numbers(falling(80, 0.7), 0, lines)
+    layout = place(scene, FRAME, 16.0)
+    for first, second in lines:
+        for stranger in range(45, 80):
+            assert _distance(layout, stranger, first, second) > layout.radius[stranger]
+
+
+def _distance(layout: Layout, node: int, first: int, second: int) -> float:
+    at, start, end = (np.array([layout.x[each], layout.y[each]]) for each in (node, first, second))
+    along = np.clip(np.dot(at - start, end - start) / np.dot(end - start, end - start), 0, 1)
+    return float(np.linalg.norm(at - start - along * (end - start)))
+
+
+@pytest.mark.parametrize("lines", [[], [(0, 5), (5, 9), (1, 2), (2, 12), (2, 14)]])
+def test_a_small_change_leaves_most_bubbles_about_where_they_were(lines: list[tuple[int, int]]) -> None:
+    scene = scene_of_numbers(falling(60), 0, lines)
+    grown = replace(scene.nodes[7], share=1.02 * (scene.nodes[7].share or 0))
+    changed = replace(scene, nodes=(*scene.nodes[:7], grown, *scene.nodes[8:]))
+    one, other = place(scene, FRAME, 16.0), place(changed, FRAME, 16.0)
+    assert np.median(np.hypot(one.x - other.x, one.y - other.y)) < 0.05 * FRAME.width
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("theme", Theme)
+@pytest.mark.parametrize("at", [600, 1200, 1600])
+def test_a_png_has_the_width_asked_for(at: int, theme: Theme) -> None:
+    png = draw_map(CLUSTERED, TITLE, width=at, theme=theme, form="png")
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(png[16:20], "big") == at
+
+
+def test_an_svg_has_the_width_asked_for_in_pixels() -> None:
+    root = ElementTree.fromstring(clustered(1200))
+    assert root.get("width") == "1200px"
+    assert (root.get("viewBox") or "").split()[2] == "1200"
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_the_same_map_gives_the_same_bytes(form: Any) -> None:
+    first, second = (draw_map(CLUSTERED, TITLE, width=600, theme=Theme.DARK, form=form) for _ in range(2))
+    assert first == second
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    turned = {name: table.take(list(reversed(range(table.num_rows)))) for name, table in CLUSTERED.items()}
+    assert draw(turned) == clustered()
+
+
+def test_another_process_draws_the_same_bytes_and_never_loads_pyplot() -> None:
+    code = (
+        "import hashlib, sys\n"
+        "from tests.service.test_pictures import CLUSTERED, draw\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "print(hashlib.sha256(draw(CLUSTERED).encode()).hexdigest())"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.strip() == hashlib.sha256(clustered().encode()).hexdigest(), ran.stderr
+
+
+def test_many_threads_draw_what_one_draws() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: draw(CLUSTERED), range(8))) == {clustered()}
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+def test_the_title_names_token_chain_and_instant() -> None:
+    texts = said(clustered())
+    assert {"Alpha", "ALP", "Ethereum · 21 November 2025, 07:04 UTC"} <= set(texts)
+
+
+def test_the_key_figures_are_the_maps() -> None:
+    texts = said(clustered())
+    assert {"Decentralisation", "62", "Top 10 entities", "40.0%", "In exchanges", "30.0%", "12.5%"} <= set(texts)
+
+
+def test_a_score_that_is_null_is_not_applicable() -> None:
+    assert "not applicable" in said(draw(tables_of([0.5], service_score=None)))
+
+
+def test_figures_that_are_all_null_are_drawn_as_not_applicable() -> None:
+    names = ("service_score", "cexs", "dexs", "contracts", "top_10_adjusted")
+    texts = said(draw(tables_of([0.5], **dict.fromkeys(names))))
+    assert texts.count("not applicable") == 4
+
+
+def test_the_legend_says_what_is_left_out_and_what_it_holds() -> None:
+    text = " ".join(said(clustered()))
+    assert "Not drawn: exchanges (30.0% of supply), contracts (12.5%, exchanges' own too) and the busiest" in text
+
+
+def test_the_largest_bubbles_carry_their_label_or_short_address() -> None:
+    texts = said(clustered(1600))
+    short = f"{address(1)[:6]}…{address(1)[-4:]}"
+    assert texts.count("Treasury") == 2  # in its bubble and in the list
+    assert texts.count(short) == 2
+
+
+def test_clusters_are_listed_by_share_and_those_beyond_the_colours_together() -> None:
+    tables = tables_of(falling(40, 0.5), [(2 * pair, 2 * pair + 1, 1) for pair in range(9)])
+    texts = said(draw(tables))
+    shares = tables["clusters"]["share"].to_pylist()
+    assert [text for text in texts if text in map(percent, shares[:6])] == [percent(share) for share in shares[:6]]
+    assert "+3 more" in texts
+    assert percent(sum(shares[6:])) in texts
+
+
+def test_members_of_a_cluster_share_a_colour_that_no_other_has() -> None:
+    colours = COLOURS[Theme.LIGHT]
+    tables = tables_of(falling(30), [(0, 1, 1), (1, 2, 1), (3, 4, 1), (4, 30, 1)], rings=1)
+    nodes = scene_of(tables).nodes
+    hues = [colours.of_cluster(node.cluster) for node in nodes]
+    assert hues == [*[colours.clusters[0]] * 3, *[colours.clusters[1]] * 2, *[colours.alone] * 25, colours.clusters[1]]
+    filled = re.findall("fill: (#[0-9a-f]{6})", draw(tables))
+    assert filled.count(colours.clusters[0]) > 3 and filled.count(colours.clusters[1]) > 2
+    assert colours.clusters[2] not in filled
+
+
+def test_the_legend_speaks_of_enlarged_bubbles_only_where_there_are_any() -> None:
+    assert "enlarged" not in " ".join(said(draw(tables_of([0.3, 0.2]))))
+    assert "enlarged" in " ".join(said(draw(tables_of([0.3, 1e-9]))))
+
+
+def test_the_legend_explains_only_what_is_on_the_map() -> None:
+    text = " ".join(said(draw(tables_of([0.3, 0.2]))))
+    assert "links holders" not in text
+    assert "Transfers" not in text
+
+
+def test_holders_that_are_not_shown_are_not_drawn() -> None:
+    texts = said(draw(tables_of(falling(10), hidden=[0], labels={0: "Some Exchange", 1: "Someone"})))
+    assert "Some Exchange" not in texts
+    assert "Someone" in texts
+
+
+def test_a_map_without_shown_holders_says_so() -> None:
+    texts = said(draw(tables_of([0.6, 0.4], hidden=[0, 1], service_score=None)))
+    assert {"No holder to draw", "None of 2 holders drawn"} <= set(texts)
+
+
+def test_time_nodes_are_left_out_with_their_lines() -> None:
+    with_window = tables_of(falling(5), [(0, 1, 1)])
+    window = {"kind": "time", "address": address(99), "time_node": 1}
+    links = [{"from_address": address(3), "to_address": address(99), "rel_type": "GROUPED_TRANSFER", "time_node": 1}]
+    common = {"chain": "eth", "as_of": AS_OF, "token_address": address(-1)}
+    added = {
+        name: pa.concat_tables([with_window[name], build(TABLES[name], [common | row for row in rows])])
+        for name, rows in (("map_nodes", [window]), ("grouped_transfers", links))
+    }
+    assert draw(with_window | added) == draw(with_window)
+
+
+def test_a_map_of_the_engine_is_drawn(world: World) -> None:
+    as_of = from_unix(world.begin + 10 * DAY)
+    tables = map_as_of(world.store, "eth", world.token, as_of, MapOptions(), computed_at=as_of)
+    texts = said(draw(tables, TokenTitle("Alpha", "ALP", "eth", as_of)))
+    assert "6 of the 7 largest holders drawn, with 78.5% of supply" in texts
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (0.99999, "100%"),
+        (0.123, "12.3%"),
+        (0.001, "0.1%"),
+        (0.00034, "0.03%"),
+        (2e-7, "0.00002%"),
+        (9.99e-8, "0.00001%"),
+        (2e-9, "2\u00d710⁻⁷%"),
+    ],
+)
+def test_a_small_share_is_said_with_the_digits_it_needs(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+# ---------------------------------------------------------------------- legible, whatever is written
+
+
+def boxes(svg: str) -> list[tuple[str, float, float, float, float]]:
+    """Each text with the rectangle it takes: left, top, right, bottom."""
+    found = []
+    for text, group in re.findall(r"<!-- (.*?) -->\s*<g ([^>]*)>", svg, re.DOTALL):
+        x, y, scale = (
+            float(number) for number in re.findall(r"translate\(([-\d.]+) ([-\d.]+)\) scale\(([\d.]+)", group)[0]
+        )
+        plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+        size = 100 * scale
+        after = svg[svg.index(group) :]
+        is_bold = "DejaVuSans-Bold" in after[: after.index("</g>")]
+        found.append((plain, x, y - 0.76 * size, x + width(plain, size, is_bold), y + 0.24 * size))
+    return found
+
+
+def assert_legible(svg: str) -> None:
+    _, _, wide, high = (float(number) for number in (ElementTree.fromstring(svg).get("viewBox") or "").split())
+    texts = boxes(svg)
+    assert len(texts) > 8
+    for text, left, top, right, bottom in texts:
+        assert left >= 0 and top >= 0 and right <= wide and bottom <= high, f"{text} is cut off"
+    for number, (text, left, top, right, bottom) in enumerate(texts):
+        for other, left2, top2, right2, bottom2 in texts[:number]:
+            across, down = min(right, right2) - max(left, left2), min(bottom, bottom2) - max(top, top2)
+            assert across < 1 or down < 1, f"{text} lies over {other}"
+
+
+@pytest.mark.parametrize("at", [600, 960, 1600])
+@pytest.mark.parametrize(
+    "tables",
+    [
+        CLUSTERED,
+        tables_of(falling(80, 0.4), [(2 * pair, 2 * pair + 1, 1) for pair in range(20)]),
+        tables_of([1.0], labels={0: "Everything there is, in one wallet"}, service_score=None),
+        tables_of(falling(50, 3.0, 1e-7), [(0, 50, 1), (1, 50, 2)], rings=1, cexs=1e-12, contracts=1e-9),
+    ],
+    ids=["clustered", "many clusters", "one holder", "tiny shares"],
+)
+def test_no_text_is_cut_off_or_lies_over_another(tables: Tables, at: int) -> None:
+    assert_legible(draw(tables, at=at))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_text_is_drawn_harmlessly_and_in_its_place(text: str) -> None:
+    labels = {0: text, 1: f"{text} 1", 2: text[::-1]}
+    tables = tables_of([0.3, 0.2, 0.1, 0.05], [(0, 1, 3)], labels=labels)
+    title = TokenTitle(text, text, text, AS_OF)
+    svg = draw(tables, title)
+    root = ElementTree.fromstring(svg)
+    assert_legible(svg)
+    for element in root.iter():
+        assert element.tag not in {f"{SVG}script", f"{SVG}foreignObject", f"{SVG}image", f"{SVG}a"}
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            assert not name.endswith("href") or value.startswith("#")
+    assert draw_map(tables, title, width=1200, theme=Theme.DARK, form="png").startswith(b"\x89PNG")
+
+
+def test_a_name_that_cant_be_shown_gives_way_to_the_symbol() -> None:
+    assert "ROCKET" in said(draw(CLUSTERED, TokenTitle("\U0001f680", "ROCKET", "eth", AS_OF)))
+    assert "Unnamed token" in said(draw(CLUSTERED, TokenTitle("\U0001f680", "\n", "eth", AS_OF)))
+
+
+def test_a_letter_that_the_font_lacks_becomes_a_box_and_a_symbol_is_left_out() -> None:
+    assert printable("\u67f4 \U0001f680 coin") == "□ coin"
+
+
+@given(st.text(max_size=60), st.floats(0, 300))
+@settings(max_examples=60, deadline=None)
+def test_a_shortened_text_fits_its_room(text: str, room: float) -> None:
+    shown = shortened(printable(text), room, 12.0)
+    assert not shown or width(shown, 12.0) <= room
+
+
+@pytest.mark.parametrize("theme", Theme)
+def test_text_stands_out_as_wcag_asks(theme: Theme) -> None:
+    colours = COLOURS[theme]
+    for ground in (colours.page, colours.panel):
+        assert min(contrast(colours.ink, ground), contrast(colours.soft, ground)) >= 4.5
+    for fill in (colours.alone, colours.other, *colours.clusters):
+        assert contrast(text_on(fill), fill) >= 4.5
+        assert contrast(quiet_on(fill), fill) >= 4.5
+
+
+def test_mixed_colours_lie_between() -> None:
+    assert mixed("#000000", "#ffffff", 0.5) == "#808080"

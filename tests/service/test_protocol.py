@@ -1,0 +1,435 @@
+"""What strangers may write into a socket, and what the service makes of it before it is a request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+
+from service.limits import BodyLimit
+from service.protocol import MOST_HEADERS, limited_protocol
+from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
+
+GET = b"GET /%s HTTP/1.1\r\nHost: service\r\n\r\n"
+BIG = 40_000_000
+
+
+async def _app(scope, receive, send):
+    """Reads the body under /read, answers much under /big, takes its time under /slow; else answers the path."""
+    path = scope["path"]
+    if path == "/read":
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size += len(message["body"])
+            more = message["more_body"]
+        await say(send, b"%d" % size)
+    elif path == "/headers":
+        await receive()
+        await say(send, b" ".join(name for name, _ in scope["headers"]))
+    elif path == "/slow":
+        await asyncio.sleep(0.15)
+        await say(send, b"/slow")
+    elif path == "/big":
+        await say(send, bytes(BIG))
+    else:
+        await hello(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(_app) as served:
+        yield served
+
+
+@pytest.fixture
+def peer(served: Served) -> Iterator[Peer]:
+    with served.connect() as peer:
+        yield peer
+
+
+# --------------------------------------------------------------------- slowness
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Served]:
+    with serving(_app, limited_protocol(4_096, header_seconds=0.3)) as served:
+        yield served
+
+
+def test_headers_that_never_come_are_too_slow(hasty):
+    with hasty.connect() as peer:
+        answer = peer.answer()
+        assert (answer.status, answer.code) == (408, "too_slow")
+        assert answer.headers["connection"] == "close"
+        assert int(answer.headers["retry-after"]) >= 1
+        assert peer.is_closed()
+
+
+def test_headers_that_come_a_byte_at_a_time_are_too_slow_all_the_same(hasty):
+    with hasty.connect() as peer:
+        began = time.monotonic()
+        for byte in GET % b"x" * 2:
+            peer.send(bytes([byte]))
+            time.sleep(0.02)
+            if time.monotonic() - began > 0.6:
+                break
+        assert peer.answer().code == "too_slow"
+        assert peer.is_closed()
+
+
+def test_empty_lines_do_not_keep_a_connection_that_asks_nothing(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(GET % b"first").body == b"/first"
+        for _ in range(30):
+            peer.send(b"\r\n")
+            time.sleep(0.02)
+        assert peer.answer().code == "too_slow"
+
+
+def test_a_further_request_has_its_own_time_which_begins_with_its_first_byte(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(GET % b"first").body == b"/first"
+        time.sleep(0.5)
+        assert peer.ask(GET % b"second").body == b"/second"
+        assert peer.ask(b"GET /third").code == "too_slow"
+        assert peer.is_closed()
+
+
+def test_half_a_request_behind_a_whole_one_is_too_slow_after_the_answer_to_that(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(GET % b"slow" + b"GET /half").body == b"/slow"
+        assert peer.answer().code == "too_slow"
+
+
+def test_a_request_that_takes_long_to_answer_is_not_a_slow_one(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(GET % b"slow").body == b"/slow"
+
+
+def test_a_body_is_not_held_to_the_time_of_headers(hasty):
+    with hasty.connect() as peer:
+        peer.send(b"POST /read HTTP/1.1\r\nHost: service\r\nContent-Length: 4\r\n\r\n")
+        time.sleep(0.5)
+        assert peer.ask(b"body").body == b"4"
+
+
+def test_a_body_that_trickles_in_after_the_answer_does_not_hold_the_connection(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 1000\r\n\r\n").body == b"/x"
+        for _ in range(30):
+            peer.send(b".")
+            time.sleep(0.02)
+        assert peer.is_closed()
+
+
+def test_a_body_that_ends_after_the_answer_leaves_the_connection_open(hasty):
+    with hasty.connect() as peer:
+        assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 4\r\n\r\nbo").body == b"/x"
+        peer.send(b"dy")
+        time.sleep(0.5)
+        assert peer.ask(GET % b"next").body == b"/next"
+
+
+def test_an_idle_connection_is_closed_without_a_word():
+    with serving(_app, timeout_keep_alive=0.2) as served, served.connect() as peer:
+        assert peer.ask(GET % b"x").body == b"/x"
+        assert peer.is_closed()
+
+
+# ------------------------------------------------------------------------- size
+
+
+def test_a_header_beyond_the_limit_is_too_large(peer):
+    answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000 + b"\r\n\r\n")
+    assert (answer.status, answer.code) == (431, "headers_too_large")
+    assert answer.headers["connection"] == "close"
+    assert peer.is_closed()
+
+
+def test_a_header_without_an_end_is_too_large_when_it_has_grown_past_the_limit(peer):
+    peer.send(b"GET / HTTP/1.1\r\nX-Long: ")
+    for _ in range(50):
+        peer.send(b"x" * 100)
+        time.sleep(0.001)
+    assert peer.answer().code == "headers_too_large"
+    assert peer.is_closed()
+
+
+def test_a_huge_header_is_refused_and_its_sender_reads_why(peer):
+    answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000_000)
+    assert answer.code == "headers_too_large"
+
+
+def test_a_long_request_line_counts_as_header(peer):
+    assert peer.ask(GET % (b"x" * 5_000)).code == "headers_too_large"
+
+
+def test_headers_that_fit_are_let_in_however_they_are_cut(served):
+    request = b"GET /fits HTTP/1.1\r\nHost: service\r\nX-Long: " + b"x" * 4_000 + b"\r\n\r\n"
+    for size in (7, 1_000, 3_000):
+        with served.connect() as peer:
+            for at in range(0, len(request), size):
+                peer.send(request[at : at + size])
+                time.sleep(0.0005)
+            assert peer.answer().body == b"/fits"
+
+
+def test_a_large_body_is_no_large_header(peer):
+    body = b"x" * 300_000
+    request = b"POST /read HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n" % len(body)
+    peer.send((request + body) * 3 + request[:30])
+    assert [peer.answer().body for _ in range(3)] == [b"300000"] * 3
+    assert peer.ask(request[30:] + body).body == b"300000"
+
+
+@pytest.mark.parametrize("ending", [b"\r\n", b""])
+def test_ten_thousand_headers_are_too_many(peer, ending):
+    assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000 + ending).code == "headers_too_large"
+
+
+def test_a_hundred_headers_are_let_in(served):
+    for count, status in ((MOST_HEADERS, 200), (MOST_HEADERS + 1, 431)):
+        with served.connect() as peer:
+            assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n").status == status
+
+
+_CHUNKED = b"POST /%s HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
+
+
+def test_trailers_are_not_taken_for_headers(peer):
+    trailed = _CHUNKED % b"headers" + b"0\r\nX-ApiKey: late\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
+    assert peer.ask(trailed).body == b"transfer-encoding"
+    assert peer.ask(GET % b"next").body == b"/next"
+
+
+@pytest.mark.parametrize("path", [b"read", b"answered"])
+@pytest.mark.parametrize("endless", [b"0\r\nX: " + b"x" * 999, b"0\r\n" + b"a: b\r\n" * 99, b"4;" + b"x" * 999])
+def test_trailers_without_an_end_are_too_large(peer, path, endless):
+    peer.send(_CHUNKED % path)
+    time.sleep(0.05)
+    peer.send(endless)
+    for _ in range(50):
+        peer.send(endless.partition(b"\r\n")[2] or b"x" * 999)
+        time.sleep(0.002)
+    if path == b"answered":
+        assert peer.answer().body == b"/answered"
+    else:
+        assert peer.answer().code == "headers_too_large"
+    assert peer.is_closed()
+
+
+def test_chunks_of_a_byte_are_no_trailers(peer):
+    peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    peer.send(b"1;" + b"x" * 200 + b"\r\na\r\n")
+    for _ in range(100):
+        peer.send(b"1;" + b"x" * 200 + b"\r\na\r\n")
+        time.sleep(0.001)
+    assert peer.ask(b"0\r\n\r\n").body == b"101"
+
+
+# ------------------------------------------------------------------------ nonsense
+
+_TWO_LENGTHS = b"POST /read HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"
+_NONSENSE = {
+    "no HTTP": b"hello there\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "an unknown method": b"BREW / HTTP/1.1\r\n\r\n",
+    "an unknown version": b"GET / HTTP/3.7\r\n\r\n",
+    "no path": b"GET  HTTP/1.1\r\n\r\n",
+    "a path that is not ASCII": "GET /é HTTP/1.1\r\n\r\n".encode(),
+    "a tunnel": b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere\r\n\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nnonsense\r\n\r\n",
+    "a space before the colon": b"POST /read HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "a NUL in a name": b"GET / HTTP/1.1\r\nX-\x00: 1\r\n\r\n",
+    "a NUL in a value": b"GET / HTTP/1.1\r\nX: a\x00b\r\n\r\n",
+    "a bare carriage return": b"GET / HTTP/1.1\r\nX: a\rY: b\r\n\r\n",
+    "two lengths": _TWO_LENGTHS,
+    "a length that is no number": b"POST /read HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+    "a negative length": b"POST /read HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    "a length of too many digits": b"POST /read HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"9" * 40),
+    "length and chunks": b"POST /read HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and length": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "chunks that are not last": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "a chunk size that is no number": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+    "a huge chunk size": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\nabc\r\n" % (b"f" * 20),
+    "a chunk longer than its size": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
+    "a body for another protocol": b"POST /read HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
+    b"Content-Length: 40\r\n\r\n" + GET % b"smuggled",
+}
+
+
+@pytest.mark.parametrize("request_bytes", _NONSENSE.values(), ids=_NONSENSE.keys())
+def test_what_is_no_request_is_refused_in_json_and_the_connection_closed(peer, caplog, request_bytes):
+    caplog.set_level(logging.DEBUG)
+    answer = peer.ask(request_bytes)
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert answer.headers["connection"] == "close"
+    peer.send(GET % b"smuggled")
+    assert peer.is_closed()
+    assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
+
+
+def test_nothing_that_a_stranger_wrote_is_logged(served, caplog):
+    caplog.set_level(logging.DEBUG)
+    secret = b"hl_deadbeef_555"
+    for request in (
+        b"BREW /%s HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX-ApiKey %s\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX-ApiKey: %s" + b"x" * 5_000,
+        b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
+    ):
+        with served.connect() as peer:
+            assert peer.ask(request % secret).status >= 400
+    assert "deadbeef" not in caplog.text
+
+
+def test_a_request_whose_body_breaks_off_in_nonsense_is_refused(served):
+    with served.connect() as peer:
+        peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n")
+        time.sleep(0.1)
+        assert peer.ask(b"nonsense\r\n").code == "invalid_request"
+        assert peer.is_closed()
+
+
+def test_an_offer_to_upgrade_is_not_taken_up(peer):
+    answer = peer.ask(
+        b"GET /plain HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n" + GET % b"x"
+    )
+    assert (answer.status, answer.body, answer.headers["connection"]) == (200, b"/plain", "close")
+    assert peer.is_closed()
+
+
+def test_a_post_without_a_body_that_offers_to_upgrade_is_answered(peer):
+    answer = peer.ask(b"POST /read HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert (answer.status, answer.body) == (200, b"0")
+
+
+# ------------------------------------------------------------------------ pipelines
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_order(peer):
+    peer.send(GET % b"slow" + b"".join(GET % b"%d" % n for n in range(20)))
+    assert [peer.answer().body for _ in range(21)] == [b"/slow", *(b"/%d" % n for n in range(20))]
+    assert peer.ask(GET % b"next").body == b"/next"
+
+
+_BEHIND = {
+    "no HTTP": (b"nonsense\r\n\r\n", "invalid_request"),
+    "a bad body": (b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid_request"),
+    "no address": (b"CONNECT elsewhere:443 HTTP/1.1\r\n\r\n", "invalid_request"),
+    "large headers": (b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n", "headers_too_large"),
+}
+
+
+@pytest.mark.parametrize("before", [[b"slow"], [b"slow", b"second"]], ids=["one", "two"])
+@pytest.mark.parametrize(("refused", "code"), _BEHIND.values(), ids=_BEHIND.keys())
+def test_what_is_refused_behind_requests_is_refused_after_their_answers(peer, before, refused, code):
+    peer.send(b"".join(GET % path for path in before) + refused)
+    assert [peer.answer().body for _ in before] == [b"/" + path for path in before]
+    assert peer.answer().code == code
+    assert peer.is_closed()
+
+
+def test_a_thousand_requests_sent_ahead_are_too_many(peer):
+    peer.send(GET % b"slow" + GET % b"x" * 1_000)
+    assert peer.answer().body == b"/slow"
+    answers = [peer.answer() for _ in range(101)]
+    assert {answer.status for answer in answers[:-1]} == {200}
+    assert answers[-1].code == "invalid_request"
+    assert peer.is_closed()
+
+
+# ------------------------------------------------------------------- other callers
+
+
+def test_hundreds_of_idle_connections_do_not_keep_others_waiting(served):
+    with ExitStack() as stack:
+        for number in range(300):
+            peer = stack.enter_context(served.connect())
+            peer.send(GET[: number % 20])
+        with httpx.Client(base_url=served.base_url) as other:
+            began = time.monotonic()
+            assert {other.get("/x").text for _ in range(30)} == {"/x"}
+            assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_more_connections_than_allowed_are_turned_away_in_json():
+    with serving(_app, limited_protocol(4_096, 5.0, connections=3)) as served, ExitStack() as stack:
+        first, *_ = [stack.enter_context(served.connect()) for _ in range(3)]
+        assert first.ask(GET % b"x").body == b"/x"
+        with served.connect() as fourth:
+            answer = fourth.ask(GET % b"x")
+            assert (answer.status, answer.code) == (503, "unavailable")
+            assert int(answer.headers["retry-after"]) >= 1
+            assert fourth.is_closed()
+        assert first.ask(GET % b"x").body == b"/x"
+
+
+def test_who_never_reads_a_large_answer_is_cut_off_and_stalls_nobody():
+    with serving(_app, limited_protocol(4_096, 5.0, stalled_seconds=0.5)) as served, served.connect() as deaf:
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        deaf.send(GET % b"big")
+        with httpx.Client(base_url=served.base_url) as other:
+            assert {other.get("/x").text for _ in range(50)} == {"/x"}
+        _until(lambda: served.open_connections == 0)
+
+
+def test_who_reads_a_large_answer_slowly_reads_it_whole():
+    # Slower than the keep-alive and the patience with a caller who reads nothing.
+    protocol = limited_protocol(4_096, 5.0, stalled_seconds=0.4)
+    with serving(_app, protocol, timeout_keep_alive=0.2) as served, served.connect() as slow:
+        slow.send(GET % b"big")
+        size = 0
+        while size < BIG:
+            received = slow.socket.recv(4_000_000)
+            assert received
+            size += len(received)
+            time.sleep(0.02)
+
+
+def test_a_caller_that_hangs_up_amid_a_request_leaves_nothing_behind(served):
+    for part in (b"", b"GET / HT", b"POST /read HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc", GET % b"slow"):
+        with served.connect() as peer:
+            peer.send(part)
+    _until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)
+
+
+def test_the_server_stops_in_time_whatever_is_open():
+    with ExitStack() as stack:
+        served = stack.enter_context(serving(_app))
+        for part in (b"", b"GET / HT", b"nonsense\r\n\r\n", GET % b"x"):
+            stack.enter_context(served.connect()).send(part)
+        _until(lambda: served.open_connections == 4)
+        served.server.should_exit = True
+        _until(lambda: served.open_connections == 0)
+
+
+def test_bodies_and_headers_are_limited_side_by_side():
+    app = FastAPI()
+
+    @app.post("/")
+    async def size(request: Request) -> int:
+        return len(await request.body())
+
+    app.add_middleware(BodyLimit, limit=100)
+    with serving(app) as served, served.connect() as peer:
+        assert peer.ask(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc").body == b"3"
+        assert peer.ask(b"POST / HTTP/1.1\r\nX-Long: " + b"x" * 5_000).code == "headers_too_large"
+
+
+def _until(is_so) -> None:
+    ends_at = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < ends_at
+        time.sleep(0.01)

@@ -1,0 +1,71 @@
+"""Screenshots: an address that was paid for, and the picture that anyone who has it can look at."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from contract import wire
+from contract.models import Screenshot
+from service.settings import ServiceSettings
+
+
+@pytest.fixture
+def shot(caller, world):
+    answer = caller.http.get(f"/v0/tokens/screenshot/eth/{world.token}")
+    assert answer.status_code == 200, answer.text
+    return wire.decode(answer.content, Screenshot)
+
+
+def test_the_picture_needs_no_key_and_costs_nothing_more(caller, shot):
+    answer = httpx.get(shot.image_url)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    assert answer.content.startswith(b"\x89PNG")
+    assert caller.spent == 25_00
+
+
+def test_an_svg_lies_beside_it(shot):
+    answer = httpx.get(shot.image_url.removesuffix("png") + "svg")
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert b"<svg" in answer.content
+
+
+@pytest.mark.parametrize("query", ["width=600", "width=1600&theme=dark"])
+def test_width_and_theme_can_be_chosen(shot, query):
+    assert httpx.get(f"{shot.image_url}?{query}").content != httpx.get(shot.image_url).content
+
+
+@pytest.mark.parametrize("query", ["width=601", "width=huge", "theme=pink"])
+def test_other_widths_and_themes_are_refused(shot, query):
+    assert httpx.get(f"{shot.image_url}?{query}").status_code == 422
+
+
+def test_an_address_that_we_did_not_sign_has_no_picture(shot, world):
+    path, signature = shot.image_url.removesuffix(".png").rsplit("/", 1)
+    other = ("0" if signature[0] != "0" else "1") + signature[1:]
+    assert httpx.get(f"{path}/{other}.png").json()["code"] == "not_found"
+    assert httpx.get(shot.image_url.replace(world.token, world.young)).json()["code"] == "not_found"
+
+
+def test_the_same_picture_is_drawn_once_and_known_by_its_tag(shot):
+    first = httpx.get(shot.image_url)
+    again = httpx.get(shot.image_url, headers={"If-None-Match": first.headers["ETag"]})
+    assert again.status_code == 304
+
+
+def test_the_picture_is_at_the_public_address_where_one_is_set(start, world):
+    caller = start(settings=ServiceSettings(public_url="https://maps.example/api/")).caller()
+    found = caller.http.get(f"/v0/tokens/screenshot/eth/{world.token}").json()
+    assert found["image_url"].startswith("https://maps.example/api/v0/x/pictures/eth/")
+
+
+def test_each_caller_gets_the_address_that_it_came_by(caller, world):
+    path = f"/v0/tokens/screenshot/eth/{world.token}"
+    answers = [caller.http.get(path, headers={"Host": host}).json() for host in ("one.example", "two.example")]
+    assert [answer["image_url"].split("/")[2] for answer in answers] == ["one.example", "two.example"]
+
+
+def test_what_has_no_map_has_no_picture_and_costs_nothing(caller, world):
+    assert caller.http.get(f"/v0/tokens/screenshot/eth/{world.unsupported}").status_code == 400
+    assert caller.http.get(f"/v0/tokens/screenshot/eth/0x{'f' * 40}").status_code == 404
+    assert caller.spent == 0
