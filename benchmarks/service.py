@@ -236,9 +236,8 @@ def _rates(port: int, constant_port: int, request: bytes, size: int, clients: in
     print(f"  constant answer       {best_constant.rate:10,.0f} a second")
     print(f"  cached map            {best_cached.rate:10,.0f} a second")
     print(f"  ratio                 {best_cached.rate / best_constant.rate:10.2f}   (goal: at least 0.5)")
-    print(
-        f"  cached, under load    {best_cached.percentile(0.5):10.1f} ms median, {best_cached.percentile(0.99):.1f} ms 99th"
-    )
+    middle, late = best_cached.percentile(0.5), best_cached.percentile(0.99)
+    print(f"  cached, under load    {middle:10.1f} ms median, {late:.1f} ms 99th")
 
 
 def _latencies(port: int, token: str, secret: str) -> None:

@@ -36,7 +36,7 @@ class Backend:
         self.known_keys = KnownKeys(self.keys)
         self.cashier = Cashier(self.keys, self.store.generation)
         self.cache = AnswerCache(self.store, self.settings.cache_bytes)
-        self.computing = Computing(self.settings.workers, self.settings.answer_seconds)
+        self.computing = Computing(self.settings.workers, self.settings.answer_seconds, self.settings.shutdown_seconds)
 
     async def close(self) -> None:
         """Finishes what is under way and books what is owed."""

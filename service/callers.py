@@ -69,7 +69,7 @@ class TrustedProxies:
     """Lets what follows see caller, scheme and host as a trusted proxy saw them; anyone else's word is ignored.
 
     A proxy must append to ``X-Forwarded-For`` and set ``X-Forwarded-Proto`` and ``X-Forwarded-Host`` itself, or drop
-    them: what it passes on is believed.
+    them: what it passes on is believed. The scope is changed in place, so what stands outside sees it too, afterwards.
     """
 
     def __init__(self, app: ASGIApp, trusted: Networks) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 from service.errors import ServiceError
@@ -22,10 +23,11 @@ _QUEUE: Final = 64
 class Computing:
     """The threads of one process. ``workers`` compute at a time, at most half of them for one ``owner``.
 
-    ``seconds`` is how long a caller waits at most. For one event loop.
+    ``seconds`` is how long a caller waits at most, ``closing_seconds`` how long the end does. For one event loop.
     """
 
-    def __init__(self, workers: int, seconds: float) -> None:
+    def __init__(self, workers: int, seconds: float, closing_seconds: float) -> None:
+        self._closing_seconds = closing_seconds
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="answer")
         self._seconds = seconds
         self._most_of_owner = max(1, workers // 2)
@@ -56,10 +58,10 @@ class Computing:
         return same in self._flights
 
     async def close(self) -> None:
-        """Waits for what is under way, then ends the threads."""
-        if self._flights or self.pending:
-            await asyncio.gather(*self._flights.values(), return_exceptions=True)
-        await asyncio.to_thread(self._executor.shutdown)
+        """Waits for what is under way, but not for ever, and takes no more."""
+        if self._flights:
+            await asyncio.wait(self._flights.values(), timeout=self._closing_seconds)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _start(self, work: Callable[[], Result], owner: Hashable, same: Hashable | None) -> asyncio.Task[Result]:
         if self.pending >= self._most_waiting:
@@ -81,7 +83,8 @@ class Computing:
         self._of_owner[owner] += 1
         try:
             async with turn:
-                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+                context = copy_context()  # for the log to know which request a thread works for
+                return await asyncio.get_running_loop().run_in_executor(self._executor, context.run, work)
         finally:
             self.pending -= 1
             self._of_owner[owner] -= 1

@@ -19,7 +19,7 @@ from engine.maps import map_as_of
 from engine.store import Store
 from service.answers import Answer, instant_of
 from service.cache import Written
-from service.pictures.draw import Theme, TokenTitle, draw_map
+from service.pictures.colours import Theme
 
 PICTURES: Final = "/v0/x/pictures"
 MEDIA_TYPES: Final = {"png": "image/png", "svg": "image/svg+xml"}
@@ -62,6 +62,9 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> Written:
     """The picture's bytes. Raises what a map raises."""
+    # Half a second of imports (matplotlib, networkx) that a process which draws nothing does without.
+    from service.pictures.draw import TokenTitle, draw_map  # noqa: PLC0415
+
     snapshot = store.snapshot()
     as_of = from_unix(picture.as_of)
     token = mappable_token(snapshot, picture.chain, picture.token_address)

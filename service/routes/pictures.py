@@ -14,7 +14,7 @@ from service.cache import is_known
 from service.errors import ServiceError
 from service.metering import MeteredRoute, MeterOfCall
 from service.openapi import described, error_responses
-from service.pictures.draw import Theme
+from service.pictures.colours import Theme
 from service.queries import PathToken
 from service.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
 
