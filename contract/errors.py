@@ -27,6 +27,7 @@ _KINDS: Final = (
     ErrorKind("no_holders", 404, "nobody holds the token at that time"),
     ErrorKind("unknown_token", 404, "the token is not known"),
     ErrorKind("unknown_cluster", 404, "the map has no such cluster"),
+    ErrorKind("unknown_cursor", 404, "the cursor is of no page of that token at that time"),
     ErrorKind("not_found", 404, "there is no such path"),
     ErrorKind("method_not_allowed", 405, "the path does not take that method"),
     ErrorKind("too_slow", 408, "the request took too long to arrive", retryable=True),

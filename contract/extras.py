@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field
 
 from contract import prices
-from contract.models import Address, GroupedTransferData, Holder, HolderLimit, Model, RawAmount, Share
+from contract.models import Address, GroupedTransferData, Holder, HolderLimit, Model, PlainInteger, RawAmount, Share
 from contract.requests import Request, TokenRequest, query_text
 
 X_TOKENS = "/v0/x/tokens"
@@ -19,7 +19,7 @@ MAX_PAGE = 10_000
 MAX_CHANGES = 10_000
 MAX_TRANSFERS_OF_LINK = 100
 
-UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC.")]
+UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC."), PlainInteger]
 
 
 class HoldersPage(Model):
@@ -97,11 +97,13 @@ class HolderChange(Model):
 class ClusterChange(Model):
     """What became of clusters, by the holders that they share: ids on the map before and on the map after."""
 
-    change: str
+    change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]
     clusters_before: list[int]
     clusters_after: list[int]
     share_before: Share
     share_after: Share
+    holders_before: int
+    holders_after: int
     shared_holders: int
 
 
@@ -161,11 +163,16 @@ class PageOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    limit: int = Field(default=1_000, ge=1, le=MAX_PAGE, description="Holders a page; each started 100 costs.")
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
+        default=1_000, description="Holders a page; each started 100 costs."
+    )
     return_metadata: bool = Field(default=False, description="Return labels and metadata (surcharge).")
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
     cursor: str | None = Field(
-        default=None, max_length=512, description="`next_cursor` of the page before, which also keeps its instant."
+        default=None,
+        max_length=512,
+        pattern="^[A-Za-z0-9_-]+$",
+        description="`next_cursor` of the page before, which also keeps its instant.",
     )
 
 
@@ -176,9 +183,11 @@ class EvidenceOptions(BaseModel):
 
     limit: HolderLimit = Field(default=80, description="Number of top holders of the map.")
     use_magic_nodes: bool = Field(default=True, description="Let magic nodes tie holders together.")
-    cluster: int | None = Field(default=None, ge=1, le=500, description="Only this cluster; 1 is the largest.")
-    transfers: int = Field(
-        default=5, ge=0, le=MAX_TRANSFERS_OF_LINK, description="Most transfers to show of each link."
+    cluster: Annotated[int, Field(ge=1, le=500), PlainInteger] | None = Field(
+        default=None, description="Only this cluster; 1 is the largest."
+    )
+    transfers: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
+        default=5, description="Most transfers to show of each link."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
@@ -188,10 +197,12 @@ class ChangesOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    before: UnixSeconds = Field(description="Unix seconds of the earlier instant.")
+    before: UnixSeconds = Field(description="Unix seconds of the earlier instant; two in the wrong order are swapped.")
     after: UnixSeconds | None = Field(default=None, description="Unix seconds of the later instant; now by default.")
     limit: HolderLimit = Field(default=80, description="Number of top holders of both maps.")
-    changes: int = Field(default=100, ge=1, le=MAX_CHANGES, description="Most changed holders to return.")
+    changes: Annotated[int, Field(ge=1, le=MAX_CHANGES), PlainInteger] = Field(
+        default=100, description="Most changed holders to return."
+    )
 
 
 class HoldersPageRequest(TokenRequest):

@@ -8,6 +8,7 @@ Amounts are exact ``Decimal`` numbers; ``contract.wire`` reads and writes them w
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -25,6 +26,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from contract.chains import normalise_address
 
@@ -37,10 +39,22 @@ def _integer(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
 
 
-HolderLimit = Annotated[Literal[80, 250, 500], BeforeValidator(_integer)]
+def _plain_integer(value: Any) -> Any:
+    # Text of a query or a path; pydantic would take "80.0", " 80" and "8_0" too.
+    if isinstance(value, str) and re.fullmatch("-?[0-9]+", value) is None:
+        raise PydanticCustomError("int_parsing", "Input should be a valid integer")
+    return value
+
+
+OneOfIntegers = BeforeValidator(_integer)
+"""Beside a ``Literal`` of integers that may come as text."""
+PlainInteger = BeforeValidator(_plain_integer)
+"""After the bounds of an integer that may come as text: of nothing but its digits."""
+HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
 Address = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s/]+$"), AfterValidator(normalise_address)
+    # ASCII that is seen, but no slash: what is white space, or looks like another letter, differs between languages.
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-.0-~]+$"), AfterValidator(normalise_address)
 ]
 
 
@@ -68,7 +82,7 @@ RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
 """A number that every current answer carries, and that maps of the older shape never measured."""
-Share = Annotated[float, BeforeValidator(_finite), Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_finite)]
 """A part of the total supply, 0 to 1."""
 Instant = Annotated[datetime, AfterValidator(_utc)]
 

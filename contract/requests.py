@@ -6,7 +6,7 @@ the ledger price them, the archive finds answers by them. Source: contract secti
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +21,7 @@ from contract.models import (
     HolderLimit,
     Map,
     Metrics,
+    PlainInteger,
     Relationship,
     Screenshot,
     Token,
@@ -30,6 +31,8 @@ from contract.models import (
 MAX_SUBGRAPH_ADDRESSES = 1_000
 MAX_METADATA_ADDRESSES = 2_500
 MAX_METADATA_TOKENS = 1_000
+
+_Timestamp = Annotated[int, Field(ge=0), PlainInteger]
 
 
 class Request(BaseModel):
@@ -87,8 +90,8 @@ class MapOptions(BaseModel):
     return_clusters: bool = Field(default=True, description="Return the clusters.")
     return_decentralization_score: bool = Field(default=True, description="Compute the score; else it is null.")
     refresh: bool = Field(default=False, description="Force a cache refresh (surcharge).")
-    timestamp: int | None = Field(
-        default=None, ge=0, description="Unix seconds: the map as of that past date (surcharge)."
+    timestamp: _Timestamp | None = Field(
+        default=None, description="Unix seconds: the map as of that past date (surcharge)."
     )
     return_raw_amounts: bool = Field(default=False, description="Add exact raw integers as text (our extension).")
 
@@ -101,8 +104,8 @@ class HoldersOptions(BaseModel):
     limit: HolderLimit = Field(default=80, description="Number of holders; 250 and 500 carry a surcharge.")
     return_metadata: bool = Field(default=False, description="Return labels and metadata (surcharge).")
     refresh: bool = Field(default=False, description="Force a cache refresh (surcharge).")
-    timestamp: int | None = Field(
-        default=None, ge=0, description="Unix seconds: the holders as of that past date (surcharge)."
+    timestamp: _Timestamp | None = Field(
+        default=None, description="Unix seconds: the holders as of that past date (surcharge)."
     )
     return_raw_amounts: bool = Field(default=False, description="Add exact raw integers as text (our extension).")
 

@@ -195,6 +195,7 @@ _BY_CODE: Final[Mapping[str, type[ProviderError]]] = {
     "unknown_token": UnknownToken,
     "not_found": InvalidRequest,
     "method_not_allowed": InvalidRequest,
+    "too_slow": Unavailable,
     "removed": RemovedEndpoint,
     "body_too_large": InvalidRequest,
     "invalid_request": InvalidRequest,

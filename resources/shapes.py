@@ -79,16 +79,18 @@ def decoder(shape: Any, *, closed: bool) -> msgspec.json.Decoder[Any]:
 def _field(model: type[BaseModel], hint: Any, info: FieldInfo, struct: Structs) -> tuple[Any, ...]:
     """The type and, where it may be left out, the default of a field."""
     kind = _kind(hint, struct)
-    if kind is int:
-        kind = _bounded(info.metadata)
+    if info.metadata and get_origin(hint) is not Annotated:
+        kind = _bounded(kind, info.metadata)
     if info.is_required() or info.validation_alias is not None or model in RESHAPED:
         return (kind,)
     return kind, msgspec.field(default_factory=list) if info.default_factory is list else info.get_default()
 
 
-def _bounded(bounds: Sequence[Any]) -> Any:
-    """An integer within the bounds, of which only lower ones are known."""
-    return Annotated[int, msgspec.Meta(ge=max(bound.ge for bound in bounds))] if bounds else int
+def _bounded(kind: Any, bounds: Sequence[Any]) -> Any:
+    """An integer not below a bound. Raises ``TypeError`` on any other rule of a model's field."""
+    if kind is not int or not all(hasattr(bound, "ge") for bound in bounds):
+        raise TypeError(f"no struct follows the rules {bounds}")
+    return Annotated[int, msgspec.Meta(ge=max(bound.ge for bound in bounds))]
 
 
 def _kind(hint: Any, struct: Structs) -> Any:

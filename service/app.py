@@ -7,18 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from fastapi import FastAPI, Security
+from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
 
 from engine.store import Store
 from service.backend import Backend
 from service.callers import TrustedProxies, networks
 from service.counts import CountsInMemory, SharedCounts
+from service.description import complete, errors_table
 from service.errors import add_handlers
 from service.keys import KeyStore
 from service.limits import BodyLimit, RateLimit
 from service.metering import api_key_header
 from service.observe import Observed
+from service.queries import chains_of, clear_query
 from service.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from service.settings import ServiceSettings
 from service.short_way import ShortWay
@@ -31,6 +33,9 @@ Holders, grouped transfers, clusters and labels of tokens, computed from raw tra
 
 Every request carries an API key in `X-ApiKey` and is charged credits when it is answered with a 2xx; what an answer
 cost and what is left stands in its headers. Routes under `/v0/x/` are this service's own, beyond the contract.
+
+Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each fault with its place. `GET /chains` and
+`GET /maps/...` of earlier versions answer 410.
 """
 
 
@@ -40,12 +45,13 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     counting = ThreadPoolExecutor(1, thread_name_prefix="calls")
     app = FastAPIOffline(
         title="Token holders and transfers",
-        description=_DESCRIPTION,
+        description=f"{_DESCRIPTION}\n{errors_table()}\n",
         version=API_VERSION,
         lifespan=_lifespan(backend, counting),
         redirect_slashes=False,
         strict_content_type=False,
         generate_unique_id_function=lambda route: route.name,
+        dependencies=[Depends(clear_query)],
         redoc_url=None,
     )
     app.state.backend = backend
@@ -62,6 +68,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     for free in (pictures.router, removed.router, health.router):
         app.include_router(free)
     add_handlers(app)
+    complete(app, lambda: chains_of(store))
     _watch(backend)
     # The last one added is the outermost: who calls is known before calls are counted.
     counts = SharedCounts(keys.count_calls, counting) if settings.shared_limits else CountsInMemory()

@@ -27,7 +27,7 @@ from engine.records import Label
 from engine.store import Store
 from service import render
 from service.answers import Answer, instant_of, raw_units
-from service.errors import invalid_request
+from service.errors import ServiceError
 
 Row = Mapping[str, Any]
 
@@ -41,38 +41,38 @@ class Cursor:
     as_of: int
     position: HolderPosition
 
-    def text(self, secret: bytes) -> str:
-        """As a caller carries it: opaque, safe in a query, signed so that nobody makes one."""
+    def text(self, secret: bytes, subject: str) -> str:
+        """As a caller carries it: opaque, safe in a query, signed so that nobody makes one, or takes it elsewhere."""
         place = self.position
         plain = json.dumps([self.as_of, str(place.balance), place.address, place.rank], separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(_signature(plain, secret) + plain).decode().rstrip("=")
+        return base64.urlsafe_b64encode(_signature(plain, secret, subject) + plain).decode().rstrip("=")
 
 
-def read_cursor(text: str, secret: bytes) -> Cursor:
-    """The cursor of a text. Raises ``RequestValidationError`` on one that we did not make."""
+def read_cursor(text: str, secret: bytes, subject: str) -> Cursor:
+    """The cursor of a text. Raises ``ServiceError`` on one that we did not make for that token (``subject``)."""
     try:
         signed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         signed = b""
     signature, plain = signed[:_SIGNATURE], signed[_SIGNATURE:]
-    if not hmac.compare_digest(signature, _signature(plain, secret)):
-        raise invalid_request(("query", "cursor"), "Input should be the next_cursor of a page")
+    if not hmac.compare_digest(signature, _signature(plain, secret, subject)):
+        raise ServiceError("unknown_cursor", "The cursor is not the next_cursor of a page of this token")
     as_of, balance, address, rank = json.loads(plain)
     return Cursor(as_of, HolderPosition(int(balance), address, rank))
 
 
-def _signature(plain: bytes, secret: bytes) -> bytes:
-    return hmac.digest(secret, b"cursor " + plain, "sha256")[:_SIGNATURE]
+def _signature(plain: bytes, secret: bytes, subject: str) -> bytes:
+    return hmac.digest(secret, f"cursor {subject} ".encode() + plain, "sha256")[:_SIGNATURE]
 
 
 def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
-    """GET /v0/x/tokens/holders; ``secret`` signs the cursors."""
+    """GET /v0/x/tokens/holders; ``secret`` signs the cursors. Raises ``ServiceError`` on a cursor of no such page."""
     options = request.options
-    cursor = None if options.cursor is None else read_cursor(options.cursor, secret)
+    cursor = None if options.cursor is None else read_cursor(options.cursor, secret, request.subject)
     as_of, is_past = instant_of(options.timestamp, now)
     if cursor is not None:
         if options.timestamp is not None and to_unix(as_of) != cursor.as_of:
-            raise invalid_request(("query", "timestamp"), "Input should be the instant of the cursor's page, or absent")
+            raise ServiceError("unknown_cursor", f"The cursor is of a page as of {cursor.as_of}; leave 'timestamp' out")
         as_of, is_past = from_unix(cursor.as_of), True
     table, position = holders_page(
         store,
@@ -83,7 +83,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
         after=cursor.position if cursor else None,
         details=options.return_metadata,
     )
-    next_cursor = Cursor(to_unix(as_of), position).text(secret) if position else None
+    next_cursor = Cursor(to_unix(as_of), position).text(secret, request.subject) if position else None
     raw = raw_units(store, request.chain, request.token_address)
 
     def plain() -> Any:
@@ -146,10 +146,7 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/changes"""
     asked = request.options
-    after, is_past = instant_of(asked.after, now)
-    before = from_unix(asked.before)
-    if before >= after:
-        raise invalid_request(("query", "before"), "Input should be an instant before 'after', which is now by default")
+    (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (asked.before, asked.after))
     tables = map_changes(
         store, request.chain, request.token_address, before, after, MapOptions(limit=asked.limit), asked.changes
     )

@@ -79,7 +79,7 @@ class CustomPlanRoute(MeteredRoute):
 
 
 async def _caller(request: Request) -> Key:
-    secret = request.headers.get("X-ApiKey")
+    secret = ", ".join(request.headers.getlist("X-ApiKey"))  # as proxies join them: two keys are none
     if not secret:
         raise ServiceError("missing_key", "The request carries no API key in X-ApiKey", _CHALLENGE)
     backend: Backend = request.app.state.backend

@@ -1,6 +1,7 @@
 """What routes declare in the API description: answers with examples and headers, and every error with its code.
 
-The codes are the contract's; the examples stand in ``examples.json``, taken from the sample world.
+The codes are the contract's; the examples stand in ``examples.json``, taken from the sample world. What is said of all
+routes at once stands in ``description``.
 """
 
 from __future__ import annotations
@@ -8,60 +9,61 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
 
 from contract.errors import ERROR_KINDS
-from contract.models import ErrorBody, HTTPValidationError
+from contract.models import ErrorBody, ValidationItem
 from service.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]
 
+ANY_REQUEST: Final = ("too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
+_KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
-_ALWAYS: Final = (
-    "missing_key",
-    "invalid_key",
-    "too_slow",
-    "body_too_large",
-    "unsupported_media_type",
-    "headers_too_large",
-    "rate_limited",
-    "internal_error",
-    "unavailable",
-)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
-_TOKEN_LINK: Final = {
-    "chain": "$response.body#/0/token_key/chain",
-    "token_address": "$response.body#/0/token_key/address",
+_CREDITS: Final = {"type": "string", "pattern": "^[0-9]+[.][0-9]{2}$"}
+_HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "X-Request-Id": ("Names this request in the service's log.", {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"}),
+    "ETag": ("Names this very answer, for `If-None-Match`.", {"type": "string", "pattern": '^"[0-9a-f]+"$'}),
+    "X-Credits-Cost": ("Credits that this answer cost.", _CREDITS),
+    "X-Credits-Remaining": ("Credits that are left until the renewal date.", _CREDITS),
+    "X-Dt-Update": ("When it was made: ISO 8601, UTC, without zone.", {"type": "string"}),
+    "X-Next-Cursor": ("The answer's `next_cursor`, for forms without one.", {"type": "string"}),
+    "WWW-Authenticate": ("How to bring a key.", {"type": "string", "enum": ["ApiKey"]}),
+    "Retry-After": ("Seconds after which to ask again.", {"type": "integer", "minimum": 1}),
 }
-_LINKS: Final = {
-    "search": {
-        name: {"operationId": name, "parameters": _TOKEN_LINK}
-        for name in ("token_map", "holders", "metrics", "token_metadata", "screenshot", "x_holders", "x_evidence")
-    },
-    "holders": {
-        "address_metadata": {
-            "operationId": "address_metadata",
-            "parameters": {"address": "$response.body#/0/address"},
-        }
-    },
-    "x_holders": {
-        "x_holders": {"operationId": "x_holders", "parameters": {"cursor": "$response.body#/next_cursor"}},
-    },
-}
-"""How an answer leads to the next request."""
+_SOMETIMES: Final = frozenset({"X-Next-Cursor", "Retry-After"})
+_MADE: Final = frozenset({"map", "metrics", "holders"})
+"""Endpoints whose answers say when they were made."""
+
+
+class InvalidRequest(BaseModel):
+    """The body of a 422: each fault with its place."""
+
+    detail: list[ValidationItem]
+    code: Literal["invalid_request"]
 
 
 def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool = True) -> Responses:
     """The answers of a route that needs a key: the good one, the unchanged one, and errors by status."""
-    good: dict[str, Any] = {"headers": _headers(metered), "content": {"application/json": _example(endpoint)}}
+    good: dict[str, Any] = {
+        "headers": _headers_of(endpoint, metered),
+        "content": {"application/json": _example(endpoint)},
+    }
     if tabular:
         good["content"] |= {form.value: _BINARY for form in (Format.ARROW, Format.PARQUET)}
-    if endpoint in _LINKS:
-        good["links"] = _LINKS[endpoint]
-    responses: Responses = {200: good}
-    if metered:
-        responses[304] = {"description": "The caller has this answer already (`If-None-Match`); free."}
-    return responses | error_responses(*codes, *_ALWAYS, *(_METERED if metered else ())) | _invalid()
+    if endpoint in LINKS:
+        good["links"] = LINKS[endpoint]
+    errors = error_responses(*codes, *_KEYED, *(_METERED if metered else ()))
+    return {200: good} | (unchanged("X-Credits-Cost") if metered else {}) | errors | invalid()
+
+
+def unchanged(*named: str) -> Responses:
+    """The answer to a caller that has it already."""
+    told = "The caller has this answer already (`If-None-Match`); free."
+    return {304: {"description": told, "headers": headers("X-Request-Id", "ETag", *named)}}
 
 
 def error_responses(*codes: str) -> Responses:
@@ -71,17 +73,23 @@ def error_responses(*codes: str) -> Responses:
         kind = ERROR_KINDS[code]
         entry = declared.setdefault(
             kind.status,
-            {"model": ErrorBody, "description": "", "content": {"application/json": {"examples": {}}}},
+            {
+                "model": ErrorBody,
+                "description": "",
+                "content": {"application/json": {"examples": {}}},
+                "headers": headers("WWW-Authenticate") if kind.status == 401 else {},
+            },
         )
         entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {kind.when}")))
         example = {"summary": kind.when, "value": {"detail": kind.when.capitalize(), "code": code}}
         entry["content"]["application/json"]["examples"][code] = example
         if kind.retryable and kind.status in (429, 503):
-            entry["headers"] = {"Retry-After": _header("Seconds after which to ask again.", "integer")}
+            entry["headers"] |= headers("Retry-After")
     return declared
 
 
-def _invalid() -> Responses:
+def invalid() -> Responses:
+    """The answer to a parameter or a body that will not do."""
     kind = ERROR_KINDS["invalid_request"]
     value = {
         "detail": [{"loc": ["query", "limit"], "msg": "Input should be 80, 250 or 500", "type": "literal_error"}],
@@ -89,27 +97,30 @@ def _invalid() -> Responses:
     }
     return {
         422: {
-            "model": HTTPValidationError,
+            "model": InvalidRequest,
             "description": f"`invalid_request`: {kind.when}",
             "content": {"application/json": {"examples": {"invalid_request": {"summary": kind.when, "value": value}}}},
         }
     }
 
 
-def _headers(metered: bool) -> dict[str, Any]:
-    always = {"X-Request-Id": _header("Names this request in the service's log.")}
-    if not metered:
-        return always
-    return always | {
-        "X-Credits-Cost": _header("Credits that this answer cost."),
-        "X-Credits-Remaining": _header("Credits that are left until the renewal date."),
-        "X-Dt-Update": _header("When a map or a list of holders was made: ISO 8601, UTC, without zone."),
-        "ETag": _header("Names this very answer, for `If-None-Match`."),
+def headers(*names: str) -> dict[str, Any]:
+    """Headers of an answer, by name."""
+    return {
+        name: {"description": _HEADERS[name][0], "required": name not in _SOMETIMES, "schema": _HEADERS[name][1]}
+        for name in names
     }
 
 
-def _header(description: str, kind: str = "string") -> dict[str, Any]:
-    return {"description": description, "schema": {"type": kind}}
+def _headers_of(endpoint: str, metered: bool) -> dict[str, Any]:
+    names = ["X-Request-Id"]
+    if metered:
+        names += ["ETag", "X-Credits-Cost", "X-Credits-Remaining"]
+    if endpoint in _MADE:
+        names.append("X-Dt-Update")
+    if endpoint == "x_holders":
+        names.append("X-Next-Cursor")
+    return headers(*names)
 
 
 def _example(endpoint: str) -> dict[str, Any]:
@@ -122,3 +133,47 @@ def examples() -> dict[str, Any]:
     """One answer of each endpoint, shortened, by the endpoint's name."""
     loaded: dict[str, Any] = json.loads(files("service").joinpath("examples.json").read_text())
     return loaded
+
+
+# ------------------------------------------------------------------------ links
+
+_OF_TOKEN: Final = ("token_map", "metrics", "holders", "token_metadata", "token_screenshot", "x_holders", "x_evidence")
+_OF_ADDRESS: Final = ("address_metadata", "x_labels")
+_SAME_TOKEN: Final = {"chain": "$request.path.chain", "token_address": "$request.path.token_address"}
+
+
+def _links_to(names: tuple[str, ...], parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"operationId": name, "parameters": parameters} for name in names}
+
+
+def _token_links(place: str) -> dict[str, Any]:
+    """To whatever can be asked of the token whose key stands at a place of the answer."""
+    token = {"chain": f"$response.body#{place}/chain", "token_address": f"$response.body#{place}/address"}
+    return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
+
+
+def _address_links(first: str, second: str, context: bool) -> dict[str, Any]:
+    """To whatever can be asked of two addresses that stand at places of the answer."""
+    pair = [f"$response.body#{first}", f"$response.body#{second}"]
+    key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
+    among = {"addresses": pair} | ({"context_token_key": key} if context else {})
+    return _links_to(_OF_ADDRESS, {"address": pair[0]}) | {
+        "subgraph": {"operationId": "subgraph", "requestBody": among},
+        "addresses_metadata": {"operationId": "addresses_metadata", "requestBody": {"addresses": pair}},
+    }
+
+
+_CURSOR: Final = _SAME_TOKEN | {"cursor": "$response.body#/next_cursor", "timestamp": "$response.body#/as_of"}
+LINKS: Final[dict[str, dict[str, Any]]] = {
+    "search": _token_links("/0/token_key"),
+    "tokens_metadata": _token_links("/0/token_key"),
+    "subgraph": _token_links("/0/data/token_key"),
+    "holders": _address_links("/0/address", "/1/address", context=True),
+    "map": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1", context=True)
+    | _links_to(("x_evidence",), _SAME_TOKEN | {"cluster": 1}),
+    "x_holders": _address_links("/holders/0/address", "/holders/1/address", context=True)
+    | _links_to(("x_holders",), _CURSOR),
+    "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address", context=True),
+    "x_changes": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
+}
+"""How an answer leads to the next request, by the endpoints' names."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
+from contract.models import OneOfIntegers
 from contract.requests import MapOptions, ScreenshotRequest
 from contract.times import from_unix, to_unix
 from engine.balances import mappable_token
@@ -25,7 +26,7 @@ PICTURES: Final = "/v0/x/pictures"
 MEDIA_TYPES: Final = {"png": "image/png", "svg": "image/svg+xml"}
 
 Form = Literal["png", "svg"]
-Width = Literal[600, 1200, 1600]
+Width = Annotated[Literal[600, 1200, 1600], OneOfIntegers]
 
 
 @dataclass(frozen=True)

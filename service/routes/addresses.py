@@ -13,7 +13,11 @@ from service.openapi import described
 router = APIRouter(prefix="/v0/addresses/metadata", tags=["addresses"], route_class=CustomPlanRoute)
 
 
-@router.get("/{address}", response_model=AddressMetadata, responses=described("address_metadata", "plan_required"))
+@router.get(
+    "/{address}",
+    response_model=AddressMetadata,
+    responses=described("address_metadata", "plan_required", "not_found"),
+)
 async def address_metadata(address: Address, meter: MeterOfCall) -> Response:
     """Labels, kind and relations of an address."""
     return await meter.answer(AddressMetadataRequest(address=address), answers.address_metadata)

@@ -40,7 +40,7 @@ _OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
 @router.get(
     "/tokens/holders/{chain}/{token_address}",
     response_model=HoldersPage,
-    responses=described("x_holders", *_OF_ONE_TOKEN, tabular=True),
+    responses=described("x_holders", "unknown_cursor", *_OF_ONE_TOKEN, tabular=True),
 )
 async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], meter: MeterOfCall) -> Response:
     """Every holder by rank, page after page, all as of one instant; exact raw amounts beside the others."""
@@ -72,7 +72,9 @@ async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()
 
 
 @custom.get(
-    "/addresses/labels/{address}", response_model=AddressLabels, responses=described("x_labels", "plan_required")
+    "/addresses/labels/{address}",
+    response_model=AddressLabels,
+    responses=described("x_labels", "plan_required", "not_found"),
 )
 async def x_labels(address: Address, meter: MeterOfCall) -> Response:
     """What each source says of an address; address metadata is made of these."""

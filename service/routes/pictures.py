@@ -7,13 +7,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from contract.models import Address, ChainId, Screenshot
+from contract.models import Address, ChainId, PlainInteger, Screenshot
 from contract.requests import ScreenshotRequest
 from service.backend import BackendOfCall
 from service.cache import is_known
 from service.errors import ServiceError
 from service.metering import MeteredRoute, MeterOfCall
-from service.openapi import described, error_responses
+from service.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
 from service.pictures.colours import Theme
 from service.queries import PathToken
 from service.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
@@ -26,13 +26,14 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
 }
+_OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
 _IMAGE = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in MEDIA_TYPES.values()}
 
 
 @metered.get(
     "/v0/tokens/screenshot/{chain}/{token_address}",
     response_model=Screenshot,
-    responses=described("screenshot", "unsupported_token", "no_holders", "unknown_token"),
+    responses=described("screenshot", *_OF_ONE_TOKEN),
 )
 async def token_screenshot(token: PathToken, meter: MeterOfCall) -> Response:
     """Where a picture of the token's map of now is: a PNG, with an SVG beside it (the same path with `.svg`)."""
@@ -43,7 +44,7 @@ async def token_screenshot(token: PathToken, meter: MeterOfCall) -> Response:
 
 
 async def _picture(
-    chain: ChainId, token_address: Address, as_of: Annotated[int, Path(ge=0, le=253_402_300_799)]
+    chain: ChainId, token_address: Address, as_of: Annotated[int, Path(ge=0, le=253_402_300_799), PlainInteger]
 ) -> Picture:
     return Picture(chain, token_address, as_of)
 
@@ -52,8 +53,10 @@ async def _picture(
     PICTURES + "/{chain}/{token_address}/{as_of}/{signature}.{form}",
     response_class=Response,
     responses={
-        200: {"content": _IMAGE, "description": "The picture."},
-        **error_responses("not_found", "invalid_request", "rate_limited", "internal_error", "unavailable"),
+        200: {"content": _IMAGE, "description": "The picture.", "headers": headers("X-Request-Id", "ETag")},
+        **unchanged(),
+        **error_responses("not_found", *_OF_ONE_TOKEN, *ANY_REQUEST),
+        **invalid(),
     },
 )
 async def picture(

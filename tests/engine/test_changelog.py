@@ -193,6 +193,15 @@ def test_what_another_opening_in_this_process_imports_is_seen_at_once(build: Bui
             assert (store.generation(), store.first_change_since(known)) == (known + 1, 20 + number)
 
 
+def test_a_known_change_is_one_of_those_that_the_store_last_looked_at(build: Build) -> None:
+    store = build(transfer("mint -> a", at=10))
+    known = store.generation()
+    store.add_transfers(table([transfer("mint -> a", at=20)]), "later")
+    assert store.known_change_since(known) is None
+    store.generation()
+    assert store.known_change_since(known) == store.first_change_since(known) == 20
+
+
 def test_a_store_that_is_opened_again_goes_on_counting(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     with Store(store.root) as again:

@@ -66,18 +66,19 @@ def _processes(
             stack.callback(process.wait)
             stack.callback(process.kill)
             started.append((f"http://127.0.0.1:{port}", process))
-        for base_url, _ in started:
-            asyncio.run(_wait_until_open(base_url))
+        for base_url, process in started:
+            asyncio.run(_wait_until_open(base_url, process))
         yield started
 
 
-async def _wait_until_open(base_url: str) -> None:
+async def _wait_until_open(base_url: str, process: subprocess.Popen[bytes]) -> None:
     async with httpx.AsyncClient() as http:
         for _ in range(600):
             try:
                 await http.get(f"{base_url}/health")
                 return
             except httpx.TransportError:
+                assert process.poll() is None, "the service could not start"
                 await asyncio.sleep(0.05)
     raise TimeoutError("the service did not open its port")
 

@@ -32,7 +32,9 @@ def test_an_svg_lies_beside_it(shot):
 
 @pytest.mark.parametrize("query", ["width=600", "width=1600&theme=dark"])
 def test_width_and_theme_can_be_chosen(shot, query):
-    assert httpx.get(f"{shot.image_url}?{query}").content != httpx.get(shot.image_url).content
+    chosen = httpx.get(f"{shot.image_url}?{query}")
+    assert (chosen.status_code, chosen.headers["content-type"]) == (200, "image/png")
+    assert chosen.content != httpx.get(shot.image_url).content
 
 
 @pytest.mark.parametrize("query", ["width=601", "width=huge", "theme=pink"])

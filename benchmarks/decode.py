@@ -1,0 +1,221 @@
+"""What an answer costs on its way from bytes to Arrow tables: CPU milliseconds of each way, side by side.
+
+    python -m benchmarks.decode [--answers 20] [--rounds 15]
+
+One process, one thread: the ways take turns over the same answers, and of each way its fastest round counts. The
+first two make no tables: they are what reading JSON costs, into plain data and into structs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from contract import wire
+from contract.models import AddressMetadata, Holder, Map, Relationship
+from contract.tables import TABLES, learnt
+from contract.times import from_unix
+from resources import bulk, normalise, shapes
+
+NODES: Final = 80
+RELATIONSHIPS: Final = 1_000
+AS_OF: Final = datetime(2026, 11, 20)
+Plain = dict[str, Any]
+
+
+def address(rng: random.Random) -> str:
+    """A random EVM address."""
+    return f"0x{rng.getrandbits(160):040x}"
+
+
+def amount(rng: random.Random) -> msgspec.Raw:
+    """An amount of up to nine digits before the point, and up to eighteen after it."""
+    return msgspec.Raw(f"{rng.randrange(10 ** rng.randint(1, 9))}.{rng.randrange(10 ** rng.randint(1, 18))}".encode())
+
+
+def details(rng: random.Random) -> Plain:
+    """What is known of a random address."""
+    flags = {f"is_{kind}": rng.random() < 0.1 for kind in ("supernode", "contract", "cex", "dex")}
+    return {
+        "degree": rng.randrange(5_000),
+        "inward_relations": rng.randrange(3_000),
+        "outward_relations": rng.randrange(3_000),
+        **flags,
+        "label": f"Exchange {rng.randrange(100)}" if flags["is_cex"] else None,
+        "entity_id": None,
+        "first_activity_date": f"{from_unix(rng.randrange(10**9, 17 * 10**8)).isoformat()}Z",
+        "is_paid_label": False,
+    }
+
+
+def transfer(rng: random.Random, ends: tuple[str, str], token: str) -> Plain:
+    """A relationship with random values."""
+    data = {
+        "total_value": amount(rng),
+        "total_transfers": rng.randrange(1, 500),
+        "first_date": rng.randrange(10**9, 17 * 10**8),
+        "last_date": rng.randrange(17 * 10**8, 18 * 10**8),
+        "token_key": {"chain": "eth", "address": token},
+    }
+    return {"from_address": ends[0], "to_address": ends[1], "rel_type": "GROUPED_TRANSFER", "data": data}
+
+
+def holder(rng: random.Random, own: str, rank: int) -> Plain:
+    """A holder with random values."""
+    held = {"amount": amount(rng), "rank": rank, "share": rng.random() / NODES}
+    return {"address": own, "holder_data": held, "address_details": details(rng)}
+
+
+def a_map(seed: int) -> bytes:
+    """A map of 80 nodes, ten of them magic and two in time windows, with 1,000 relationships between them."""
+    rng = random.Random(seed)
+    token, *nodes = (address(rng) for _ in range(NODES + 1))
+    top, magic, timed = nodes[:-12], nodes[-12:-2], nodes[-2:]
+    pairs = rng.sample([(one, other) for one in nodes for other in nodes if one != other], RELATIONSHIPS)
+    told = [transfer(rng, pair, token) for pair in pairs]
+    figures = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+    scores = ("service_score", "gini_index", "herfindahl_hirschman_index")
+    return wire.encode(
+        {
+            "metadata": {"dt_update": "2026-11-20T00:00:00.123456", "ts_update": 1_795_132_800},
+            "metrics": {
+                "supply_stats": {name: rng.random() for name in figures},
+                "scores": {name: rng.random() for name in scores} | {"nakamoto_coefficient": 7},
+            },
+            "nodes": {
+                "top_holders": [holder(rng, own, rank) | {"is_shown_on_map": True} for rank, own in enumerate(top, 1)],
+                "magic_nodes": [
+                    {"address": own, "address_details": details(rng), "is_shown_on_map": True} for own in magic
+                ],
+                "time_nodes": [
+                    {"address": own, "relationships": told[50 * n : 50 * n + 50]} for n, own in enumerate(timed)
+                ],
+            },
+            "relationships": told[100:],
+            "clusters": [
+                {
+                    "share": rng.random() / 10,
+                    "amount": amount(rng),
+                    "holder_count": 8,
+                    "holders": top[8 * n : 8 * n + 8],
+                    "magic_node_count": 1,
+                    "magic_nodes": magic[n : n + 1],
+                }
+                for n in range(8)
+            ],
+        }
+    )
+
+
+def some_holders(seed: int) -> bytes:
+    """500 holders with their details."""
+    rng = random.Random(seed)
+    return wire.encode([holder(rng, address(rng), rank) for rank in range(1, 501)])
+
+
+def some_relationships(seed: int) -> bytes:
+    """1,000 relationships among 80 addresses."""
+    rng = random.Random(seed)
+    token, *own = (address(rng) for _ in range(NODES + 1))
+    pairs = rng.sample([(one, other) for one in own for other in own if one != other], RELATIONSHIPS)
+    return wire.encode([transfer(rng, pair, token) for pair in pairs])
+
+
+def some_addresses(seed: int) -> bytes:
+    """The details of 1,000 addresses."""
+    rng = random.Random(seed)
+    return wire.encode([{"address": address(rng), "address_details": details(rng)} for _ in range(1_000)])
+
+
+def fastest(ways: dict[str, Callable[[bytes], object]], answers: Sequence[bytes], rounds: int) -> dict[str, float]:
+    """CPU milliseconds an answer of each way's fastest round; the ways take turns."""
+    found = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = time.process_time()
+            for raw in answers:
+                way(raw)
+            found[name] = min(found[name], 1_000 * (time.process_time() - start) / len(answers))
+    return found
+
+
+def report(title: str, answers: Sequence[bytes], ways: dict[str, Callable[[bytes], object]], rounds: int) -> None:
+    """Prints a table of the ways, each beside the last one."""
+    found = fastest(ways, answers, rounds)
+    *_, last = found.values()
+    print(f"\n{title}: {len(answers)} answers of {sum(map(len, answers)) / len(answers) / 1_000:.0f} kB")
+    for name, milliseconds in found.items():
+        print(f"  {name:<44}{milliseconds:8.2f} ms{last / milliseconds:8.1f} x")
+
+
+def ways_of(shape: Any, short: Callable[[bytes], object], long: Callable[[Any], object]) -> dict[str, Any]:
+    """The ways of one kind of answer, from the least that they could cost to what they did cost."""
+    return {
+        "plain data, nothing more (msgspec)": msgspec.json.decode,
+        "structs (resources.shapes)": lambda raw: shapes.read(raw, shape),
+        "bytes to tables (resources.bulk)": short,
+        "models (contract.wire)": lambda raw: wire.decode(raw, shape),
+        "models to tables (wire, normalise)": lambda raw: long(wire.decode(raw, shape)),
+    }
+
+
+def check(short: Callable[[bytes], object], long: Callable[[Any], object], raw: bytes, shape: Any) -> None:
+    """Ends the benchmark if the two ways differ: a wrong answer may be as fast as it likes."""
+    if short(raw) != long(wire.decode(raw, shape)):
+        sys.exit("the two ways give different tables")
+
+
+def main() -> None:
+    """Prints what each kind of answer costs on each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", type=int, default=20, help="different answers of each kind")
+    parser.add_argument("--rounds", type=int, default=15, help="times that each way reads them all")
+    chosen = parser.parse_args()
+    kinds: list[tuple[str, Callable[[int], bytes], Any, Callable[[bytes], Any], Callable[[Any], Any]]] = [
+        (
+            f"map of {NODES} nodes and {RELATIONSHIPS} relationships",
+            a_map,
+            Map,
+            lambda raw: bulk.map_tables(raw, "eth", "native", AS_OF),
+            lambda answer: normalise.map_tables(answer, "eth", "native", AS_OF),
+        ),
+        (
+            "500 holders",
+            some_holders,
+            list[Holder],
+            lambda raw: bulk.holder_rows(raw, "eth", "native", AS_OF),
+            lambda answer: normalise.holder_rows(answer, "eth", "native", AS_OF),
+        ),
+        (
+            "subgraph of 1,000 relationships",
+            some_relationships,
+            list[Relationship],
+            lambda raw: bulk.subgraph_rows([raw], "friends", "eth", AS_OF),
+            lambda answer: normalise.subgraph_rows("friends", bulk.distinct(answer), "eth", AS_OF),
+        ),
+        (
+            "1,000 addresses",
+            some_addresses,
+            list[AddressMetadata],
+            lambda raw: bulk.address_rows(raw, "eth", AS_OF),
+            lambda answer: normalise.address_rows(answer, "eth", AS_OF),
+        ),
+    ]
+    for title, made, shape, short, long in kinds:
+        answers = [made(seed) for seed in range(chosen.answers)]
+        check(short, long, answers[0], shape)
+        report(title, answers, ways_of(shape, short, long), chosen.rounds)
+    tables = bulk.map_tables(a_map(0), "eth", "native", AS_OF)
+    stamped = fastest({"": lambda _: [learnt(TABLES[name], rows, AS_OF) for name, rows in tables.items()]}, [b""], 200)
+    print(f"\nfetched_at on a map's tables: {stamped['']:.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
