@@ -5,7 +5,6 @@ In several processes: ``processes``.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from types import TracebackType
@@ -17,7 +16,7 @@ from engine.store import Store
 from service.app import create_app
 from service.keys import KeyStore
 from service.observe import Log, log_config
-from service.server import BACKLOG, Server, ServerConfig, listen, serve_app
+from service.server import Server, ServerConfig, listen, listening_socket, serve_app
 from service.settings import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
@@ -47,7 +46,7 @@ class BackgroundApp:
         self.base_url = ""
 
     def __enter__(self) -> Self:
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        self._socket = listening_socket(("127.0.0.1", 0))
         host, port = self._socket.getsockname()
         self.base_url = f"http://{host}:{port}"
         self._thread.start()
