@@ -53,8 +53,9 @@ PlainInteger = BeforeValidator(_plain_integer)
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
 Address = Annotated[
-    # ASCII that is seen, but no slash: what is white space, or looks like another letter, differs between languages.
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-.0-~]+$"), AfterValidator(normalise_address)
+    # ASCII that is seen: readers differ in what else is white space. No slash and no percent sign: in a path some
+    # readers decode them once more than others.
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-$&-.0-~]+$"), AfterValidator(normalise_address)
 ]
 
 

@@ -90,7 +90,7 @@ def test_a_search_sends_its_text_as_query() -> None:
 
 
 def test_parts_of_a_path_are_percent_encoded() -> None:
-    assert AddressMetadataRequest(address="EQ?#%+").path == "/v0/addresses/metadata/EQ%3F%23%25%2B"
+    assert AddressMetadataRequest(address="EQ?#&+").path == "/v0/addresses/metadata/EQ%3F%23%26%2B"
 
 
 def test_a_case_sensitive_address_is_sent_as_it_is() -> None:

@@ -101,8 +101,8 @@ def test_a_request_goes_out_as_the_contract_says() -> None:
 
 
 def test_an_address_with_odd_characters_arrives_as_one_path_segment() -> None:
-    _, server = ask([answer([])], HoldersRequest(chain="ton", token_address="EQ+a?b#c%2F:~"))
-    assert server.received[0].target == "/v0/tokens/holders/ton/EQ%2Ba%3Fb%23c%252F%3A~"
+    _, server = ask([answer([])], HoldersRequest(chain="ton", token_address="EQ+a?b#c&:~"))
+    assert server.received[0].target == "/v0/tokens/holders/ton/EQ%2Ba%3Fb%23c%26%3A~"
 
 
 def test_a_raw_answer_tells_what_it_cost_and_when_it_was_learnt() -> None:
