@@ -13,9 +13,8 @@ import pyarrow as pa
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.chains import normalise_address
-from contract.models import AddressMetadata
 from contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from resources.normalise import address_rows
+from resources.bulk import address_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -46,7 +45,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[AddressMetadata]]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     (answer,) = answers
     return {"addresses": address_rows(answer, part.chain, part.as_of)}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from assets.family import Family, Slice
+from contract import wire
 from contract.models import Chain
 from contract.requests import ChainsRequest, Request
 from resources.normalise import chain_rows
@@ -22,8 +23,8 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [ChainsRequest()]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Chain]]) -> dict[str, pa.Table]:
-    own = [chain for answer in answers for chain in answer if chain.id == part.chain]
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
+    own = [chain for answer in answers for chain in wire.decode(answer, list[Chain]) if chain.id == part.chain]
     return {"chains": chain_rows(own, part.as_of)}
 
 

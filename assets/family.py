@@ -1,9 +1,9 @@
 """What all families of tables share: cover the subjects of a partition, and commit them to the lake together.
 
 A family is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests that tell of
-some of them, and the rows in the answers. ``ingest`` asks only for subjects that the partition's manifest does not name
-yet, so a killed run goes on where it stopped and a finished partition costs nothing. A subject that fails becomes a row
-of ``failures``; the rest lands.
+some of them, and the rows in the bytes of the answers. ``ingest`` asks only for subjects that the partition's manifest
+does not name yet, so a killed run goes on where it stopped and a finished partition costs nothing. A subject that fails
+becomes a row of ``failures``; the rest lands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from contract import wire
 from contract.requests import Request
 from contract.tables import TABLES, build, learnt
 from contract.times import to_unix, utc_now
@@ -64,7 +65,7 @@ class Family:
     batch: int
     subjects: Callable[[Workspace, Slice], list[str]]
     requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
-    rows: Callable[[Slice, Sequence[str], Sequence[Any]], dict[str, pa.Table]]
+    rows: Callable[[Slice, Sequence[str], Sequence[bytes]], dict[str, pa.Table]]
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
@@ -203,11 +204,11 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     batch = _Batch()
     requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
     endpoint = requests[0].endpoint
-    answers: list[Fetched[Any]] = []
+    answers: list[Fetched] = []
     try:
         for request in requests:
             answers.append(await _fetch(asking, family, part, request, batch))
-        tables = family.rows(part, subjects, [fetched.answer for fetched in answers])
+        tables = await asyncio.to_thread(_read, family, part, subjects, answers)
     except PlanRequired as error:
         batch.skipped = error.detail
     except (NoAnswer, TransientError, InvalidRequest) as error:
@@ -231,7 +232,17 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     return batch
 
 
-async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched[Any]:
+def _read(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> dict[str, pa.Table]:
+    """The rows in some answers. Raises ``MalformedAnswer`` or ``BadAnswer``."""
+    try:
+        return family.rows(part, subjects, [fetched.raw for fetched in answers])
+    except (wire.MalformedAnswer, RecursionError, ArithmeticError):
+        for fetched in answers:
+            _ = fetched.answer  # the one that can't be read says so, and which it is
+        raise
+
+
+async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched:
     try:
         fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
     except (NoAnswer, TransientError, InvalidRequest):

@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
-from contract.models import Holder
 from contract.requests import HoldersOptions, HoldersRequest, Request
-from resources.normalise import holder_rows
+from resources.bulk import holder_rows
 from resources.settings import Settings
 
 
@@ -24,7 +23,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [HoldersRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Holder]]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     (token,), (answer,) = subjects, answers
     return {"holders": holder_rows(answer, part.chain, token, part.as_of)}
 

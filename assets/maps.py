@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
-from contract.models import Map
 from contract.requests import MapOptions, MapRequest, Request
-from resources.normalise import map_tables
+from resources.bulk import map_tables
 from resources.settings import Settings
 
 
@@ -27,7 +26,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [MapRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[Map]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     (token,), (answer,) = subjects, answers
     return map_tables(answer, part.chain, token, part.as_of)
 

@@ -5,16 +5,14 @@ The endpoint has no history mode: rows of a past instant hold what was known whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from assets.blocks import covering_blocks
 from assets.family import Family, Slice
-from contract.models import GroupedTransfer, Relationship
 from contract.requests import Request, SubgraphRequest
-from contract.wire import encode
-from resources.normalise import subgraph_rows
+from resources.bulk import subgraph_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -34,24 +32,9 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     ]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Relationship]]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     (name,) = subjects
-    relationships = distinct(relationship for answer in answers for relationship in answer)
-    return {"subgraph_transfers": subgraph_rows(name, relationships, part.chain, part.as_of)}
-
-
-def distinct(relationships: Iterable[Relationship]) -> list[Relationship]:
-    """Relationships without those that several blocks told of, in the order in which they came."""
-    seen: dict[tuple[str, ...], Relationship] = {}
-    for relationship in relationships:
-        ends = (relationship.from_address, relationship.to_address, relationship.rel_type)
-        if isinstance(relationship, GroupedTransfer):
-            token = relationship.data.token_key
-            key: tuple[str, ...] = (*ends, token.chain, token.address)
-        else:
-            key = (*ends, encode(relationship.data).decode())
-        seen.setdefault(key, relationship)
-    return list(seen.values())
+    return {"subgraph_transfers": subgraph_rows(answers, name, part.chain, part.as_of)}
 
 
 SUBGRAPHS = Family(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from assets.family import Family, Slice
+from contract import wire
 from contract.chains import normalise_address
 from contract.models import Token, TokenKey
 from contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
@@ -26,12 +27,12 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[list[Token]]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     asked = set(subjects)
     own = [
         token
         for answer in answers
-        for token in answer
+        for token in wire.decode(answer, list[Token])
         if token.token_key.chain == part.chain and token.token_key.address in asked
     ]
     return {"tokens": token_rows(own, part.as_of)}

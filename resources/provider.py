@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any
 
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
@@ -20,20 +21,28 @@ from resources.client import ProviderClient, RawAnswer
 from resources.errors import AnswerNotKept, ProviderError, Unreachable
 from resources.ledger import CreditLedger
 
-A = TypeVar("A")
-
 
 @dataclass(frozen=True)
-class Fetched(Generic[A]):
-    """An answer that was read, when it was learnt (naive UTC), and what asking cost now (hundredths of a credit)."""
+class Fetched:
+    """An answer as it came, when it was learnt (naive UTC), and what asking cost now (hundredths of a credit).
 
-    answer: A
+    ``digest`` is its name in the archive. It is read when ``answer`` is first asked for; who makes tables of many
+    answers takes the ``raw`` bytes (``resources.bulk``).
+    """
+
+    request: Request
+    raw: bytes = field(repr=False)
     fetched_at: datetime
     cost: int
     from_archive: bool
     digest: str
-    """Its name in the archive."""
     sha256: str
+    reader: ProviderClient = field(repr=False, compare=False)
+
+    @cached_property
+    def answer(self) -> Any:
+        """The answer read into ``request.answer``. Raises ``MalformedAnswer``, which names it."""
+        return self.reader.read(self.request, self.raw, self.digest)
 
 
 @dataclass
@@ -93,8 +102,10 @@ class Provider:
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
-    async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched[Any]:
+    async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched:
         """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.
+
+        It is not read here: whether it can be shows when its ``answer`` is asked for.
 
         ``refresh``, as an argument or among the request's own options, asks anew and replaces what is kept.
         Raises ``ProviderError``; after one that ``stops`` the provider, nothing is sent any more.
@@ -104,8 +115,8 @@ class Provider:
         ask = _Ask(self._archive.key(self.provider_id, request, text), request, text, anew)
         landed, paid = await self._shared(ask)
         self.counters.archive_hits += paid is None
-        answer = self._client.read(request, landed.raw, ask.key)
-        return Fetched(answer, landed.fetched_at, paid or 0, paid is None, ask.key, landed.sha256)
+        kept = paid is None
+        return Fetched(request, landed.raw, landed.fetched_at, paid or 0, kept, ask.key, landed.sha256, self._client)
 
     async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
         """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""

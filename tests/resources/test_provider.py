@@ -230,7 +230,7 @@ def test_an_answer_that_can_not_be_read_is_kept_counted_and_not_paid_again(tmp_p
     async def work(stage: Stage) -> None:
         for _ in range(2):
             with failing(errors.MalformedAnswer) as caught:
-                await stage.provider.fetch(a_map(), AS_OF)
+                _ = (await stage.provider.fetch(a_map(), AS_OF)).answer
         assert caught.value.digest in str(caught.value)
         kept = stage.archive.get(caught.value.digest)
         assert kept is not None
