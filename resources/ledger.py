@@ -10,13 +10,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from contract.times import utc_now
 from resources.errors import BudgetExceeded
@@ -105,6 +105,44 @@ class Unsettled:
     cost: int
 
 
+@dataclass(frozen=True)
+class Reserve:
+    """The cost of a call that is about to be made, and its place in the queue at a rate of calls a minute."""
+
+    run_id: str
+    endpoint: str
+    subject: str | None
+    cost: int
+    rate_per_minute: int
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """An entry, and the seconds after which its call may be made."""
+
+    entry: int
+    wait: float
+
+
+@dataclass(frozen=True)
+class Settle:
+    """What a reserved call was charged, and what the provider says remains."""
+
+    entry: int
+    cost: int
+    credits_remaining: int | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """A reserved call that was not charged."""
+
+    entry: int
+
+
+Booking: TypeAlias = Reserve | Settle | Release
+
+
 class CreditLedger:
     """The ledger in the file at ``path``, for any number of threads and processes.
 
@@ -150,19 +188,46 @@ class CreditLedger:
     ) -> None:
         self.close()
 
+    def carry_out(self, bookings: Sequence[Booking]) -> list[Reserved | Exception | None]:
+        """Many bookings in one transaction, in order; each one's result, or the exception that it alone would raise.
+
+        Every commit waits for the disk, so many together cost as much as one.
+        """
+        results: list[Reserved | Exception | None] = []
+        with self._transaction() as db:
+            for booking in bookings:
+                try:
+                    results.append(self._book(db, booking))
+                except (BudgetExceeded, ValueError) as error:
+                    results.append(error)
+        return results
+
+    def _book(self, db: sqlite3.Connection, booking: Booking) -> Reserved | None:
+        if isinstance(booking, Reserve):
+            entry = self._reserve(db, booking.run_id, booking.endpoint, booking.subject, booking.cost)
+            return Reserved(entry, self._next_turn(db, booking.rate_per_minute))
+        if isinstance(booking, Settle):
+            self._settle(db, booking.entry, booking.cost, booking.credits_remaining)
+        else:
+            self._close_entry(db, booking.entry, "released", 0)
+        return None
+
     def reserve(self, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
         """Reserves the cost of one call and gives the entry's id. Raises ``BudgetExceeded``; then nothing is kept."""
         with self._transaction() as db:
-            today = self._now().date()
-            for ceiling in self._ceilings(db, today, run_id):
-                if ceiling.limit is not None and ceiling.used + cost > ceiling.limit:
-                    way_out = self._way_out(ceiling.name, today)
-                    raise BudgetExceeded(ceiling.name, ceiling.limit, ceiling.used, cost, way_out)
-            added = db.execute(
-                "INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'reserved', ?)",
-                (run_id, endpoint, subject, today.isoformat(), cost),
-            )
-            return added.lastrowid or 0
+            return self._reserve(db, run_id, endpoint, subject, cost)
+
+    def _reserve(self, db: sqlite3.Connection, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
+        today = self._now().date()
+        for ceiling in self._ceilings(db, today, run_id):
+            if ceiling.limit is not None and ceiling.used + cost > ceiling.limit:
+                way_out = self._way_out(ceiling.name, today)
+                raise BudgetExceeded(ceiling.name, ceiling.limit, ceiling.used, cost, way_out)
+        added = db.execute(
+            "INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'reserved', ?)",
+            (run_id, endpoint, subject, today.isoformat(), cost),
+        )
+        return added.lastrowid or 0
 
     def settle(self, entry: int, cost: int, credits_remaining: int | None = None) -> None:
         """Notes what a reserved call was charged, and what the provider says remains.
@@ -170,10 +235,13 @@ class CreditLedger:
         Raises ``ValueError`` where the entry is not reserved.
         """
         with self._transaction() as db:
-            self._close_entry(db, entry, "settled", cost)
-            if credits_remaining is not None:
-                at = self._now().isoformat()
-                db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, at))
+            self._settle(db, entry, cost, credits_remaining)
+
+    def _settle(self, db: sqlite3.Connection, entry: int, cost: int, credits_remaining: int | None) -> None:
+        self._close_entry(db, entry, "settled", cost)
+        if credits_remaining is not None:
+            at = self._now().isoformat()
+            db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, at))
 
     def release(self, entry: int) -> None:
         """Notes that a reserved call was not charged. Raises ``ValueError`` where the entry is not reserved."""
@@ -186,11 +254,14 @@ class CreditLedger:
         Each asking takes one place in the queue; places are a minute / rate apart.
         """
         with self._transaction() as db:
-            now = self._now().replace(tzinfo=UTC).timestamp()
-            asked_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
-            start = max(now, free_at) if asked_at <= now else now  # the clock was set back: the queue means nothing
-            db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, start + 60 / rate_per_minute))
-            return float(start - now)
+            return self._next_turn(db, rate_per_minute)
+
+    def _next_turn(self, db: sqlite3.Connection, rate_per_minute: int) -> float:
+        now = self._now().replace(tzinfo=UTC).timestamp()
+        asked_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
+        start = max(now, free_at) if asked_at <= now else now  # the clock was set back: the queue means nothing
+        db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, start + 60 / rate_per_minute))
+        return float(start - now)
 
     def totals(self, run_id: str | None = None) -> Totals:
         """What is spent and left, of the run's ceiling too where a run is named."""

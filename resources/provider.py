@@ -13,13 +13,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
+from contract.batches import Batches
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
 from resources.client import ProviderClient, RawAnswer
-from resources.errors import AnswerNotKept, ProviderError, Unreachable
-from resources.ledger import CreditLedger
+from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, Unreachable
+from resources.ledger import Booking, CreditLedger, Release, Reserve, Reserved, Settle
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Provider:
         self.counters = Counters()
         self._client = client
         self._ledger = ledger
+        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, None)
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
@@ -164,8 +166,6 @@ class Provider:
         kept = self._kept(ask)  # another process may have paid while we waited for our turn
         if kept is not None:
             return kept
-        await asyncio.sleep(await asyncio.to_thread(self._ledger.next_turn, self._client.rate_per_minute))
-        self._check_open(ask.request)
         entry = await self._reserve(ask.request)
         return await self._client.to_the_end(self._paid_call(ask, entry))
 
@@ -176,29 +176,34 @@ class Provider:
             answer = await self._client.exchange(ask.request)
         except ProviderError as error:
             if not error.maybe_charged:
-                await asyncio.to_thread(self._ledger.release, entry)
+                await self._books.submit(Release(entry))
             raise
-        landed = await asyncio.to_thread(self._bank, ask, entry, answer)
-        self.counters.credits += landed.paid or 0
-        return landed
+        # Archived, then settled: between the two the entry is still reserved, so a crash there counts it too.
+        kept = await asyncio.to_thread(self._keep, ask, answer)
+        cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
+        await self._books.submit(Settle(entry, cost, answer.credits_remaining))
+        self.counters.credits += cost
+        return _Landed(kept, cost)
 
     async def _reserve(self, request: Request) -> int:
-        """Reserves the cost; gives it back where we are cancelled meanwhile, as nothing was sent yet."""
-        booking = asyncio.ensure_future(
-            asyncio.to_thread(self._ledger.reserve, self.run_id, request.endpoint, request.subject, request.cost)
-        )
+        """Reserves the cost and waits for the call's turn; gives it back where it is not to be made after all."""
+        wanted = Reserve(self.run_id, request.endpoint, request.subject, request.cost, self._client.rate_per_minute)
+        booking = self._books.submit(wanted)
         try:
-            return await asyncio.shield(booking)
-        except asyncio.CancelledError:
+            reserved = cast(Reserved, await asyncio.shield(booking))
+            await asyncio.sleep(reserved.wait)
+            if not isinstance(self._stop_of(request), BudgetExceeded):  # what is reserved fits below the ceiling
+                self._check_open(request)
+        except (asyncio.CancelledError, _Stopped):
             await asyncio.wait([booking])
             if booking.exception() is None:
-                self._ledger.release(booking.result())
+                self._ledger.release(cast(Reserved, booking.result()).entry)
             raise
+        return reserved.entry
 
-    def _bank(self, ask: _Ask, entry: int, answer: RawAnswer) -> _Landed:
-        """Archives, then settles: between the two the entry is still reserved, so a crash there counts it too."""
+    def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
         try:
-            kept = self._archive.put(
+            return self._archive.put(
                 ask.key,
                 ask.request,
                 answer.raw,
@@ -208,14 +213,14 @@ class Provider:
             )
         except OSError as error:
             raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
-        cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
-        self._ledger.settle(entry, cost, answer.credits_remaining)
-        return _Landed(kept, cost)
 
     def _check_open(self, request: Request) -> None:
-        error = self._stopped.get("") or self._stopped.get(request.endpoint)
+        error = self._stop_of(request)
         if error is not None:
             raise _Stopped(error)
+
+    def _stop_of(self, request: Request) -> ProviderError | None:
+        return self._stopped.get("") or self._stopped.get(request.endpoint)
 
     def _note(self, request: Request, error: ProviderError) -> None:
         """Remembers what makes further asking vain: a permanent failure, or a provider that no retry could reach."""

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, cast
 
-from service.batches import Batches
+from contract.batches import Batches
 from service.keys import Charge, Demand, KeyStore
 
 _log = logging.getLogger(__name__)

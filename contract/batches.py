@@ -1,6 +1,7 @@
 """Many callers' small pieces of work done together: while one batch is at work, the next one gathers.
 
-Under load a database is asked once for all that came meanwhile; a caller alone waits for nobody.
+Under load a database is asked once for all that came meanwhile; a caller alone waits for nobody. The one piece of
+machinery that both halves use: the service books its callers' credits so, and the pipeline its own.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ _MOST = 1_000
 
 
 class Batches(Generic[Item, Result]):
-    """Hands items to ``work`` in batches, in a thread of ``executor``, and each result to who gave the item.
+    """Hands items to ``work`` in batches, and each result to who gave the item.
 
-    ``work`` returns a result an item, in order; one that is an exception is raised at its caller. What ``work`` itself
-    raises reaches all callers of the batch. For one event loop.
+    It runs in a thread of ``executor``, or of the loop's own where that is None. ``work`` returns a result an item, in
+    order; one that is an exception is raised at its caller. What ``work`` itself raises reaches all callers of the
+    batch. For one event loop.
     """
 
-    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Result | Exception]], executor: Executor) -> None:
+    def __init__(
+        self, work: Callable[[Sequence[Item]], Sequence[Result | Exception]], executor: Executor | None
+    ) -> None:
         self._work = work
         self._executor = executor
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
