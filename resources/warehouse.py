@@ -31,8 +31,10 @@ from contract.times import parse_partition, utc_now
 from resources import layout
 from resources.lake import FAILURES, Lake, Manifest
 
-_BATCH: Final = 256
-"""So many partitions are in memory at once."""
+_BATCH_PARTITIONS: Final = 256
+_BATCH_ROWS: Final = 50_000
+"""So much is in memory at once, whatever is to be loaded: some 15 MB, and what DuckDB is allowed."""
+_MEMORY: Final = "192MB"
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -125,7 +127,7 @@ class Warehouse:
                 raise WarehouseError(str(error)) from error
 
     def load(self, lake: Lake) -> LoadReport:
-        """Loads all partitions that are new in the lake, or were written anew, in one transaction.
+        """Loads all partitions that are new in the lake, or were written anew; readers see all of them at once.
 
         Where nothing is new, nothing is written. A partition that vanished from the lake stays.
         """
@@ -138,8 +140,8 @@ class Warehouse:
             if pending or state.installed.get("views") != layout.views_sha():
                 with self._next_version() as connection:
                     layout.install(connection)
-                    for start in range(0, len(pending), _BATCH):
-                        loading.take(connection, pending[start : start + _BATCH])
+                    for batch in _batches(pending):
+                        loading.take(connection, batch)
                     loading.take_failures(connection)
         rows = {name: loading.rows[name] for name in TABLES if name in loading.rows}
         return LoadReport(len(loading.taken), rows, time.monotonic() - began, tuple(loading.damaged))
@@ -169,16 +171,18 @@ class Warehouse:
 
     @contextmanager
     def _next_version(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A copy to write to in one transaction, published when all went well."""
+        """A copy to write to, published when all went well.
+
+        It is written batch by batch: nobody sees it before, and one large transaction would take memory for all.
+        """
         copy = self.path.with_name(f"{self.path.name}.next")
         for leftover in (copy, copy.with_name(f"{copy.name}.wal")):
             leftover.unlink(missing_ok=True)
         if self.path.exists():
             shutil.copyfile(self.path, copy)
         with _quiet(duckdb.connect(str(copy))) as connection:
-            connection.begin()
+            connection.execute(f"SET memory_limit = '{_MEMORY}'")
             yield connection
-            connection.commit()
             connection.execute("CHECKPOINT")
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
 
@@ -248,6 +252,21 @@ def _pending(lake: Lake, loaded: Mapping[Partition, str]) -> Iterator[_Pending]:
         chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
         if loaded.get((path.stem, chain, parse_partition(timestamp))) != sha:
             yield _Pending(msgspec.json.decode(text, type=Manifest), sha)
+
+
+def _batches(pending: Sequence[_Pending]) -> Iterator[list[_Pending]]:
+    """The partitions in groups of a bounded size; one that is larger stands alone."""
+    batch: list[_Pending] = []
+    rows = 0
+    for one in pending:
+        its_rows = sum(file.rows for file in one.manifest.tables.values())
+        if batch and (rows + its_rows > _BATCH_ROWS or len(batch) == _BATCH_PARTITIONS):
+            yield batch
+            batch, rows = [], 0
+        batch.append(one)
+        rows += its_rows
+    if batch:
+        yield batch
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Sequence[_Pending]) -> None:
