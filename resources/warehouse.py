@@ -32,8 +32,8 @@ from resources import layout
 from resources.lake import FAILURES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
-_BATCH_ROWS: Final = 50_000
-"""So much is in memory at once, whatever is to be loaded: some 15 MB, and what DuckDB is allowed."""
+_BATCH_ROWS: Final = 100_000
+"""So much is in memory at once, whatever is to be loaded: some 30 MB, and what DuckDB is allowed."""
 _MEMORY: Final = "192MB"
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
