@@ -20,7 +20,7 @@ from service.keys import KeyStore
 from service.limits import BodyLimit, RateLimit
 from service.metering import api_key_header
 from service.observe import Observed
-from service.queries import chains_of, clear_query
+from service.queries import chains_of, clear_target
 from service.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from service.settings import ServiceSettings
 from service.short_way import ShortWay
@@ -51,7 +51,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
         redirect_slashes=False,
         strict_content_type=False,
         generate_unique_id_function=lambda route: route.name,
-        dependencies=[Depends(clear_query)],
+        dependencies=[Depends(clear_target)],
         redoc_url=None,
     )
     app.state.backend = backend

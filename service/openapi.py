@@ -13,13 +13,15 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from contract.errors import ERROR_KINDS
+from contract.errors import ERROR_KINDS, ErrorKind
 from contract.models import ErrorBody, ValidationItem
 from service.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]
 
-ANY_REQUEST: Final = ("too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
+_NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
+"""What can't even be parsed is answered so by ``protocol``; the contract's 422 is for what says something wrong."""
+ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -70,7 +72,7 @@ def error_responses(*codes: str) -> Responses:
     """Errors by status, each code with an example."""
     declared: Responses = {}
     for code in codes:
-        kind = ERROR_KINDS[code]
+        kind = _NOT_HTTP if code == "not_http" else ERROR_KINDS[code]
         entry = declared.setdefault(
             kind.status,
             {
@@ -80,9 +82,9 @@ def error_responses(*codes: str) -> Responses:
                 "headers": headers("WWW-Authenticate") if kind.status == 401 else {},
             },
         )
-        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {kind.when}")))
-        example = {"summary": kind.when, "value": {"detail": kind.when.capitalize(), "code": code}}
-        entry["content"]["application/json"]["examples"][code] = example
+        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{kind.code}`: {kind.when}")))
+        example = {"summary": kind.when, "value": {"detail": kind.when.capitalize(), "code": kind.code}}
+        entry["content"]["application/json"]["examples"][kind.code] = example
         if kind.retryable and kind.status in (429, 503):
             entry["headers"] |= headers("Retry-After")
     return declared
@@ -152,28 +154,27 @@ def _token_links(place: str) -> dict[str, Any]:
     return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
 
 
-def _address_links(first: str, second: str, context: bool) -> dict[str, Any]:
-    """To whatever can be asked of two addresses that stand at places of the answer."""
+def _address_links(first: str, second: str) -> dict[str, Any]:
+    """To whatever can be asked of two addresses that stand at places of an answer about a token."""
     pair = [f"$response.body#{first}", f"$response.body#{second}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
-    among = {"addresses": pair} | ({"context_token_key": key} if context else {})
+    among = {"addresses": pair, "context_token_key": key}
     return _links_to(_OF_ADDRESS, {"address": pair[0]}) | {
         "subgraph": {"operationId": "subgraph", "requestBody": among},
         "addresses_metadata": {"operationId": "addresses_metadata", "requestBody": {"addresses": pair}},
     }
 
 
-_CURSOR: Final = _SAME_TOKEN | {"cursor": "$response.body#/next_cursor", "timestamp": "$response.body#/as_of"}
+_CURSOR: Final = _SAME_TOKEN | {"cursor": "$response.body#/next_cursor"}
 LINKS: Final[dict[str, dict[str, Any]]] = {
     "search": _token_links("/0/token_key"),
     "tokens_metadata": _token_links("/0/token_key"),
     "subgraph": _token_links("/0/data/token_key"),
-    "holders": _address_links("/0/address", "/1/address", context=True),
-    "map": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1", context=True)
+    "holders": _address_links("/0/address", "/1/address"),
+    "map": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1")
     | _links_to(("x_evidence",), _SAME_TOKEN | {"cluster": 1}),
-    "x_holders": _address_links("/holders/0/address", "/holders/1/address", context=True)
-    | _links_to(("x_holders",), _CURSOR),
-    "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address", context=True),
+    "x_holders": _address_links("/holders/0/address", "/holders/1/address") | _links_to(("x_holders",), _CURSOR),
+    "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address"),
     "x_changes": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
 }
 """How an answer leads to the next request, by the endpoints' names."""

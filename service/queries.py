@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Annotated
 from urllib.parse import parse_qsl
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from contract.models import Address, ChainId, TokenKey
@@ -20,8 +20,12 @@ from service.backend import BackendOfCall
 from service.errors import invalid_request
 
 
-async def clear_query(request: Request) -> None:
-    """Refuses a query that two readers could understand in two ways: a name twice, or bytes that are no text."""
+async def clear_target(request: Request) -> None:
+    """Refuses what two readers could understand in two ways: a parameter twice, a query that is no text, a path that
+    the framework takes for another one.
+    """
+    if request.scope["path"].endswith("\n"):
+        raise HTTPException(404)
     query: bytes = request.scope["query_string"]
     if not query:
         return

@@ -114,6 +114,7 @@ def test_threads_whose_calls_fail_leave_the_whole_allowance(service):
 
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(ask, range(16))) == {404}
+    assert caller.spent == 0  # said when all that was set aside is given back
     assert caller.keys.balance(caller.key.id).remaining == 16 * 10
 
 

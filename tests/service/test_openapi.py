@@ -14,7 +14,8 @@ from contract import wire
 from contract.errors import ERROR_KINDS
 from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, Usage
 from contract.requests import ENDPOINTS
-from service.openapi import examples
+from engine.records import TokenInfo
+from service.openapi import LINKS, examples
 
 _SCHEMA_NAMES = {"address_details": "AddressDetails", "Holder (item of the holders list)": "Holder"}
 _NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain"}
@@ -190,3 +191,127 @@ def test_the_docs_page_loads_nothing_from_elsewhere(service):
         sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
         assert sources and all(source.startswith("/") for source in sources)
         assert all(http.get(source).status_code == 200 for source in sources)
+
+
+# ------------------------------------------------------------------------ links
+
+
+def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
+    """For each answer that has links, what to ask for it: the operation, its parameters, its body."""
+    token = {"chain": "eth", "token_address": world.token}
+    key = {"chain": "eth", "address": world.token}
+    return {
+        "search": ("search", {"query": "Alpha"}, None),
+        "tokens_metadata": ("tokens_metadata", {}, [key]),
+        "subgraph": ("subgraph", {}, {"addresses": list(world.wallets), "context_token_key": key}),
+        "holders": ("holders", token, None),
+        "map": ("token_map", token, None),
+        "x_holders": ("x_holders", token | {"limit": 2}, None),
+        "x_evidence": ("x_evidence", token, None),
+        "x_changes": ("x_changes", token | {"before": 0}, None),
+    }
+
+
+def _ask(caller, description: dict[str, Any], name: str, parameters: dict[str, Any], body: Any) -> httpx.Response:
+    """The answer to an operation."""
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            if operation["operationId"] == name:
+                places = {one["name"]: one["in"] for one in operation.get("parameters", ())}
+                query = {one: value for one, value in parameters.items() if places[one] == "query"}
+                return caller.http.request(method, path.format(**parameters), params=query, json=body)
+    raise AssertionError(f"there is no operation {name}")
+
+
+def _value(said: Any, parameters: dict[str, Any], answer: Any) -> Any:
+    """What a link's expression stands for."""
+    if isinstance(said, dict):
+        return {name: _value(one, parameters, answer) for name, one in said.items()}
+    if isinstance(said, list):
+        return [_value(one, parameters, answer) for one in said]
+    if not isinstance(said, str):
+        return said
+    if said.startswith("$request.path."):
+        return parameters[said.removeprefix("$request.path.")]
+    assert said.startswith("$response.body#/")
+    for part in said.removeprefix("$response.body#/").split("/"):
+        answer = answer[int(part)] if isinstance(answer, list) else answer[part]
+    return answer
+
+
+@pytest.mark.parametrize("endpoint", LINKS)
+def test_every_link_leads_to_an_answer(custom, world, description, endpoint):
+    name, parameters, body = _begin(world)[endpoint]
+    answer = _ask(custom, description, name, parameters, body)
+    assert answer.status_code == 200, answer.text
+    for link in LINKS[endpoint].values():
+        given = _value(link.get("parameters", {}), parameters, answer.json())
+        led = _ask(
+            custom, description, link["operationId"], given, _value(link.get("requestBody"), parameters, answer.json())
+        )
+        assert led.status_code == 200, f"{endpoint} to {link['operationId']}: {led.text}"
+
+
+def test_the_links_are_those_of_the_description(description):
+    declared = {
+        operation["operationId"].removeprefix("token_"): operation["responses"]["200"]["links"]
+        for operations in description["paths"].values()
+        for operation in operations.values()
+        if "links" in operation["responses"]["200"]
+    }
+    assert declared == LINKS
+
+
+# ------------------------------------------------------------------------ what is said of the whole service
+
+
+def test_every_field_of_an_answer_is_required_but_raw_amounts(description):
+    schemas = description["components"]["schemas"]
+    for title in ("Map", "Nodes", "Cluster", "AddressDetails", "Holder", "HolderData", "Token", "Chain", "Scores"):
+        optional = set(schemas[title]["properties"]) - set(schemas[title]["required"])
+        assert optional <= {"amount_raw", "total_value_raw"}, title
+    assert set(schemas["SubgraphRequest"]["required"]) == {"addresses"}
+
+
+def test_bounds_are_described_as_bounds(description):
+    """pydantic calls them ``ge`` and ``le``, which no client reads, where a validator stands before them."""
+    assert not re.search(r'"(ge|le|gt|lt)":', json.dumps(description))
+    assert description["components"]["schemas"]["HolderData"]["properties"]["share"]["maximum"] == 1
+
+
+def test_a_parameter_may_be_left_out_but_not_null(description):
+    for operations in description["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                assert '"type": "null"' not in json.dumps(parameter["schema"]), (
+                    operation["operationId"],
+                    parameter["name"],
+                )
+
+
+def test_the_chains_that_can_be_asked_about_are_named(own_world, start):
+    base_url = start(store=own_world.store).base_url
+
+    def named() -> set[str]:
+        paths = httpx.get(f"{base_url}/openapi.json").json()["paths"]
+        (chain,) = [
+            one
+            for one in paths["/v0/tokens/map/{chain}/{token_address}"]["get"]["parameters"]
+            if one["name"] == "chain"
+        ]
+        return set(chain["schema"]["enum"])
+
+    assert {"eth", "arc", own_world.strange_chain} <= named()
+    own_world.store.add_tokens([TokenInfo("chain-of-tomorrow", own_world.token, "New", "NEW", 18)])
+    assert "chain-of-tomorrow" in named()
+
+
+def test_an_invalid_request_is_described_as_it_is_answered(description, custom):
+    answer = custom.http.get("/v0/tokens/search").json()
+    schema = description["components"]["schemas"]["InvalidRequest"]
+    assert set(schema["properties"]) == set(schema["required"]) == set(answer) == {"detail", "code"}
+    for operations in description["paths"].values():
+        for operation in operations.values():
+            if "422" in operation["responses"]:
+                described = operation["responses"]["422"]["content"]["application/json"]["schema"]
+                assert described == {"$ref": "#/components/schemas/InvalidRequest"}
