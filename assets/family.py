@@ -9,22 +9,25 @@ becomes a row of ``failures``; the rest lands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from contract import wire
 from contract.requests import Request
 from contract.tables import TABLES, build, learnt
-from contract.times import to_unix, utc_now
+from contract.times import partition_text, to_unix, utc_now
+from resources import journal
 from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
 from resources.normalise import BadAnswer
 from resources.provider import Fetched, Provider
 from resources.settings import Settings
 from resources.workspace import Workspace
+
+T = TypeVar("T")
 
 PARTITIONS_AT_ONCE = 8
 """So many partitions are fetched side by side; it bounds memory, the client's own limits bound the calls."""
@@ -79,11 +82,17 @@ class Family:
 
 @dataclass(frozen=True)
 class Asking:
-    """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived."""
+    """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived.
+
+    ``again`` asks for subjects that are covered too, but takes what the archive holds. ``replayed_at`` is set where a
+    commit of that instant is made again from the archive; the journal holds it already.
+    """
 
     provider: Provider
     workspace: Workspace
     refresh: bool = False
+    again: bool = False
+    replayed_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,7 @@ class _Batch:
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[journal.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
     skipped: str | None = None
@@ -144,7 +154,12 @@ async def ingest(
             landed(done)
             return done
 
-    tasks = [asyncio.ensure_future(one(as_of)) for as_of in instants]
+    return await _side_by_side(one(as_of) for as_of in instants)
+
+
+async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, in order. Where one raises the others are cancelled, and none is left behind."""
+    tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
@@ -159,12 +174,13 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
     """
     lake = asking.workspace.lake
-    wanted = missing(asking.workspace, family, part, only, asking.refresh)
+    wanted = missing(asking.workspace, family, part, only, asking.refresh or asking.again)
     batch = _Batch()
     if wanted:
         groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
-        batch = _together(await asyncio.gather(*groups))
+        batch = _together(await _side_by_side(groups))
     if wanted and not batch.skipped:
+        at = _noted(asking, family, part, batch)
         lake.write(
             family.name,
             part.chain,
@@ -174,7 +190,7 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
             by=family.by,
             asked=set(wanted),
             covered=batch.covered,
-            failures=_failures(part, batch.failures),
+            failures=_failures(part, batch.failures, at),
         )
     if batch.outage and not batch.covered:
         raise batch.outage
@@ -182,6 +198,18 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
     failures = manifest.failures if manifest else 0
     return Landed(family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped)
+
+
+def _noted(asking: Asking, family: Family, part: Slice, batch: _Batch) -> datetime:
+    """The instant of a commit, which the journal knows before it is made."""
+    if asking.replayed_at is not None:
+        return asking.replayed_at
+    at, timestamp = utc_now(), partition_text(part.as_of)
+    commit = journal.Commit(
+        family.name, part.chain, timestamp, asking.provider.provider_id, part.live, at, tuple(batch.groups)
+    )
+    journal.note(asking.workspace.archive, commit)
+    return at
 
 
 def missing(
@@ -229,6 +257,7 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
                 batch.covered.add(subject)
             else:
                 batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
+    batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
     return batch
 
 
@@ -260,6 +289,7 @@ def _together(batches: Iterable[_Batch]) -> _Batch:
             total.tables.setdefault(name, []).extend(tables)
         total.covered |= batch.covered
         total.failures += batch.failures
+        total.groups += batch.groups
         total.credits += batch.credits
         total.calls += batch.calls
         total.skipped = total.skipped or batch.skipped
@@ -271,6 +301,6 @@ def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
 
 
-def _failures(part: Slice, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _failures(part: Slice, rows: Sequence[Mapping[str, Any]], at: datetime) -> pa.Table:
     common = {"chain": part.chain, "as_of": part.as_of}
-    return build(TABLES["failures"], [common | dict(row) for row in rows], utc_now())
+    return build(TABLES["failures"], [common | dict(row) for row in rows], at)

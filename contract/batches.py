@@ -53,6 +53,8 @@ class Batches(Generic[Item, Result]):
                 await self._carry_out(batch)
         finally:
             self._running = None
+            for _, future in self._waiting:  # only where we are cancelled: nobody is to wait for ever
+                future.cancel()
 
     async def _carry_out(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         results: Sequence[Result | Exception]
@@ -61,6 +63,10 @@ class Batches(Generic[Item, Result]):
             results = await asyncio.get_running_loop().run_in_executor(self._executor, self._work, items)
         except Exception as error:
             results = [error] * len(batch)
+        except asyncio.CancelledError:
+            for _, future in batch:
+                future.cancel()
+            raise
         for (_, future), result in zip(batch, results, strict=True):
             if future.done():  # its caller was cancelled meanwhile
                 continue

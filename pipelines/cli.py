@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -43,9 +44,13 @@ Tokens = Annotated[
     list[str] | None,
     typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
 ]
-From = Annotated[str, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
-To = Annotated[str, typer.Option("--to", help="Last instant, included; 'now' is understood.")]
-Every = Annotated[str, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo.")]
+From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
+To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
+Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
+Instants = Annotated[
+    typer.FileText | None,
+    typer.Option("--instants", help="A file of instants instead, one a line, # for comments; - is standard input."),
+]
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
@@ -144,44 +149,135 @@ def ingest(
 
 @app.command()
 def plan(
-    start: From, end: To = "now", every: Every = "1d", chain: Chains = None, token: Tokens = None, json: Json = False
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
+    ] = None,
+    json: Json = False,
 ) -> None:
-    """What a backfill will cost before it costs it: calls, credits, minutes, and what is there already."""
-    from pipelines.plan import grid, make_plan
-    from pipelines.report import plan_report
+    """What a backfill will cost before it costs it, what is there already, when it can be paid for, what is cheaper."""
+    from pipelines.grid import chosen_instants
+    from pipelines.plan import make_plan
+    from pipelines.plan_report import plan_report
 
     workspace = _workspace()
-    instants = grid(parse_when(start), parse_when(end), every)
-    made = make_plan(workspace, workspace.provider_id, _chains(workspace, chain, token), instants, token)
-    plan_report(made, json)
+    chosen = chosen_instants(start, end, every, instants)
+    chains = _chains(workspace, chain, token)
+    made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table)
+    listed = instants.name if instants else None
+    options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
+    next_step = _backfill_command({**options, "--token": token})
+    if table:  # a backfill fills all tables
+        families = ", ".join(line.family for line in made.lines)
+        next_step = f"holderlake ui, to materialise no more than {families} there; for all tables, {next_step}"
+    plan_report(made, json, next_step)
+
+
+def _backfill_command(options: Mapping[str, Sequence[str | None] | None]) -> str:
+    """The backfill of a plan, as it is typed."""
+    given = [(name, value) for name, values in options.items() for value in values or () if value is not None]
+    said = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given)
+    return " ".join(["holderlake backfill", *said])
 
 
 @app.command()
 def backfill(
-    start: From,
-    end: To = "now",
-    every: Every = "1d",
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
     chain: Chains = None,
     token: Tokens = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
     json: Json = False,
 ) -> None:
     """Carries the plan out in one run. Interrupted, it goes on where it stopped when it is started again."""
-    from pipelines.plan import grid, make_plan
-    from pipelines.report import landed_report, plan_report
+    from pipelines.grid import chosen_instants
+    from pipelines.plan import make_plan
+    from pipelines.plan_report import plan_report
+    from pipelines.report import landed_report
     from pipelines.runs import dagster_instance, fill
 
     settings = _settings()
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = _workspace(settings)
-    instants = grid(parse_when(start), parse_when(end), every)
+    chosen = chosen_instants(start, end, every, instants)
     chains = _chains(workspace, chain, token)
     if not json:
-        plan_report(make_plan(workspace, workspace.provider_id, chains, instants, token), False)
+        plan_report(make_plan(workspace, workspace.provider_id, chains, chosen, token), False)
     with dagster_instance(settings.dagster_home) as instance:
-        fill(workspace, instance, chains, instants, token or ())
-    landed_report(workspace, chains, instants, json)
+        fill(workspace, instance, chains, chosen, token or ())
+    landed_report(workspace, chains, chosen, json)
+
+
+@app.command("rebuild")
+def rebuild_command(
+    provider: Annotated[
+        str | None, typer.Option(help="Whose answers, where the archive holds several providers'.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Makes lake and warehouse again from the archived answers, at no cost. The old ones stay until it is done."""
+    from pipelines.rebuild import rebuild, report_rebuilt, survey
+
+    workspace = _reading()
+    report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)
+    report_rebuilt(report, json, dry_run)
+    if not report.is_whole:
+        raise typer.Exit(1)
+
+
+@app.command("retry-failures")
+def retry_failures(
+    chain: Chains = None,
+    family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be given again.")] = None,
+    code: Annotated[
+        list[str] | None, typer.Option("--code", help="Only this code, final ones too; may be given again.")
+    ] = None,
+    refresh: Annotated[bool, typer.Option(help="Pay anew for answers that still can't be read.")] = False,
+    json: Json = False,
+) -> None:
+    """Asks again for what failed. Paid answers that could not be read are read again first, at no cost."""
+    from pipelines.retries import failures, report_retried, retry
+
+    workspace = _workspace()
+    workspace.check()
+    report_retried(retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh), json)
+
+
+@app.command()
+def archive(
+    prune_older_than: Annotated[
+        str | None, typer.Option(help="Remove answers older than this whose rows are in the lake: 180d.")
+    ] = None,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Leave all answers of partitions with failures.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them: they can't be had back without paying.")] = False,
+    json: Json = False,
+) -> None:
+    """What the archive of answers holds, and removing old ones: their partitions can't be rebuilt any more."""
+    from pipelines.pruning import archive_report, parse_age, prunable, prune, prune_report
+
+    workspace = _reading()
+    if prune_older_than is None:
+        archive_report(workspace.archive, json)
+        return
+    found = prunable(workspace, parse_age(prune_older_than), keep_failed)
+    removing = yes and not dry_run
+    if removing:
+        prune(workspace.archive, found)
+    prune_report(found, removing, json)
+    if found.answers and not removing and not dry_run:
+        raise ValueError("nothing was removed; add --yes to remove them")
 
 
 @app.command()

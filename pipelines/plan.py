@@ -1,45 +1,84 @@
-"""What a backfill will cost before it costs it: calls, credits, minutes, and what is there already."""
+"""What a backfill will cost before it costs it: calls, credits, minutes, bytes, months, and what is there already.
+
+The instants come from ``grid``, what the lake lacks from ``survey``, sizes from ``sizes``, months from ``allowance``
+and cheaper ways from ``advice``; here they become one plan. How it is shown stands in ``plan_report``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
-from assets.addresses import ADDRESSES, most_subjects
+from assets.addresses import ADDRESSES
 from assets.definitions import FAMILIES
-from assets.family import Family, Slice, missing, slice_of
+from assets.family import Family
+from assets.holders import HOLDERS
 from contract.prices import ADDRESS_METADATA
-from contract.requests import Request
-from contract.times import parse_when, utc_now
+from contract.requests import AddressesMetadataRequest, Request
+from contract.times import utc_now
+from pipelines.advice import Advice, Offer, advise
+from pipelines.allowance import Forecast, Purse, forecast
+from pipelines.grid import grid, past_instants
+from pipelines.sizes import Size, learn, measure_request
+from pipelines.survey import Gap, Survey, with_settings
+from resources.ledger import Totals
+from resources.settings import Settings
 from resources.workspace import Workspace
 
-_STEPS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+__all__ = ["EndpointLine", "Plan", "PlanLine", "families_of", "grid", "make_plan", "past_instants"]
+
+_ADDRESSES_KIND: Final = "addresses/metadata"
 
 
 @dataclass(frozen=True)
 class PlanLine:
-    """A family: partitions wanted and whole already, calls to make, answers in the archive, hundredths of a credit."""
+    """A family: partitions wanted and whole already, calls to make, answers in the archive, hundredths of a credit.
+
+    ``shared`` requests are answered by a call that is made, or counted, for another partition.
+    """
 
     family: str
     partitions: int
     whole: int
     calls: int
     archived: int
+    shared: int
     credits: int
+
+
+@dataclass(frozen=True)
+class EndpointLine:
+    """An endpoint: calls to make, hundredths of a credit, bytes of the answers, and whence their size is known."""
+
+    endpoint: str
+    calls: int
+    credits: int
+    bytes: int
+    bytes_by_unit: float
+    unit: str
+    learnt_from: int
 
 
 @dataclass(frozen=True)
 class Plan:
     """A backfill's cost; ``minutes`` is the least that the rate limit allows. ``left`` is what the month's ceiling
-    leaves, in hundredths, or None without a ceiling."""
+    leaves, in hundredths, or None without a ceiling; ``coming`` is None where nothing bounds what may be spent."""
 
     chains: list[str]
     instants: list[datetime]
     lines: list[PlanLine]
     minutes: float
     left: int | None
+    endpoints: list[EndpointLine] = field(default_factory=list)
+    coming: Forecast | None = None
+    renewal: str | None = None
+    runs: int | None = None
+    advice: list[Advice] = field(default_factory=list)
+    cheapest: Advice | None = None
 
     @property
     def calls(self) -> int:
@@ -49,55 +88,88 @@ class Plan:
     def credits(self) -> int:
         return sum(line.credits for line in self.lines)
 
+    @property
+    def bytes(self) -> int:
+        return sum(line.bytes for line in self.endpoints)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the lake holds all of it already."""
+        return all(line.whole == line.partitions for line in self.lines)
+
     def as_json(self) -> dict[str, Any]:
         """The plan as plain data."""
         return {
             "chains": self.chains,
             "instants": [f"{instant.isoformat()}Z" for instant in self.instants],
+            "tables": [table for family in FAMILIES if self._has(family) for table in family.tables],
             "families": [asdict(line) for line in self.lines],
+            "endpoints": [asdict(line) for line in self.endpoints],
+            "finished": self.is_finished,
             "calls": self.calls,
             "credits_hundredths": self.credits,
             "minutes": self.minutes,
+            "bytes": self.bytes,
             "month_left_hundredths": self.left,
+            "renewal": self.renewal,
+            "months": None if self.coming is None else [month.as_json() for month in self.coming.months],
+            "finished_on": self.coming and self.coming.finished and self.coming.finished.isoformat(),
+            "never_finished_because": self.coming and self.coming.never,
+            "runs_at_least": self.runs,
+            "advice": [one.as_json() for one in self.advice],
+            "cheapest_settings": self.cheapest and self.cheapest.as_json(),
         }
 
+    def _has(self, family: Family) -> bool:
+        return any(line.family == family.name for line in self.lines)
 
-def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
-    """The instants from ``start`` to ``end`` (both included) every 1h, 6h, 1d, 1w or 1mo.
 
-    Months keep the start's day, or take the month's last. Raises ``ValueError`` with the forms that are taken.
+@dataclass(frozen=True)
+class _Call:
+    """Calls of one price: for whom, at which endpoint, hundredths each, and the size of their answers."""
+
+    chain: str
+    family: str
+    endpoint: str
+    cost: int
+    kind: str
+    units: int
+
+
+@dataclass
+class _Bill:
+    """What pricing gaps comes to: calls in the order in which they are made, and the requests that need none."""
+
+    calls: Counter[_Call] = field(default_factory=Counter)
+    partitions: Counter[str] = field(default_factory=Counter)
+    whole: Counter[str] = field(default_factory=Counter)
+    archived: Counter[str] = field(default_factory=Counter)
+    shared: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def credits(self) -> int:
+        return sum(call.cost * count for call, count in self.calls.items())
+
+
+def families_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Family, ...]:
+    """The fewest families that fill the tables; all for None. Tables of a family come together.
+
+    Addresses bring holders along, whose top they ask about. Raises ``ValueError`` for a table that none fills.
     """
-    if end < start:
-        raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}")
-    step = _step(every)
-    found: list[datetime] = []
-    while (instant := step(start, len(found))) <= end:
-        found.append(instant)
-    return found
-
-
-def _step(every: str) -> Callable[[datetime, int], datetime]:
-    count, unit = every.rstrip("hdwmo"), every.lstrip("0123456789")
-    if not count.isdigit() or int(count) < 1 or unit not in (*_STEPS, "mo"):
-        raise ValueError(f"{every!r} is no step; write a number and h, d, w or mo: 1h, 6h, 1d, 1w, 1mo")
-    if unit == "mo":
-        return lambda start, n: _months_after(start, n * int(count))
-    return lambda start, n: start + n * int(count) * _STEPS[unit]
-
-
-def _months_after(start: datetime, months: int) -> datetime:
-    year, month = divmod(start.month - 1 + months, 12)
-    first = start.replace(year=start.year + year, month=month + 1, day=1)
-    last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-    return first.replace(day=min(start.day, last.day))
-
-
-def past_instants(texts: Iterable[str]) -> list[datetime]:
-    """Instants written by a person, oldest first. Raises ``ValueError`` for a time that is none, or not yet come."""
-    instants = sorted({parse_when(text) for text in texts})
-    if instants and instants[-1] > utc_now() + timedelta(seconds=1):
-        raise ValueError(f"{instants[-1].isoformat()}Z lies in the future")
-    return instants
+    if not tables:
+        return FAMILIES
+    known = {table: family for family in FAMILIES for table in family.tables}
+    for table in tables:
+        if table == "failures":
+            raise ValueError("failures come with every table; name the tables that they shall come with")
+        if table not in known:
+            near = difflib.get_close_matches(table, known, 1, 0.5)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"there is no table {table!r}; {advice}")
+    chosen = {known[table].name for table in tables}
+    if ADDRESSES.name in chosen and settings.addresses.enabled and settings.addresses.top:
+        chosen.add(HOLDERS.name)
+    return tuple(family for family in FAMILIES if family.name in chosen)
 
 
 def make_plan(
@@ -106,53 +178,157 @@ def make_plan(
     chains: Sequence[str],
     instants: Sequence[datetime],
     tokens: Sequence[str] | None = None,
+    *,
+    tables: Sequence[str] | None = None,
 ) -> Plan:
-    """Prices what the lake lacks at the instants. Answers in the archive cost nothing."""
+    """Prices what the lake lacks at the instants, of all tables or some. Answers in the archive cost nothing.
+
+    Raises ``ValueError`` for a table that is none.
+    """
+    families = families_of(tables, workspace.settings)
+    survey = Survey(workspace.lake, instants, tokens)
+
+    def bill_of(settings: Settings, some: Sequence[Family]) -> _Bill:
+        altered = with_settings(workspace, settings)
+        return _price(altered, provider_id, _every_gap(survey, altered, some, chains))
+
+    bill = bill_of(workspace.settings, families)
+    lines = [_line(family.name, bill) for family in families]
+    calls = bill.calls.total()
+    totals = workspace.ledger.totals()
+    left = workspace.ledger.left_this_month()
+    offer = Offer(
+        workspace.settings,
+        families,
+        chains,
+        {line.family: line.credits for line in lines},
+        lambda settings, some: bill_of(settings, some).credits,
+    )
+    advice, cheapest = advise(offer)
+    return Plan(
+        list(chains),
+        list(instants),
+        lines,
+        round(calls / workspace.settings.provider.rate_per_minute, 4),
+        left,
+        _endpoint_lines(workspace, provider_id, bill),
+        _coming(workspace.settings, totals, left, bill),
+        totals.renewal.isoformat(),
+        _runs(workspace.settings, bill),
+        advice,
+        cheapest,
+    )
+
+
+def _every_gap(
+    survey: Survey, workspace: Workspace, families: Sequence[Family], chains: Sequence[str]
+) -> Iterable[Gap]:
+    return (gap for chain in chains for gap in survey.gaps(workspace, families, chain))
+
+
+def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap]) -> _Bill:
+    bill = _Bill()
     asked: set[str] = set()
-    lines = [_line(workspace, provider_id, family, chains, instants, tokens, asked) for family in FAMILIES]
-    calls = sum(line.calls for line in lines)
-    minutes = round(calls / workspace.settings.provider.rate_per_minute, 2)
-    return Plan(list(chains), list(instants), lines, minutes, workspace.ledger.left_this_month())
+    timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    for gap in gaps:
+        name = gap.family.name
+        bill.partitions[name] += 1
+        if gap.is_none:
+            bill.whole[name] += 1
+        elif gap.unnamed:
+            _price_unnamed(gap, bill)
+        elif gap.family.historic:
+            _price_requests(workspace, provider_id, gap, bill, asked)
+        else:  # one answer a day serves every past, so the same gap again asks for nothing new
+            same = (name, gap.part.chain, gap.wanted)
+            if same in timeless:
+                bill.shared[name] += timeless[same]
+            else:
+                timeless[same] = _price_requests(workspace, provider_id, gap, bill, asked)
+    return bill
 
 
-def _line(
-    workspace: Workspace,
-    provider_id: str,
-    family: Family,
-    chains: Sequence[str],
-    instants: Sequence[datetime],
-    tokens: Sequence[str] | None,
-    asked: set[str],
-) -> PlanLine:
-    whole = calls = archived = cost = 0
-    for chain in chains:
-        for as_of in instants:
-            part = slice_of(workspace.settings, chain, as_of)
-            if family is ADDRESSES and not _holders_known(workspace, part):
-                addresses = most_subjects(workspace, part)
-                calls += -(-addresses // family.batch)
-                cost += addresses * ADDRESS_METADATA
-                continue
-            wanted = missing(workspace, family, part, tokens)
-            whole += not wanted
-            for request in _requests(workspace, family, part, wanted):
-                key = workspace.archive.key(provider_id, request, family.known_as_of(part))
-                if key in asked or key in workspace.archive:
-                    archived += 1
-                else:
-                    asked.add(key)
-                    calls += 1
-                    cost += request.cost
-    return PlanLine(family.name, len(chains) * len(instants), whole, calls, archived, cost)
+def _price_unnamed(gap: Gap, bill: _Bill) -> None:
+    """Addresses of holders that are not known yet: the most that they can cost."""
+    left = len(gap.wanted) + gap.unnamed
+    endpoint = AddressesMetadataRequest.endpoint
+    while left:
+        units = min(left, gap.family.batch)
+        cost = ADDRESS_METADATA * units
+        bill.calls[_Call(gap.part.chain, gap.family.name, endpoint, cost, _ADDRESSES_KIND, units)] += 1
+        left -= units
 
 
-def _requests(workspace: Workspace, family: Family, part: Slice, wanted: Sequence[str]) -> list[Request]:
+def _price_requests(workspace: Workspace, provider_id: str, gap: Gap, bill: _Bill, asked: set[str]) -> int:
+    """Prices a gap's requests, and gives how many there are."""
+    name, known_as_of = gap.family.name, gap.family.known_as_of(gap.part)
+    requests = _requests(workspace, gap)
+    for request in requests:
+        key = workspace.archive.key(provider_id, request, known_as_of)
+        if key in asked:
+            bill.shared[name] += 1
+        elif key in workspace.archive:
+            bill.archived[name] += 1
+        else:
+            kind, units = measure_request(request)
+            bill.calls[_Call(gap.part.chain, name, request.endpoint, request.cost, kind, units)] += 1
+        asked.add(key)
+    return len(requests)
+
+
+def _requests(workspace: Workspace, gap: Gap) -> list[Request]:
     return [
         request
-        for group in family.batches(wanted)
-        for request in family.requests(workspace.settings, part, group, False)
+        for group in gap.family.batches(gap.wanted)
+        for request in gap.family.requests(workspace.settings, gap.part, group, False)
     ]
 
 
-def _holders_known(workspace: Workspace, part: Slice) -> bool:
-    return workspace.lake.manifest("holders", part.chain, part.as_of) is not None
+def _line(family: str, bill: _Bill) -> PlanLine:
+    own = {call: count for call, count in bill.calls.items() if call.family == family}
+    return PlanLine(
+        family,
+        bill.partitions[family],
+        bill.whole[family],
+        sum(own.values()),
+        bill.archived[family],
+        bill.shared[family],
+        sum(call.cost * count for call, count in own.items()),
+    )
+
+
+def _endpoint_lines(workspace: Workspace, provider_id: str, bill: _Bill) -> list[EndpointLine]:
+    """A line for each endpoint that will be asked, dearest first."""
+    kinds = {call.kind: call.endpoint for call in bill.calls}
+    sizes = learn(workspace.archive, provider_id, kinds) if kinds else {}
+    lines = [_endpoint_line(endpoint, kind, sizes[kind], bill) for kind, endpoint in kinds.items()]
+    return sorted(lines, key=lambda line: -line.credits)
+
+
+def _endpoint_line(endpoint: str, kind: str, size: Size, bill: _Bill) -> EndpointLine:
+    own = {call: count for call, count in bill.calls.items() if call.kind == kind}
+    return EndpointLine(
+        endpoint,
+        sum(own.values()),
+        sum(call.cost * count for call, count in own.items()),
+        round(size.by_unit * sum(call.units * count for call, count in own.items())),
+        round(size.by_unit, 1),
+        size.unit,
+        size.learnt_from,
+    )
+
+
+def _coming(settings: Settings, totals: Totals, left: int | None, bill: _Bill) -> Forecast | None:
+    """When all of it can be paid for; None where no ceiling bounds a day or a month."""
+    budget = settings.budget
+    if left is None and budget.per_day is None:
+        return None
+    today = next((ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_day"), None)
+    purse = Purse(budget, today, left, utc_now().date(), totals.renewal, settings.provider.rate_per_minute)
+    return forecast(((count, call.cost) for call, count in bill.calls.items()), purse)
+
+
+def _runs(settings: Settings, bill: _Bill) -> int | None:
+    """How many runs it takes at least under the run's ceiling; None without one."""
+    ceiling = settings.budget.per_run
+    return -(-bill.credits // ceiling) if ceiling else None

@@ -1,4 +1,4 @@
-"""Reports of the commands: what landed, what a plan costs, what was spent, what the warehouse holds."""
+"""Reports of the commands: what landed, what was spent, what the warehouse holds. A plan's is in ``plan_report``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import utc_now
 from pipelines import show
-from pipelines.plan import Plan
 from resources.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -60,25 +59,6 @@ def _failures(workspace: Workspace, chains: Sequence[str], instants: Sequence[da
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     return [list(row.values()) for row in rows]
-
-
-def plan_report(plan: Plan, as_json: bool) -> None:
-    """A plan as a table with its sum."""
-    if as_json:
-        show.as_json(plan.as_json())
-        return
-    lines: list[tuple[Any, ...]] = [
-        (line.family, line.partitions, line.whole, line.calls, line.archived, credits_text(line.credits))
-        for line in plan.lines
-    ]
-    lines.append(("together", None, None, plan.calls, None, credits_text(plan.credits)))
-    show.rows(
-        f"Plan: {len(plan.chains)} chains, {len(plan.instants)} instants",
-        ("family", "partitions", "whole already", "calls", "answers archived", "credits"),
-        lines,
-    )
-    left = "no monthly ceiling is set" if plan.left is None else f"{credits_text(plan.left)} left this month"
-    show.out.print(f"At least {plan.minutes:g} minutes at the rate limit; {left}.")
 
 
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:

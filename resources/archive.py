@@ -1,7 +1,9 @@
 """The answer archive: each paid answer, compressed, under a name made of the request and its as-of instant.
 
 Answers are kept as they came, before anybody reads them: reading them anew costs nothing. A file is there whole or not
-at all, and is checked against its hash whenever it is read. What to ask, and when to ask again, stands in ``provider``.
+at all, and is checked against its hash whenever it is read. An answer that a refreshed one took the place of is kept
+aside, for partitions of the lake may be made of it. What to ask, and when to ask again, stands in ``provider``; which
+commit was made of which answers, in ``journal``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +27,10 @@ from contract.requests import Request
 from contract.times import partition_text
 
 _log = logging.getLogger(__name__)
-_LEVEL: Final = 6
+_LEVEL: Final = 3
 _SUFFIX: Final = ".zst"
 _DAMAGED: Final = "damaged"
+_SUPERSEDED: Final = "superseded"
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,20 @@ class ArchiveSize:
     damaged: int
 
 
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A file of the archive, by what its header tells. ``superseded``: a refreshed answer took its place."""
+
+    path: Path
+    digest: str
+    sha256: str
+    fetched_at: datetime
+    """Naive UTC."""
+    request: Mapping[str, Any]
+    stored_bytes: int
+    superseded: bool
+
+
 class AnswerArchive:
     """The archive in the folder ``root``, for any number of threads and processes."""
 
@@ -75,7 +94,8 @@ class AnswerArchive:
         provider_id: str,
         as_of: datetime | str | None,
     ) -> ArchivedAnswer:
-        """Keeps an answer, in place of an earlier one. Raises ``OSError``; the earlier one is then still there."""
+        """Keeps an answer, in place of an earlier one, which is kept aside. Raises ``OSError``; the earlier one is then
+        still there."""
         about = {
             "provider": provider_id,
             "as_of": as_of_text(as_of),
@@ -84,9 +104,9 @@ class AnswerArchive:
             "request": _sent(request),
         }
         header = json.dumps(about, separators=(",", ":")).encode()
-        _write_whole(
-            self._path(key), zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(header + b"\n" + raw)
-        )
+        path = self._path(key)
+        packed = zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(header + b"\n" + raw)
+        write_whole(path, packed, lambda: self._keep_aside(path))
         return _answer(key, about, raw)
 
     def get(self, key: str) -> ArchivedAnswer | None:
@@ -102,6 +122,13 @@ class AnswerArchive:
             self._set_aside(path, error)
             return None
 
+    def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
+        """The answer of that hash (and of that instant, naive UTC), whether or not a newer one took its place."""
+        found = [self.get(key)]
+        found += [self._looked_at(path) for path in sorted(self._aside(key).glob(f"{key}-*{_SUFFIX}"))]
+        fitting = (answer for answer in found if answer and answer.sha256 == sha256)
+        return next((answer for answer in fitting if fetched_at in (None, answer.fetched_at)), None)
+
     def __contains__(self, key: str) -> bool:
         """Whether there is a file of that name; only ``get`` looks into it."""
         return self._path(key).exists()
@@ -113,8 +140,18 @@ class AnswerArchive:
             if answer is not None:
                 yield answer
 
+    def stored(self) -> Iterator[StoredAnswer]:
+        """What the headers of all files tell, superseded ones' too; files whose header can't be read are left out."""
+        for path in [*self._files(), *self._superseded()]:
+            with suppress(FileNotFoundError, zstandard.ZstdError, ValueError, KeyError, TypeError):
+                yield _told(path)
+
+    def remove(self, stored: StoredAnswer) -> None:
+        """Removes a file for good. Asking for that answer again will cost what it costs."""
+        stored.path.unlink(missing_ok=True)
+
     def size(self) -> ArchiveSize:
-        """Counts and bytes, without reading the answers."""
+        """Counts and bytes, without reading the answers; superseded ones are not counted."""
         sizes = [path.stat().st_size for path in self._files()]
         damaged = sum(1 for _ in (self.root / _DAMAGED).glob("*"))
         return ArchiveSize(len(sizes), sum(sizes), damaged)
@@ -124,6 +161,28 @@ class AnswerArchive:
 
     def _files(self) -> list[Path]:
         return sorted(path for path in self.root.glob(f"[0-9a-f][0-9a-f]/*{_SUFFIX}") if not path.name.startswith("."))
+
+    def _superseded(self) -> list[Path]:
+        return sorted((self.root / _SUPERSEDED).glob(f"??/*{_SUFFIX}"))
+
+    def _aside(self, key: str) -> Path:
+        return self.root / _SUPERSEDED / key[:2]
+
+    def _keep_aside(self, path: Path) -> None:
+        """A second name for the answer that is about to be replaced: at no instant it has none."""
+        if not path.exists():
+            return
+        aside = self._aside(path.stem)
+        aside.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # set aside as damaged meanwhile
+            os.link(path, aside / f"{path.stem}-{uuid.uuid4().hex[:8]}{_SUFFIX}")
+
+    def _looked_at(self, path: Path) -> ArchivedAnswer | None:
+        """A superseded answer; None where it is damaged."""
+        try:
+            return _read(path.stem.partition("-")[0], path.read_bytes())
+        except (FileNotFoundError, zstandard.ZstdError, ValueError, KeyError, TypeError):
+            return None
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         aside = self.root / _DAMAGED
@@ -164,13 +223,30 @@ def _read(key: str, stored: bytes) -> ArchivedAnswer:
     return _answer(key, about, raw)
 
 
+def _told(path: Path) -> StoredAnswer:
+    """What a file's header tells; the answer behind it is not unpacked. Raises as ``_read``."""
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        text = b""
+        while b"\n" not in text and (more := reader.read(65_536)):
+            text += more
+    about = json.loads(text.partition(b"\n")[0])
+    fetched_at = datetime.fromisoformat(about["fetched_at"])
+    digest, _, version = path.stem.partition("-")
+    return StoredAnswer(
+        path, digest, about["sha256"], fetched_at, about["request"], path.stat().st_size, superseded=bool(version)
+    )
+
+
 def _answer(key: str, about: Mapping[str, Any], raw: bytes) -> ArchivedAnswer:
     fetched_at = datetime.fromisoformat(about["fetched_at"])
     return ArchivedAnswer(raw, fetched_at, key, about["sha256"], about["provider"], about["as_of"], about["request"])
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Writes beside the place, to the disk, and then renames: no reader and no crash ever sees a part."""
+def write_whole(path: Path, content: bytes, before: Callable[[], None] = lambda: None) -> None:
+    """Writes beside the place, to the disk, and then renames: no reader and no crash ever sees a part.
+
+    ``before`` is called when all is written and nothing is replaced yet. Raises ``OSError``.
+    """
     fresh = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
@@ -180,6 +256,7 @@ def _write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        before()
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)

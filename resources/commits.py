@@ -18,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,8 +79,13 @@ def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
 
 def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
     """Where a table's file is, or would be. Each family has a file of failures of its own."""
+    return Path(_table_path(root, table, chain, timestamp, family))
+
+
+def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
+    """As text, which is much quicker to make where tens of thousands of files are looked at."""
     name = f"part-{family}.parquet" if table == FAILURES else "part-0.parquet"
-    return root / table / f"chain={chain}" / f"timestamp={timestamp}" / name
+    return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -104,13 +109,26 @@ def manifest_paths(root: Path, chain: str | None = None, timestamp: str | None =
     """All manifests, by chain, timestamp and family; interrupted commits are finished on the way."""
     for chain_folder in _folders(root / _MANIFESTS, "chain=", chain):
         for folder in _folders(chain_folder, "timestamp=", timestamp):
-            names = {Path(entry.name) for entry in os.scandir(folder)}
-            for name in names:
-                if name.suffix == ".next":
-                    with locked(root, chain_folder.name.removeprefix("chain=")):
-                        finish(root, folder / name.with_suffix(".json"))
-            families = {name.stem for name in names if name.suffix in (".json", ".next")}
-            yield from (folder / f"{family}.json" for family in sorted(families))
+            yield from _paths_in(root, chain_folder.name.removeprefix("chain="), folder)
+
+
+def whole_manifests(root: Path, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
+    """The manifests of a chain at the timestamps whose files are all there, as ``has_its_files`` sees it."""
+    for folder in _folders(root / _MANIFESTS / f"chain={chain}", "timestamp=", None):
+        if folder.name.removeprefix("timestamp=") in timestamps:
+            found = map(read_manifest, _paths_in(root, chain, folder))
+            yield from (manifest for manifest in found if manifest and has_its_files(root, manifest))
+
+
+def _paths_in(root: Path, chain: str, folder: Path) -> Iterator[Path]:
+    """The manifests of one timestamp, by family."""
+    names = {Path(entry.name) for entry in os.scandir(folder)}
+    for name in names:
+        if name.suffix == ".next":
+            with locked(root, chain):
+                finish(root, folder / name.with_suffix(".json"))
+    families = {name.stem for name in names if name.suffix in (".json", ".next")}
+    yield from (folder / f"{family}.json" for family in sorted(families))
 
 
 def file_of(root: Path, manifest: Manifest, table: str) -> Path:
@@ -121,7 +139,7 @@ def file_of(root: Path, manifest: Manifest, table: str) -> Path:
 def has_its_files(root: Path, manifest: Manifest) -> bool:
     """Whether each file is there with the size that the manifest tells: a quick look, without reading them."""
     return all(
-        _size(file_of(root, manifest, table)) == file.bytes
+        _size(_table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)) == file.bytes
         for table, file in manifest.tables.items()
         if file != NO_FILE
     )
@@ -211,9 +229,9 @@ def _write_synced(files: Mapping[Path, bytes]) -> None:
             os.fsync(file.fileno())
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116 - see _table_path
     except FileNotFoundError:
         return -1
 

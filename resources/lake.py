@@ -93,6 +93,10 @@ class Lake:
         found = (commits.read_manifest(path) for path in paths if family in (None, path.stem))
         return (manifest for manifest in found if manifest)
 
+    def whole(self, chain: str, instants: Collection[datetime]) -> Iterator[Manifest]:
+        """What partitions of a chain hold at the instants, all families, as ``manifest`` tells of each: in one pass."""
+        return commits.whole_manifests(self.root, _safe(chain), {_timestamp(as_of) for as_of in instants})
+
     def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
         """A table's committed rows: of all partitions, or of one chain, or one instant.
 

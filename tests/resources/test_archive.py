@@ -225,3 +225,46 @@ def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytes
         assert all(len(answer.raw) == 200_000 for answer in answers)
         assert archive.size().damaged == 0
     assert not caplog.records
+
+
+def test_an_answer_that_a_refreshed_one_replaced_is_still_found_by_its_hash(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    old = kept(archive, b"old")
+    new = kept(archive, b"new")
+    assert archive.version(old.digest, old.sha256) == old
+    assert archive.version(new.digest, new.sha256, NOON) == new
+    assert archive.version(old.digest, old.sha256, datetime(2026, 1, 1)) is None
+    assert archive.version("0" * 64, old.sha256) is None
+
+
+def test_of_two_answers_with_the_same_words_the_instant_tells_which(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    first = kept(archive, b"same")
+    later = datetime(2026, 11, 21)
+    archive.put(first.digest, a_map(), b"same", fetched_at=later, provider_id="provider", as_of=AS_OF)
+    assert archive.version(first.digest, first.sha256, NOON) == first
+    found = archive.version(first.digest, first.sha256, later)
+    assert found is not None
+    assert found.fetched_at == later
+
+
+def test_headers_tell_of_each_file_and_damaged_ones_are_left_out(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    old, new = kept(archive, b"old" * 100_000), kept(archive, b"new")
+    assert [(one.digest, one.sha256, one.fetched_at, one.superseded) for one in archive.stored()] == [
+        (new.digest, new.sha256, NOON, False),
+        (old.digest, old.sha256, NOON, True),
+    ]
+    assert all(one.stored_bytes == one.path.stat().st_size for one in archive.stored())
+    the_file(archive).write_bytes(b"torn")
+    assert [one.superseded for one in archive.stored()] == [True]
+
+
+def test_a_removed_answer_is_gone(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept(archive, b"one")
+    for stored in archive.stored():
+        archive.remove(stored)
+        archive.remove(stored)
+    assert archive.get(put.digest) is None
+    assert list(archive.stored()) == []

@@ -150,7 +150,8 @@ def test_a_timestamp_in_the_future_is_now(caller, world, timestamp):
 
 
 def test_a_map_of_the_future_is_dated_now(caller, world):
-    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"timestamp": 4_102_444_800}).json()
+    query = {"timestamp": 4_102_444_800, "refresh": True}
+    answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params=query).json()
     assert abs(answer["metadata"]["ts_update"] - time.time()) < 60
 
 
@@ -159,7 +160,7 @@ def test_the_update_date_stands_in_the_header(caller, world, kind):
     answer = caller.http.get(f"/v0/tokens/{kind}/eth/{world.token}")
     updated = datetime.fromisoformat(answer.headers["X-Dt-Update"])
     assert updated.tzinfo is None
-    assert abs((updated - utc_now()).total_seconds()) < 60
+    assert 0 <= (utc_now() - updated).total_seconds() < 6 * 3_600  # the longest that an answer is kept
 
 
 def test_the_header_and_the_metadata_of_a_map_agree(caller, world):

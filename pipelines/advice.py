@@ -1,0 +1,192 @@
+"""Cheaper ways to fill the tables that a plan is for: each with what it saves, and what it leaves out.
+
+Only what a setting of ``holderlake.toml`` or ``--table`` can carry out is advised. Savings are reckoned by pricing the
+plan again under the other settings, so answers in the archive count. Amounts are hundredths of a credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assets.addresses import ADDRESSES
+from assets.blocks import covering_blocks
+from assets.family import Family
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.subgraphs import SUBGRAPHS
+from contract.requests import MAX_SUBGRAPH_ADDRESSES
+from pipelines.survey import changed
+from resources.settings import Settings
+
+_LOWEST_LIMIT: Final = 80
+
+Credits = Callable[[Settings, Sequence[Family]], int]
+"""What families cost under settings."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is planned: settings, families, chains, what each family costs, and what others would cost."""
+
+    settings: Settings
+    families: Sequence[Family]
+    chains: Sequence[str]
+    costs: Mapping[str, int]
+    credits: Credits
+
+    @property
+    def total(self) -> int:
+        return sum(self.costs.values())
+
+    def asks_for(self, family: Family) -> bool:
+        """Whether the family is planned, and costs something."""
+        return self.costs.get(family.name, 0) > 0
+
+    def plans(self, family: Family) -> bool:
+        """Whether the family is planned."""
+        return family in self.families
+
+    def saved(self, settings: Settings, *families: Family) -> int:
+        """What other settings save on the families that are planned of those."""
+        own = [family for family in self.families if family in families]
+        return sum(self.costs[family.name] for family in own) - self.credits(settings, own)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do, with which settings or tables, what it saves in hundredths, and what is not to be had then.
+
+    ``tables`` has one table of each family that stays, for ``--table``.
+    """
+
+    what: str
+    settings: Mapping[str, int | bool]
+    tables: tuple[str, ...] | None
+    saves: int
+    loses: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The advice as plain data."""
+        return {
+            "what": self.what,
+            "settings": dict(self.settings),
+            "tables": None if self.tables is None else list(self.tables),
+            "saves_hundredths": self.saves,
+            "loses": self.loses,
+        }
+
+
+def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
+    """What would be cheaper, the most first; and all settings together that still fill the same tables."""
+    if not offer.total:
+        return [], None
+    settings = [one for one in _settings_advice(offer) if one.saves > 0]
+    others = [one for one in (*_holders_advice(offer), *_subgraph_advice(offer)) if one.saves > 0]
+    return sorted([*settings, *others], key=lambda one: -one.saves), _together(offer, settings)
+
+
+def _settings_advice(offer: Offer) -> Iterator[Advice]:
+    """Settings that can be cheaper, while every table is still filled."""
+    yield from _limit_advice(offer, MAPS, offer.settings.maps.limit)
+    yield from _limit_advice(offer, HOLDERS, offer.settings.holders.limit)
+    if offer.settings.holders.with_metadata:
+        have = _where_details_are(offer)
+        yield _setting(offer, "holders.with_metadata", False, f"the details of holders stay empty{have}", HOLDERS)
+    if offer.settings.addresses.top and _map_has_top(offer) and _address_sets(offer):
+        loses = "addresses then tells of the named address sets only; map_nodes has the same details of top holders"
+        yield _setting(offer, "addresses.top", 0, loses, ADDRESSES)
+
+
+def _limit_advice(offer: Offer, family: Family, limit: int) -> Iterator[Advice]:
+    if limit > _LOWEST_LIMIT:
+        loses = f"holders below rank {_LOWEST_LIMIT}, where {limit} were asked for"
+        yield _setting(offer, f"{family.name}.limit", _LOWEST_LIMIT, loses, family)
+
+
+def _holders_advice(offer: Offer) -> Iterator[Advice]:
+    """A map has the holders of its limit; where addresses ask about them, they would have to go too."""
+    settings = offer.settings
+    if not (offer.plans(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
+        return
+    rest = [family for family in offer.families if family is not HOLDERS]
+    loses = (
+        "views and macros over holders, and tokens that have no map; "
+        "map_nodes has rank, amount, share and details of the same holders"
+    )
+    top: dict[str, int | bool] = {}
+    if offer.plans(ADDRESSES) and settings.addresses.enabled and settings.addresses.top:
+        if not _map_has_top(offer):
+            return
+        if _address_sets(offer):
+            top = {"addresses.top": 0}
+            loses += "; addresses then tells of the named address sets only"
+        else:
+            rest.remove(ADDRESSES)
+            loses += ", which are all that addresses would tell of"
+    left_out = [family.name for family in offer.families if family not in rest]
+    cheaper = settings if not top else changed(settings, "addresses.top", 0)
+    saves = offer.total - offer.credits(cheaper, rest)
+    yield Advice(f"leave out {' and '.join(left_out)}", top, _tables(rest), saves, loses)
+
+
+def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
+    """A set beyond one request's size is asked for in blocks that cover each pair, at several times the cost."""
+    if not offer.asks_for(SUBGRAPHS):
+        return
+    for name, members in offer.settings.address_sets.items():
+        count = len(members.addresses)
+        if count <= MAX_SUBGRAPH_ADDRESSES or members.chain not in (None, *offer.chains):
+            continue
+        smaller = members.model_copy(update={"addresses": members.addresses[:MAX_SUBGRAPH_ADDRESSES]})
+        sets = {**offer.settings.address_sets, name: smaller}
+        yield Advice(
+            f"cut address_sets.{name}.addresses to {MAX_SUBGRAPH_ADDRESSES:,}: its {count:,} need "
+            f"{len(covering_blocks(members.addresses))} calls in blocks that cover each pair",
+            {},
+            None,
+            offer.saved(offer.settings.model_copy(update={"address_sets": sets}), SUBGRAPHS),
+            f"transfers from and to the {count - MAX_SUBGRAPH_ADDRESSES:,} addresses that are taken out",
+        )
+
+
+def _setting(offer: Offer, name: str, value: int | bool, loses: str, family: Family) -> Advice:
+    saves = offer.saved(changed(offer.settings, name, value), family) if offer.asks_for(family) else 0
+    return Advice(f"set {name} = {_toml(value)}", {name: value}, None, saves, loses)
+
+
+def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
+    chosen = {name: value for one in advice for name, value in one.settings.items()}
+    if not chosen:
+        return None
+    settings = offer.settings
+    for name, value in chosen.items():
+        settings = changed(settings, name, value)
+    saves = offer.total - offer.credits(settings, offer.families)
+    told = ", ".join(f"{name} = {_toml(value)}" for name, value in chosen.items())
+    return Advice(f"set {told}", chosen, None, saves, "; ".join(one.loses for one in advice))
+
+
+def _map_has_top(offer: Offer) -> bool:
+    """Whether maps, even the smallest, tell the details of each holder that addresses would ask about."""
+    return offer.plans(MAPS) and offer.settings.addresses.top <= _LOWEST_LIMIT
+
+
+def _where_details_are(offer: Offer) -> str:
+    same = offer.plans(MAPS) and offer.settings.holders.limit <= offer.settings.maps.limit
+    return "; map_nodes has them" if same else ""
+
+
+def _address_sets(offer: Offer) -> bool:
+    """Whether each chain has address sets of its own."""
+    sets = offer.settings.address_sets.values()
+    return all(any(members.chain in (None, chain) for members in sets) for chain in offer.chains)
+
+
+def _tables(families: Sequence[Family]) -> tuple[str, ...]:
+    return tuple(family.tables[0] for family in families)
+
+
+def _toml(value: int | bool) -> str:
+    return str(value).lower()

@@ -1,0 +1,103 @@
+"""The instants that a plan or a backfill is for: a regular grid, or a list that a person wrote.
+
+What stands at an instant already, and what the rest costs, is the plan's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from contract.times import parse_when, utc_now
+
+_STEPS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_FAULTS_SHOWN: Final = 5
+
+
+def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
+    """The instants from ``start`` to ``end`` (both included) every 1h, 6h, 1d, 1w or 1mo.
+
+    Months keep the start's day, or take the month's last. Raises ``ValueError`` with the forms that are taken.
+    """
+    if end < start:
+        raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}")
+    step = _step(every)
+    found: list[datetime] = []
+    while (instant := step(start, len(found))) <= end:
+        found.append(instant)
+    return found
+
+
+def _step(every: str) -> Callable[[datetime, int], datetime]:
+    count, unit = every.rstrip("hdwmo"), every.lstrip("0123456789")
+    if not count.isdigit() or int(count) < 1 or unit not in (*_STEPS, "mo"):
+        raise ValueError(f"{every!r} is no step; write a number and h, d, w or mo: 1h, 6h, 1d, 1w, 1mo")
+    if unit == "mo":
+        return lambda start, n: _months_after(start, n * int(count))
+    return lambda start, n: start + n * int(count) * _STEPS[unit]
+
+
+def _months_after(start: datetime, months: int) -> datetime:
+    year, month = divmod(start.month - 1 + months, 12)
+    first = start.replace(year=start.year + year, month=month + 1, day=1)
+    last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+    return first.replace(day=min(start.day, last.day))
+
+
+def past_instants(texts: Iterable[str]) -> list[datetime]:
+    """Instants written by a person, oldest first. Raises ``ValueError`` for a time that is none, or not yet come."""
+    instants = sorted({parse_when(text) for text in texts})
+    if instants:
+        _check_past(instants[-1])
+    return instants
+
+
+def listed_instants(lines: Iterable[str]) -> list[datetime]:
+    """The instants of a list, one a line, oldest first; what follows a # is a comment, and empty lines are nothing.
+
+    Raises ``ValueError`` with the number of each bad line, or where the list holds no instant.
+    """
+    found: set[datetime] = set()
+    faults: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            instant = parse_when(text)
+            _check_past(instant)
+        except ValueError as error:
+            faults.append(f"line {number}: {error}")
+        else:
+            found.add(instant)
+    if faults:
+        more = len(faults) - _FAULTS_SHOWN
+        said = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
+        raise ValueError(f"the list of instants can't be used: {said}")
+    if not found:
+        raise ValueError("the list of instants is empty; write one a line: 2026-01-01, 2026-01-01T12:00:00, 1767225600")
+    return sorted(found)
+
+
+def chosen_instants(
+    start: str | None, end: str | None, every: str | None, listed: Iterable[str] | None
+) -> list[datetime]:
+    """The instants of a command: of its grid (until now and every day where it says no more), or of its list.
+
+    Raises ``ValueError`` where both are given, or neither, or an instant has not come yet.
+    """
+    if listed is not None:
+        if start or end or every:
+            raise ValueError("--instants is a list of its own; leave out --from, --to and --every")
+        return listed_instants(listed)
+    if start is None:
+        raise ValueError("no instants are chosen; give --from (and --to, --every), or --instants FILE")
+    instants = grid(parse_when(start), parse_when(end or "now"), every or "1d")
+    _check_past(instants[-1])
+    return instants
+
+
+def _check_past(instant: datetime) -> None:
+    if instant > utc_now() + timedelta(seconds=1):
+        raise ValueError(f"{instant.isoformat()}Z lies in the future")

@@ -1,0 +1,152 @@
+"""A plan as people read it: aligned tables, then sentences, and at the end what to run next; or JSON for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from contract.prices import credits_text
+from pipelines import show
+from pipelines.advice import Advice
+from pipelines.allowance import Forecast, Month
+from pipelines.plan import EndpointLine, Plan
+
+_MONTHS_SHOWN: Final = 12
+
+
+def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None:
+    """Prints a plan; ``next_step`` is the command that carries it out, nothing is said of it where there is none."""
+    if as_json:
+        show.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
+        return
+    _families(plan)
+    if plan.endpoints:
+        _endpoints(plan)
+    if plan.coming is not None and plan.coming.months and plan.calls:
+        _months(plan.coming.months)
+    if plan.advice:
+        _advice(plan.advice)
+    for sentence in sentences(plan, next_step):
+        show.out.print(sentence, markup=False, soft_wrap=True)
+
+
+def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
+    """What the tables come to, in words; the last one says what to run next."""
+    if plan.is_finished:
+        said = ["All of it is in the lake already: nothing is to be asked or paid."]
+        return said if next_step is None else [*said, "Next: holderlake tables"]
+    if not plan.calls:
+        said = ["All answers are in the archive already: filling the lake with them costs nothing."]
+    else:
+        least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
+        said = [
+            f"It takes {least} at the rate limit; the answers have about {_bytes(plan.bytes)}.",
+            _payment(plan),
+        ]
+        if plan.runs is not None and plan.runs > 1:
+            said.append(f"budget.per_run ends a run early, so it takes {plan.runs:,} runs or more.")
+        if plan.cheapest is not None:
+            cost = credits_text(plan.credits - plan.cheapest.saves)
+            said.append(
+                f"The cheapest settings that still fill these tables come to {cost} credits, "
+                f"{credits_text(plan.cheapest.saves)} less: {plan.cheapest.what.removeprefix('set ')}."
+            )
+    return said if next_step is None else [*said, f"Next: {next_step}"]
+
+
+def _payment(plan: Plan) -> str:
+    if plan.left is None and plan.coming is None:
+        return "No monthly ceiling is set, so only the rate limit bounds when it is done."
+    left = "" if plan.left is None else f"{credits_text(plan.left)} credits are left this month. "
+    return left + ("" if plan.coming is None else _end(plan.coming))
+
+
+def _end(coming: Forecast) -> str:
+    if coming.finished is None:
+        return f"It would not be finished: {coming.never}."
+    if len(coming.months) == 1:
+        return f"This month covers it; it would be finished on {coming.finished}."
+    return f"It takes {len(coming.months)} months, from renewal to renewal; it would be finished on {coming.finished}."
+
+
+def _families(plan: Plan) -> None:
+    lines: list[tuple[Any, ...]] = [
+        (
+            line.family,
+            line.partitions,
+            line.whole,
+            line.calls,
+            line.archived,
+            line.shared,
+            credits_text(line.credits),
+        )
+        for line in plan.lines
+    ]
+    sums = (sum(line.archived for line in plan.lines), sum(line.shared for line in plan.lines))
+    lines.append(("together", None, None, plan.calls, *sums, credits_text(plan.credits)))
+    show.rows(
+        f"Plan: {_count(plan.chains, 'chain')}, {_count(plan.instants, 'instant')}",
+        ("family", "partitions", "whole already", "calls", "answers archived", "answers shared", "credits"),
+        lines,
+    )
+
+
+def _endpoints(plan: Plan) -> None:
+    show.rows(
+        "By endpoint",
+        ("endpoint", "calls", "credits", "bytes", "bytes known from"),
+        (
+            (line.endpoint, line.calls, credits_text(line.credits), _bytes(line.bytes), _known_from(line))
+            for line in plan.endpoints
+        ),
+    )
+
+
+def _known_from(line: EndpointLine) -> str:
+    if line.learnt_from:
+        answers = "one archived answer" if line.learnt_from == 1 else f"{line.learnt_from:,} archived answers"
+        return f"{answers}: {line.bytes_by_unit:,.0f} for {line.unit}"
+    return f"assumed: {line.bytes_by_unit:,.0f} for {line.unit}"
+
+
+def _months(months: list[Month]) -> None:
+    shown = months if len(months) <= _MONTHS_SHOWN else [*months[: _MONTHS_SHOWN - 1], months[-1]]
+    left_out = len(months) - len(shown)
+    show.rows(
+        f"By month, as the ceilings allow{f' ({left_out:,} months before the last are left out)' if left_out else ''}",
+        ("from", "renewal", "allowance", "calls", "credits"),
+        (
+            (
+                str(month.start),
+                str(month.renewal),
+                "none set" if month.allowance is None else credits_text(month.allowance),
+                month.calls,
+                credits_text(month.credits),
+            )
+            for month in shown
+        ),
+    )
+
+
+def _advice(advice: list[Advice]) -> None:
+    show.out.print("Cheaper, if you can do without something", style="bold")
+    for one in advice:
+        settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in one.settings.items())
+        with_tables = f" (Plan it with {' '.join(f'--table {table}' for table in one.tables)}.)" if one.tables else ""
+        also = f", with {settings}" if one.tables and settings else ""
+        show.out.print(
+            f"- {one.what}{also}: saves {credits_text(one.saves)}. Lost: {one.loses}.{with_tables}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
+
+
+def _bytes(count: int) -> str:
+    size, units = float(count), ["bytes", "kB", "MB", "GB"]
+    while size >= 1_000 and len(units) > 1:
+        size, units = size / 1_000, units[1:]
+    return f"{size:,.0f} {units[0]}" if units[0] == "bytes" or size >= 10 else f"{size:.1f} {units[0]}"

@@ -1,0 +1,148 @@
+"""What the archive of answers holds, and which of it may go: old answers whose rows are safely in the lake.
+
+The answers themselves are ``resources.archive``'s matter. A partition whose answers are gone can't be made again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import unquote
+
+from contract.times import utc_now
+from pipelines import show
+from resources import journal
+from resources.archive import AnswerArchive, StoredAnswer
+from resources.journal import Commit
+from resources.lake import FAILURES
+from resources.workspace import Workspace
+
+_SPAN: Final = re.compile(r"([1-9]\d{0,4})d")
+
+
+@dataclass(frozen=True)
+class Share:
+    """An endpoint's answers of one month."""
+
+    endpoint: str
+    month: str
+    answers: int
+    stored_bytes: int
+    superseded: int
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """What may go: its answers, and the partitions that can't be made again without them."""
+
+    answers: list[StoredAnswer]
+    partitions: list[str]
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(answer.stored_bytes for answer in self.answers)
+
+
+def parse_age(text: str) -> timedelta:
+    """Reads ``180d``. Raises ``ValueError``."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no age; write days, as in 180d")
+    return timedelta(days=int(match[1]))
+
+
+def shares(archive: AnswerArchive) -> list[Share]:
+    """The archive by endpoint and month."""
+    answers: Counter[tuple[str, str]] = Counter()
+    stored: Counter[tuple[str, str]] = Counter()
+    superseded: Counter[tuple[str, str]] = Counter()
+    for one in archive.stored():
+        kind = (_endpoint(one), f"{one.fetched_at:%Y-%m}")
+        answers[kind] += 1
+        stored[kind] += one.stored_bytes
+        superseded[kind] += one.superseded
+    return [Share(*kind, answers[kind], stored[kind], superseded[kind]) for kind in sorted(answers)]
+
+
+def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) -> Prunable:
+    """Answers older than ``age`` of which every partition is in the lake, and none of whose failures names them.
+
+    ``keep_failed`` leaves all answers of partitions with failures. Answers that no commit was made of stay.
+    """
+    oldest = utc_now() - age
+    used: dict[str, list[Commit]] = {}
+    for commit in journal.commits(workspace.archive):
+        for digest in {asked.digest for group in commit.groups for asked in group.asked if asked.digest}:
+            used.setdefault(digest, []).append(commit)
+    lake = {(one.family, one.chain, one.timestamp): one for one in workspace.lake.manifests()}
+    failing = {place for place, one in lake.items() if one.failures}
+    hashes = {
+        value
+        for place in failing
+        for value in workspace.lake.rows(lake[place], FAILURES)["answer_hash"].to_pylist()
+        if value
+    }
+    chosen = [
+        one
+        for one in workspace.archive.stored()
+        if one.fetched_at < oldest
+        and one.sha256 not in hashes
+        and one.digest in used
+        and all(_safe(commit, lake, failing if keep_failed else ()) for commit in used[one.digest])
+    ]
+    names = {f"{one.family} {one.chain} {one.timestamp}" for answer in chosen for one in used[answer.digest]}
+    return Prunable(chosen, sorted(names))
+
+
+def prune(archive: AnswerArchive, found: Prunable) -> None:
+    """Removes them for good."""
+    for answer in found.answers:
+        archive.remove(answer)
+
+
+def archive_report(archive: AnswerArchive, as_json: bool) -> None:
+    """Prints what the archive holds."""
+    size, found = archive.size(), shares(archive)
+    if as_json:
+        show.as_json(asdict(size) | {"by": [asdict(share) for share in found]})
+        return
+    lines = [(one.endpoint, one.month, one.answers, one.stored_bytes, one.superseded) for one in found]
+    columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
+    show.rows("The archive of answers", columns, lines)
+    show.out.print(
+        f"{size.answers:,} answers, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were set aside."
+    )
+
+
+def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
+    """Prints what was removed, or would be, and what that means."""
+    told: dict[str, Any] = {
+        "answers": len(found.answers),
+        "stored_bytes": found.stored_bytes,
+        "removed": removed,
+        "partitions_that_cannot_be_rebuilt": found.partitions,
+    }
+    if as_json:
+        show.as_json(told)
+        return
+    did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
+    show.out.print(
+        f"{did} {len(found.answers):,} answers, {found.stored_bytes:,} bytes. Their rows stay in the lake, but "
+        f"{len(found.partitions):,} partitions {can} be made again from the archive any more: 'holderlake rebuild' "
+        "takes them over from the lake while there is one, and asking for them again would cost credits."
+    )
+
+
+def _safe(commit: Commit, lake: dict[tuple[str, str, str], Any], failing: Iterable[tuple[str, str, str]]) -> bool:
+    place = (commit.family, commit.chain, commit.timestamp)
+    return place in lake and place not in failing
+
+
+def _endpoint(one: StoredAnswer) -> str:
+    """The endpoint by method and path, without chain and address: ``GET tokens/map``."""
+    parts = unquote(str(one.request["path"])).strip("/").split("/")
+    return f"{one.request['method']} {'/'.join(parts[1:3])}"

@@ -1,0 +1,517 @@
+"""Makes lake and warehouse again from the archive alone: no call, no credit, the same rows with the same times.
+
+Each commit of the archive's journal is made again through the same ``ingest_slice``, from the very answers that it was
+made of. All goes into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed
+and when, there is a lake. What was asked, and of which answers a commit was made, is ``resources.journal``'s matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import shutil
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from rich.progress import Progress
+
+from assets.definitions import FAMILIES
+from assets.family import Asking, Family, Slice, ingest_slice
+from contract.requests import Request
+from pipelines import show
+from resources import commits, journal
+from resources.archive import AnswerArchive, ArchivedAnswer
+from resources.client import ProviderClient
+from resources.errors import InvalidRequest
+from resources.journal import Asked, Commit, Failed, Group
+from resources.lake import FAILURES, Lake, LakeError, Manifest
+from resources.provider import Provider
+from resources.warehouse import Warehouse
+from resources.workspace import Endpoint, Workspace
+
+T = TypeVar("T")
+
+_FAMILY: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}
+_CHAINS_AT_ONCE: Final = 8
+"""The lake takes the commits of a chain one after another, and each waits for the disk."""
+_NOWHERE: Final = "http://127.0.0.1"
+
+
+class NotInArchive(InvalidRequest):
+    """The archive does not hold the answer any more, or only damaged; nobody is asked for it."""
+
+    code = "not_in_archive"
+
+
+class _FailedThen(InvalidRequest):
+    """A request failed when it was made; in the words of then."""
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An answer that a partition was made of and that is not there, or damaged. ``kept``: the partition is in the lake
+    as it was before, for the old lake had it."""
+
+    partition: str
+    endpoint: str
+    digest: str
+    kept: bool = False
+
+
+@dataclass
+class Rebuilt:
+    """What was made again: partitions, commits replayed, answers read, rows by table.
+
+    ``carried`` names partitions that are older than the journal (or whose answers are gone) and were taken over from
+    the old lake as they were; ``damaged`` names files of the journal that can't be read; ``unnamed`` counts answers
+    that no commit was made of.
+    """
+
+    partitions: int = 0
+    commits: int = 0
+    answers: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    carried: list[str] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    unnamed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was ever committed could be made again."""
+        return not self.missing and not self.damaged
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return asdict(self) | {"whole": self.is_whole}
+
+
+def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
+    """Makes lake and warehouse again and puts them in place of the old ones.
+
+    ``provider`` chooses whose answers, where the archive holds several providers'. Raises ``LakeError`` where that is
+    not told, and where there is neither journal nor lake; the old lake is then as it was.
+    """
+    began = time.monotonic()
+    report = Rebuilt()
+    with _alone(workspace):
+        old = _recovered(workspace.settings.lake)
+        fresh = workspace.settings.lake.with_name("lake.rebuilding")
+        _emptied(fresh)
+        building = _Building(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
+        building.run()
+        with _writers_held(old):
+            building.run()  # what was committed meanwhile
+            _take_over(workspace, building)
+    report.missing.sort(key=lambda one: (one.partition, one.digest))
+    report.rows = _rows(workspace.lake)
+    report.unnamed = _unnamed(workspace.archive)
+    report.seconds = round(time.monotonic() - began, 1)
+    return report
+
+
+def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
+    """What ``rebuild`` would do, from the names of the files alone: a damaged answer shows only when it is read."""
+    report = Rebuilt()
+    chosen = _chosen(workspace.archive, provider)
+    old = _lakes(workspace.settings.lake)
+    named = set()
+    for _, paths in _by_partition(journal.records(workspace.archive)):
+        read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]
+        named |= {_place(commit) for commit in read}
+        report.partitions += bool(read)
+        report.commits += len(read)
+        for commit in read:
+            report.answers += sum(len(_answers(group)) for group in commit.groups)
+        lost = [
+            (commit, asked)
+            for commit in _what_counts(workspace.archive, read)
+            for group in commit.groups
+            for asked in _gone(workspace.archive, group)
+        ]
+        kept = bool(lost) and _held(old, lost[0][0]) is not None
+        report.missing += [Missing(_name(one), asked.endpoint, asked.digest or "", kept) for one, asked in lost]
+    held = {_place(manifest): _name(manifest) for lake in old for manifest in lake.manifests()}
+    report.carried = sorted(name for place, name in held.items() if place not in named)
+    report.unnamed = _unnamed(workspace.archive)
+    return report
+
+
+async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
+    """Makes a commit again in ``lake`` from the archive; the answers that are not there any more.
+
+    Nobody is asked, and ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of
+    another version.
+    """
+    family = _family(commit)
+    archive = _AnswersOf(workspace.archive, commit)
+    shadow = Workspace(workspace.settings, _nobody)
+    shadow.lake, shadow.archive = lake, archive
+    part = Slice(commit.chain, commit.as_of, commit.live)
+    client = _Refusing(_NOWHERE, None)
+    provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
+    asking = Asking(provider, shadow, again=True, replayed_at=commit.at)
+    async with client:
+        await ingest_slice(asking, _as_then(family, commit.groups), part)
+    return archive.missing
+
+
+def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
+    """Prints what was done, or with ``dry_run`` what would be."""
+    if as_json:
+        show.as_json(report.as_json() | {"dry_run": dry_run})
+        return
+    if report.rows:
+        show.rows("Made again from the archive", ("table", "rows"), report.rows.items())
+    for name in report.carried:
+        show.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
+    for one in report.missing:
+        fate = "the old lake's rows stay" if one.kept else "it lacks these rows"
+        show.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
+    for name in report.damaged:
+        show.err.print(f"A file of the journal is damaged; what it told of is left out: {name}")
+    if report.unnamed:
+        show.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
+    did = "Would make" if dry_run else "Made"
+    took = "" if dry_run else f", {report.seconds:.1f} s"
+    show.out.print(
+        f"{did} {report.partitions:,} partitions again from {report.commits:,} commits and {report.answers:,} answers: "
+        f"no call, 0 credits{took}."
+    )
+
+
+def _family(one: Commit | Manifest) -> Family:
+    if one.family not in _FAMILY:
+        raise LakeError(f"{_name(one)} is of a family that this version does not have")
+    return _FAMILY[one.family]
+
+
+class _AnswersOf(AnswerArchive):
+    """The archive as a commit saw it: of each request the answer of then, or what went wrong then."""
+
+    def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
+        super().__init__(archive.root)
+        self.missing: list[Asked] = []
+        self._provider = commit.provider
+        self._digests: dict[str, str] = {}
+        self._then: dict[str, tuple[Asked, Failed | None]] = {}
+        for group in commit.groups:
+            for asked in group.asked:
+                self._remember(asked, group)
+
+    def _remember(self, asked: Asked, group: Group) -> None:
+        plain = super().key(self._provider, asked.request, None)
+        digest = self._digests[plain] = asked.digest or plain
+        self._then[digest] = (asked, group.failures[0] if group.failures else None)
+
+    def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
+        """The name that the answer has: the settings and the day of then do not matter."""
+        return self._digests[super().key(provider_id, request, None)]
+
+    def get(self, key: str) -> ArchivedAnswer | None:
+        """The answer of then. Raises ``ProviderError`` where there was none, or is none any more."""
+        asked, failed = self._then[key]
+        if asked.digest is None or asked.sha256 is None:
+            raise _FailedThen(failed.reason if failed else "it was not asked", failed.code if failed else None)
+        answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
+        if answer is None:
+            self.missing.append(asked)
+            raise NotInArchive(f"the answer {asked.digest} is not in the archive")
+        return answer
+
+    def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
+        return AnswerArchive(self.root).version(key, sha256, fetched_at)
+
+
+class _Refusing(ProviderClient):
+    """A client that sends nothing."""
+
+    async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
+        raise NotInArchive("nobody is asked while the lake is made again")
+
+
+@dataclass(frozen=True)
+class _AsThen(Family):
+    """A family whose subjects are asked for in the groups of then."""
+
+    groups: tuple[Sequence[str], ...] = ()
+
+    def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
+        return list(self.groups)
+
+
+def _as_then(family: Family, groups: Sequence[Group]) -> Family:
+    """The family with the subjects and the requests of then."""
+    asked = {group.subjects: [one.request for one in group.asked] for group in groups}
+    subjects = [subject for group in groups for subject in group.subjects]
+    same: dict[str, Any] = {one.name: getattr(family, one.name) for one in fields(Family)}
+    same["subjects"] = lambda workspace, part: subjects
+    same["requests"] = lambda settings, part, group, refresh: asked[tuple(group)]
+    return _AsThen(**same, groups=tuple(asked))
+
+
+class _Building:
+    """The lake that is made, and what is in it already."""
+
+    def __init__(self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: Rebuilt) -> None:
+        self.fresh = fresh
+        self._workspace = workspace
+        self._old = old
+        self._provider = provider
+        self._report = report
+        self._done: set[Path] = set()
+        self._kept: set[tuple[str, str, str]] = set()
+        self._counting = Lock()
+        self._stopped = False
+
+    def run(self) -> None:
+        """Replays what the journal holds and was not replayed yet, and takes over what the journal does not tell of."""
+        paths = [path for path in journal.records(self._workspace.archive) if path not in self._done]
+        chains = groupby(paths, key=lambda path: path.parents[2])
+        _ = self._workspace.ledger  # opened once, before there are threads
+        with show.progress("making partitions again", len({path.parent for path in paths})) as bar:
+            with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
+                made = [pool.submit(self._chain, list(of_one), bar) for _, of_one in chains]
+                try:
+                    for one in made:
+                        one.result()
+                finally:
+                    self._stopped = True
+            self._stopped = False
+        self._done |= set(paths)
+        self._carry_over()
+
+    def _chain(self, paths: Sequence[Path], bar: Progress) -> None:
+        """Replays a chain's commits, until one of another chain fails."""
+
+        async def replayed() -> None:
+            for _, of_one in _by_partition(paths):
+                if self._stopped:
+                    return
+                await self._partition(list(of_one))
+                bar.advance(bar.task_ids[0])
+
+        asyncio.run(replayed())
+
+    async def _partition(self, paths: Sequence[Path]) -> None:
+        read = [commit for commit in map(_read_into(self._report), paths) if commit]
+        chosen = [commit for commit in read if commit.provider == self._provider]
+        missing: list[Asked] = []
+        for commit in _what_counts(self._workspace.archive, chosen):
+            if _place(commit) in self._kept:
+                return  # the old lake's rows stand in for answers that are gone
+            missing += await replay(self._workspace, self.fresh, commit)
+            with self._counting:
+                self._report.commits += 1
+                self._report.answers += sum(len(_answers(group)) for group in commit.groups)
+        with self._counting:
+            self._report.partitions += bool(chosen)
+        if missing:
+            self._make_do(chosen[0], missing)
+
+    def _make_do(self, commit: Commit, missing: Sequence[Asked]) -> None:
+        """Where the old lake has the partition whole, its rows stay: they are more than what could be made again."""
+        held = _held(self._old, commit)
+        if held is not None:
+            _forget(self.fresh, commit)
+            self._carry(*held)
+            self._kept.add(_place(commit))
+        kept = held is not None
+        self._report.missing += [Missing(_name(commit), one.endpoint, one.digest or "", kept) for one in missing]
+
+    def _carry_over(self) -> None:
+        for lake in self._old:
+            for manifest in lake.manifests():
+                if manifest.provider == self._provider and self._lacks(manifest):
+                    self._carry(lake, manifest)
+                    self._report.carried.append(_name(manifest))
+
+    def _lacks(self, manifest: Manifest) -> bool:
+        return self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of) is None
+
+    def _carry(self, lake: Lake, manifest: Manifest) -> None:
+        """Raises ``LakeError`` on a file that does not match its manifest."""
+        tables = {name: lake.rows(manifest, name) for name in manifest.tables}
+        failures = tables.pop(FAILURES)
+        self.fresh.write(
+            manifest.family,
+            manifest.chain,
+            manifest.as_of,
+            tables,
+            provider=manifest.provider,
+            by=_family(manifest).by,
+            asked=(),
+            covered=manifest.covered,
+            failures=failures,
+        )
+
+
+def _what_counts(archive: AnswerArchive, made: Sequence[Commit]) -> list[Commit]:
+    """The commits of a partition without the groups whose answers are gone, where later ones answered all the same."""
+    kept: list[Commit] = []
+    settled: set[str] = set()
+    for commit in reversed(made):
+        groups = tuple(
+            group for group in commit.groups if not (settled.issuperset(group.subjects) and _gone(archive, group))
+        )
+        for group in commit.groups:
+            settled |= set(group.subjects) - {failed.subject for failed in group.failures}
+        if groups:
+            kept.append(replace(commit, groups=groups))
+    return kept[::-1]
+
+
+def _answers(group: Group) -> list[Asked]:
+    return [asked for asked in group.asked if asked.digest is not None]
+
+
+def _gone(archive: AnswerArchive, group: Group) -> list[Asked]:
+    """What was answered and has no file any more."""
+    return [asked for asked in _answers(group) if asked.digest is not None and asked.digest not in archive]
+
+
+def _read_into(report: Rebuilt) -> Callable[[Path], Commit | None]:
+    def read(path: Path) -> Commit | None:
+        commit = journal.read(path)
+        if commit is None:
+            report.damaged.append(str(path))
+        return commit
+
+    return read
+
+
+def _by_partition(paths: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Path]]]:
+    return groupby(paths, key=lambda path: path.parent)
+
+
+def _chosen(archive: AnswerArchive, provider: str | None) -> str:
+    """Whose answers the lake is to hold. Raises ``LakeError`` where that is not clear."""
+    found = sorted({commit.provider for commit in journal.commits(archive)})
+    if not found:
+        raise LakeError(f"the archive {archive.root} has no journal of commits, so nothing can be made again from it")
+    if provider is None and len(found) > 1:
+        raise LakeError(f"the archive holds answers of {', '.join(found)}; choose one with --provider")
+    if provider is not None and provider not in found:
+        raise LakeError(f"the archive holds no answers of {provider!r}, but of {', '.join(found)}")
+    return provider or found[0]
+
+
+@contextmanager
+def _alone(workspace: Workspace) -> Iterator[None]:
+    """Raises ``LakeError`` while another process makes the same lake again."""
+    workspace.settings.home.mkdir(parents=True, exist_ok=True)
+    with (workspace.settings.home / "lake.rebuilding.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LakeError("another process makes the lake again just now; wait for it") from None
+        yield
+
+
+def _before(lake: Path) -> Path:
+    return lake.with_name("lake.before")
+
+
+def _lakes(lake: Path) -> list[Lake]:
+    return [Lake(path) for path in (lake, _before(lake)) if path.exists()]
+
+
+def _recovered(lake: Path) -> list[Lake]:
+    """The old lakes: two where a rebuild was killed while they changed places, and somebody ingested since."""
+    if _before(lake).exists() and not lake.exists():
+        _before(lake).rename(lake)
+    return _lakes(lake)
+
+
+def _emptied(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _writers_held(old: Sequence[Lake]) -> Iterator[None]:
+    """Holds back those who would commit to the lake while it changes places."""
+    with ExitStack() as held:
+        for lake in old[:1]:
+            for chain in sorted({manifest.chain for manifest in lake.manifests()}):
+                held.enter_context(commits.locked(lake.root, chain))
+                for path in _unfinished(lake.root, chain):  # whoever looks at one waits for the lock that we hold
+                    commits.finish(lake.root, path)
+        yield
+
+
+def _unfinished(root: Path, chain: str) -> list[Path]:
+    """The manifests of a chain whose commit was interrupted."""
+    folder = commits.manifest_path(root, "any", chain, "any").parent.parent
+    return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
+
+
+def _take_over(workspace: Workspace, building: _Building) -> None:
+    """Puts the new lake and a warehouse made of it in place of the old ones."""
+    place, before = workspace.settings.lake, _before(workspace.settings.lake)
+    published = workspace.settings.warehouse
+    made = Warehouse(published.with_name(f"{published.name}.rebuilt"))
+    for leftover in published.parent.glob(f"{made.path.name}*"):
+        leftover.unlink()
+    made.load(building.fresh)
+    _emptied(before)
+    if place.exists():
+        place.rename(before)
+    building.fresh.root.rename(place)
+    made.path.replace(published)
+    _emptied(before)
+    for leftover in published.parent.glob(f"{made.path.name}*"):
+        leftover.unlink()
+
+
+def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
+    """The partition in an old lake, where its files are what they should be."""
+    for lake in old:
+        manifest = lake.manifest(commit.family, commit.chain, commit.as_of)
+        if manifest is not None and lake.intact_rows(manifest) is not None:
+            return lake, manifest
+    return None
+
+
+def _forget(lake: Lake, commit: Commit) -> None:
+    """Takes a partition out of a lake that nobody reads yet."""
+    commits.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
+    for table in (*_family(commit).tables, FAILURES):
+        lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
+
+
+def _rows(lake: Lake) -> dict[str, int]:
+    rows: Counter[str] = Counter()
+    for manifest in lake.manifests():
+        rows.update({name: table.rows for name, table in manifest.tables.items()})
+    return dict(rows)
+
+
+def _unnamed(archive: AnswerArchive) -> int:
+    named = {asked.digest for one in journal.commits(archive) for group in one.groups for asked in group.asked}
+    return sum(not stored.superseded and stored.digest not in named for stored in archive.stored())
+
+
+def _place(one: Commit | Manifest) -> tuple[str, str, str]:
+    return one.family, one.chain, one.timestamp
+
+
+def _name(one: Commit | Manifest) -> str:
+    return f"{one.family} {one.chain} {one.timestamp}"
+
+
+def _nobody() -> Endpoint:
+    raise NotInArchive("nobody is asked while the lake is made again")

@@ -1,0 +1,75 @@
+"""How many bytes answers will have: learnt from the archive's own answers of the same kind, else assumed.
+
+An answer grows with what is asked for, so sizes are bytes of JSON (before any compression) by unit: a holder, a token,
+an address. What will be asked is the plan's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from contract.requests import Request
+from resources.archive import AnswerArchive
+
+_READ_AT_MOST: Final = 300
+_ENOUGH_OF_A_KIND: Final = 30
+
+ASSUMED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
+    {
+        "chains": (3_000, "an answer"),
+        "tokens/map": (1_000, "a holder of the limit"),
+        "tokens/holders": (180, "a holder of the limit"),
+        "tokens/holders, with metadata": (500, "a holder of the limit"),
+        "tokens/metadata": (300, "a token"),
+        "relationships/subgraph": (400, "an address"),
+        "addresses/metadata": (320, "an address"),
+    }
+)
+"""Bytes by unit, where the archive has no answer of the kind. From answers over the sample world, rounded up; those of
+maps and subgraphs doubled, because real tokens have more transfers between their holders."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes of an answer by unit, and from how many archived answers that is known; 0: it is assumed."""
+
+    by_unit: float
+    unit: str
+    learnt_from: int
+
+
+def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
+    """The kind of a request, for which answers are alike, and its units."""
+    parts = path.strip("/").split("/")[1:]
+    kind = "/".join(parts[:2])
+    if kind in ("tokens/map", "tokens/holders"):
+        suffix = ", with metadata" if "return_metadata" in query else ""
+        return kind + suffix, int(query.get("limit", 80))
+    return kind, len(body["addresses"] if isinstance(body, Mapping) else body) if body else 1
+
+
+def measure_request(request: Request) -> tuple[str, int]:
+    """``measure`` of a request that is yet to be sent."""
+    return measure(request.path, request.query, request.body)
+
+
+def learn(archive: AnswerArchive, provider_id: str, kinds: Collection[str]) -> dict[str, Size]:
+    """Sizes of the kinds, from a sample of the provider's archived answers (their names are hashes, so the first few
+    hundred are a fair one)."""
+    read = {kind: [0, 0, 0] for kind in kinds}  # answers, bytes, units
+    for count, answer in enumerate(archive, start=1):
+        if answer.provider_id == provider_id:
+            kind, units = measure(answer.request["path"], answer.request["query"], answer.request["body"])
+            if kind in read:
+                read[kind] = [a + b for a, b in zip(read[kind], (1, len(answer.raw), units), strict=True)]
+        if count >= _READ_AT_MOST or all(answers >= _ENOUGH_OF_A_KIND for answers, _, _ in read.values()):
+            break
+    return {kind: _size(kind, *counts) for kind, counts in read.items()}
+
+
+def _size(kind: str, answers: int, octets: int, units: int) -> Size:
+    assumed, unit = ASSUMED[kind]
+    return Size(octets / units, unit, answers) if answers else Size(assumed, unit, 0)

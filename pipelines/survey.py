@@ -1,0 +1,132 @@
+"""What a lake lacks at many instants: which subjects of which partitions are yet to be asked for.
+
+It gives the same answers as ``assets.family.missing``, but reads each chain's manifests and holders once, so that a
+large finished grid is known as finished within seconds. What the gaps cost is the plan's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from assets.addresses import ADDRESSES
+from assets.family import Family, Slice, slice_of
+from assets.holders import HOLDERS
+from contract.tables import TABLES
+from contract.times import partition_text
+from resources.lake import Lake, Manifest
+from resources.settings import Settings
+from resources.workspace import Workspace
+
+Held = Mapping[tuple[str, str], Manifest]
+"""What a chain's partitions hold, by family and timestamp (text, which is quicker than instants)."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a partition lacks of a family: its subjects, and how many more at most that nobody can name yet."""
+
+    family: Family
+    part: Slice
+    wanted: tuple[str, ...]
+    unnamed: int = 0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the partition is whole."""
+        return not self.wanted and not self.unnamed
+
+
+class Survey:
+    """The lake as it stands at instants, for tokens of the watchlist or only some. Each chain is looked at once."""
+
+    def __init__(self, lake: Lake, instants: Sequence[datetime], tokens: Sequence[str] | None = None) -> None:
+        self._lake = lake
+        self._instants = sorted(instants, reverse=True)
+        self._timestamps = {as_of: partition_text(as_of) for as_of in instants}
+        self._tokens = None if tokens is None else tuple(tokens)
+        self._held = cache(self._read_held)
+        self._top = cache(self._read_top)
+
+    def gaps(self, workspace: Workspace, families: Sequence[Family], chain: str) -> Iterator[Gap]:
+        """What each partition of a chain lacks of the families, in the order in which a backfill fills them.
+
+        The workspace's settings count; its lake is the survey's.
+        """
+        parts = [slice_of(workspace.settings, chain, as_of) for as_of in self._instants]
+        for family in families:
+            yield from self._gaps(workspace, family, parts) if parts else ()
+
+    def _gaps(self, workspace: Workspace, family: Family, parts: Sequence[Slice]) -> Iterator[Gap]:
+        if family is ADDRESSES:
+            yield from self._address_gaps(workspace, parts)
+            return
+        subjects = self._subjects(workspace, family, parts[0])
+        for part in parts:
+            yield Gap(family, part, self._missing(family, part, subjects))
+
+    def _address_gaps(self, workspace: Workspace, parts: Sequence[Slice]) -> Iterator[Gap]:
+        """The top holders are known where the lake holds them all; elsewhere they are counted."""
+        chosen = workspace.settings.addresses
+        named = ADDRESSES.subjects(with_settings(workspace, _without_top(workspace.settings)), parts[0])
+        ranked = self._top(parts[0].chain, chosen.top) if chosen.enabled and chosen.top else {}
+        watched = self._subjects(workspace, HOLDERS, parts[0]) if chosen.enabled and chosen.top else []
+        for part in parts:
+            unlisted = self._missing(HOLDERS, part, watched)
+            subjects = sorted({*named, *ranked.get(part.as_of, ())})
+            yield Gap(ADDRESSES, part, self._missing(ADDRESSES, part, subjects), chosen.top * len(unlisted))
+
+    def _subjects(self, workspace: Workspace, family: Family, part: Slice) -> list[str]:
+        """Of these families, all instants of a chain have the same subjects."""
+        if self._tokens is not None and family.by == "token":
+            return list(self._tokens)
+        return family.subjects(workspace, part)
+
+    def _missing(self, family: Family, part: Slice, subjects: Sequence[str]) -> tuple[str, ...]:
+        manifest = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
+        return tuple(subject for subject in subjects if manifest is None or subject not in manifest.covered)
+
+    def _read_held(self, chain: str) -> Held:
+        return {(one.family, one.timestamp): one for one in self._lake.whole(chain, self._instants)}
+
+    def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
+        """The addresses of the top holders in the lake, by instant. Damaged files raise ``LakeError``."""
+        held = [one for (family, _), one in self._held(chain).items() if family == HOLDERS.name]
+        paths = [str(self._lake.path("holders", chain, one.as_of)) for one in held if one.tables["holders"].rows]
+        found: dict[datetime, set[str]] = {}
+        if not paths:
+            return found
+        try:
+            rows = pads.dataset(paths, schema=TABLES["holders"].schema, format="parquet").to_table(
+                columns=["as_of", "address"], filter=pc.field("rank") <= top
+            )
+        except (OSError, pa.ArrowInvalid):
+            rows = pa.concat_tables([self._lake.rows(one, "holders") for one in held])
+            rows = rows.filter(pc.less_equal(rows["rank"], top))
+        for as_of, address in zip(rows["as_of"].to_pylist(), rows["address"].to_pylist(), strict=True):
+            found.setdefault(as_of, set()).add(address)
+        return found
+
+
+def with_settings(workspace: Workspace, settings: Settings) -> Workspace:
+    """The same stores under other settings, to reckon with."""
+    other = copy(workspace)
+    other.settings = settings
+    return other
+
+
+def changed(settings: Settings, name: str, value: object) -> Settings:
+    """The settings with another value of ``section.key``."""
+    section, _, key = name.partition(".")
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update={key: value})})
+
+
+def _without_top(settings: Settings) -> Settings:
+    return changed(settings, "addresses.top", 0)

@@ -1,0 +1,95 @@
+"""Pruning the archive: only what is old, in the lake and free of failures may go, and only where that is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assets.chains import CHAINS
+from assets.holders import HOLDERS
+from pipelines.cli import app
+from pipelines.pruning import parse_age, prunable, prune, shares
+from pipelines.rebuild import rebuild
+from resources.normalise import BadAnswer
+from tests.filling import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+NOW = timedelta(0)
+UNKNOWN = "0x" + "9" * 40
+
+
+def unread(*_: Any) -> Any:
+    raise BadAnswer("our normaliser is wrong")
+
+
+def test_answers_are_told_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, CHAINS, "eth", MAY)
+    fill(workspace, CHAINS, "eth", MAY, refresh=True)
+    found = {share.endpoint: (share.answers, share.superseded) for share in shares(workspace.archive)}
+    assert found == {"GET tokens/holders": (len(workspace.settings.watchlist["eth"]), 0), "GET chains": (2, 1)}
+
+
+def test_only_answers_that_are_old_and_in_the_lake_may_go(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    answers = workspace.archive.size().answers
+    assert prunable(workspace, timedelta(days=1)).answers == []
+    found = prunable(workspace, NOW)
+    assert (len(found.answers), found.partitions) == (answers, ["holders eth 20260501T000000Z"])
+    workspace.settings.lake.rename(workspace.settings.home / "elsewhere")
+    assert prunable(workspace, NOW).answers == []
+
+
+def test_what_a_failure_names_stays(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, replace(HOLDERS, rows=unread), "eth", MAY)
+    assert prunable(workspace, NOW).answers == []
+
+
+def test_all_of_a_partition_with_failures_stays_where_that_is_asked_for(make_workspace: MakeWorkspace) -> None:
+    known = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    assert len(prunable(workspace, NOW).answers) == len(known)
+    assert prunable(workspace, NOW, keep_failed=True).answers == []
+
+
+def test_after_pruning_a_rebuild_takes_the_rows_over_from_the_lake(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = workspace.lake.read("holders")
+    prune(workspace.archive, prunable(workspace, NOW))
+    assert workspace.archive.size().answers == 0
+    report = rebuild(workspace)
+    assert all(one.kept for one in report.missing)
+    assert workspace.lake.read("holders") == before
+
+
+@pytest.mark.parametrize("text", ["", "180", "d", "0d", "-1d", "1w", "1.5d"])
+def test_an_age_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="180d"):
+        parse_age(text)
+
+
+def test_the_command_removes_only_with_yes(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    answers = workspace.archive.size().answers
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
+    monkeypatch.setattr("pipelines.pruning.parse_age", lambda text: NOW)
+    run = CliRunner().invoke
+    assert json.loads(run(app, ["archive", "--json"]).output)["answers"] == answers
+    old = ["archive", "--prune-older-than", "1d"]
+    assert run(app, [*old, "--dry-run"]).exit_code == 0
+    assert isinstance(run(app, old).exception, ValueError)
+    assert workspace.archive.size().answers == answers
+    told = json.loads(run(app, [*old, "--yes", "--json"]).output)
+    assert (told["answers"], told["removed"]) == (answers, True)
+    assert workspace.archive.size().answers == 0

@@ -1,0 +1,246 @@
+"""Rebuilding: from the archive alone comes the same lake, nobody is asked, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from typer.testing import CliRunner
+
+from assets.chains import CHAINS
+from assets.definitions import FAMILIES
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from contract.tables import TABLES
+from contract.times import utc_now
+from pipelines import rebuild as rebuilding
+from pipelines.cli import app
+from pipelines.rebuild import rebuild, survey
+from resources import journal
+from resources.lake import LakeError
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+JUNE = datetime(2026, 6, 1, 12, 30, 15)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The Parquet files of a lake by name."""
+    files = sorted(folder.rglob("*.parquet"))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def rows(workspace: Workspace) -> dict[str, list[Any]]:
+    """The warehouse's tables, in an order of their own."""
+    return {name: workspace.warehouse.query(f"FROM {name} ORDER BY ALL").to_pylist() for name in TABLES}
+
+
+def covered(workspace: Workspace) -> list[Any]:
+    return [(one.family, one.chain, one.timestamp, one.covered, one.tables) for one in workspace.lake.manifests()]
+
+
+def forget_lake(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.settings.lake)
+    workspace.settings.warehouse.unlink(missing_ok=True)
+
+
+def test_lake_and_warehouse_come_back_the_same_and_nobody_is_asked(
+    sample_service: Any, make_workspace: MakeWorkspace
+) -> None:
+    """Several chains, instants and families, with failures, a refresh and the live instant among them."""
+    workspace = make_workspace()
+    known = workspace.settings.watchlist["eth"]
+    watched = {"eth": [*known[:3], "0x" + "9" * 40], "bsc": workspace.settings.watchlist["bsc"]}
+    workspace = make_workspace(watchlist=watched)
+    now = utc_now().replace(microsecond=0)
+    for chain in ("eth", "bsc"):
+        for family in FAMILIES:
+            fill(workspace, family, chain, MAY, JUNE, now)
+    fill(workspace, HOLDERS, "eth", MAY, refresh=True)
+    fill(workspace, CHAINS, "eth", MAY, refresh=True)
+    workspace.warehouse.load(workspace.lake)
+    before = hashes(workspace.settings.lake), covered(workspace), rows(workspace)
+    ledger, bill = workspace.ledger.report("endpoint"), sample_service.keys.usage()
+    assert workspace.lake.read("failures").num_rows > 1
+
+    forget_lake(workspace)
+    report = rebuild(workspace)
+
+    assert report.is_whole
+    assert (hashes(workspace.settings.lake), covered(workspace), rows(workspace)) == before
+    assert (workspace.ledger.report("endpoint"), sample_service.keys.usage()) == (ledger, bill)
+    assert {path.name for path in workspace.settings.home.iterdir() if "rebu" in path.name} <= {"lake.rebuilding.lock"}
+
+
+def test_a_token_that_joined_later_and_other_settings_since_change_nothing(make_workspace: MakeWorkspace) -> None:
+    first, second, *_ = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [first]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, HOLDERS, "eth", MAY, only=[second])
+    before = hashes(workspace.settings.lake)
+    other = make_workspace(watchlist={"base": []}, holders={"limit": 250, "with_metadata": False})
+    forget_lake(workspace)
+    assert rebuild(other).is_whole
+    assert hashes(workspace.settings.lake) == before
+
+
+def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    old = workspace.lake.read("holders")
+    calls, was = workspace.ledger.report("endpoint"), HOLDERS.rows
+
+    def doubled(*arguments: Any) -> dict[str, pa.Table]:
+        table = was(*arguments)["holders"]
+        place = table.column_names.index("rank")
+        return {"holders": table.set_column(place, table.schema.field(place), pc.multiply(table["rank"], 2))}
+
+    from dataclasses import replace
+
+    monkeypatch.setitem(rebuilding._FAMILY, "holders", replace(HOLDERS, rows=doubled))  # type: ignore[arg-type]
+    rebuild(workspace)
+    new = workspace.lake.read("holders")
+    assert new["rank"].to_pylist() == [rank * 2 for rank in old["rank"].to_pylist()]
+    assert new.drop_columns(["rank"]) == old.drop_columns(["rank"])
+    assert workspace.warehouse.query("SELECT min(rank) AS least FROM holders").to_pylist() == [{"least": 2}]
+    assert workspace.ledger.report("endpoint") == calls
+
+
+def test_a_lost_and_a_damaged_answer_are_named_and_the_rest_comes_back(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    answers = sorted(workspace.archive, key=lambda answer: answer.digest)
+    lost, damaged = answers[:2]
+    files = {stored.digest: stored.path for stored in workspace.archive.stored()}
+    files[lost.digest].unlink()
+    files[damaged.digest].write_bytes(files[damaged.digest].read_bytes()[:-9])
+    tokens = set(workspace.lake.read("holders")["token_address"].to_pylist())
+    forget_lake(workspace)
+    report = rebuild(workspace)
+    assert not report.is_whole
+    assert {one.digest for one in report.missing} == {lost.digest, damaged.digest}
+    failed = [row for row in workspace.lake.read("failures").to_pylist() if row["code"] == "not_in_archive"]
+    assert {row["subject"] for row in failed} == {str(answer.request["path"]).split("/")[-1] for answer in answers[:2]}
+    left = set(workspace.lake.read("holders")["token_address"].to_pylist())
+    assert left == tokens - {row["subject"] for row in failed}
+
+
+def test_where_an_answer_is_gone_the_old_lakes_partition_stays(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    before = hashes(workspace.settings.lake)
+    next(iter(workspace.archive.stored())).path.unlink()
+    report = rebuild(workspace)
+    assert [one.kept for one in report.missing] == [True]
+    assert hashes(workspace.settings.lake) == before
+
+
+def test_partitions_from_before_the_journal_are_taken_over(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, CHAINS, "eth", MAY)
+    before = hashes(workspace.settings.lake), covered(workspace)
+    for path in journal.records(workspace.archive):
+        if path.parent.name == "holders":
+            path.unlink()
+    report = rebuild(workspace)
+    assert report.carried == ["holders eth 20260501T000000Z"]
+    assert (hashes(workspace.settings.lake), covered(workspace)) == before
+
+
+def test_a_rebuild_that_is_cut_short_leaves_the_old_lake_and_can_be_repeated(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    workspace.warehouse.load(workspace.lake)
+    before = hashes(workspace.settings.lake)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(rebuilding, "_take_over", _interrupted)
+        rebuild(workspace)
+    assert hashes(workspace.settings.lake) == before
+    assert rebuild(workspace).is_whole
+    assert hashes(workspace.settings.lake) == before
+
+
+def test_a_killed_rebuild_leaves_a_lake_and_is_done_by_the_next(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    for family in (CHAINS, HOLDERS):
+        fill(workspace, family, "eth", MAY, JUNE)
+    before = hashes(workspace.settings.lake)
+    command = [str(Path(sys.executable).with_name("holderlake")), "rebuild"]
+    environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
+    for sign in ("lake.rebuilding/_manifests", "lake.rebuilding/holders", "warehouse.duckdb.rebuilt*"):
+        running = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and not list(workspace.settings.home.glob(sign)):
+            time.sleep(0.002)
+        running.kill()
+        running.wait()
+        assert hashes(workspace.settings.lake) == before
+    assert rebuild(workspace).is_whole
+    assert hashes(workspace.settings.lake) == before
+
+
+def test_a_rebuild_killed_while_the_lakes_change_places_loses_neither(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = hashes(workspace.settings.lake)
+    workspace.settings.lake.rename(workspace.settings.home / "lake.before")
+    fill(workspace, CHAINS, "eth", MAY)  # somebody ingested since
+    assert rebuild(workspace).is_whole
+    after = hashes(workspace.settings.lake)
+    assert before.items() < after.items()
+
+
+def test_a_map_that_was_refused_is_refused_in_the_same_words(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, MAPS, "bsc", MAY)
+    before = workspace.lake.read("failures")
+    forget_lake(workspace)
+    rebuild(workspace)
+    assert before.num_rows
+    assert workspace.lake.read("failures") == before
+
+
+def test_an_archive_without_a_journal_is_refused(make_workspace: MakeWorkspace) -> None:
+    with pytest.raises(LakeError, match="no journal"):
+        rebuild(make_workspace())
+
+
+def test_a_dry_run_tells_the_same_and_does_nothing(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    forget_lake(workspace)
+    told = survey(workspace)
+    assert not workspace.settings.lake.exists()
+    done = rebuild(workspace)
+    assert (told.partitions, told.commits, told.answers) == (done.partitions, done.commits, done.answers)
+
+
+def test_the_command_ends_with_1_where_something_is_lacking(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
+    assert CliRunner().invoke(app, ["rebuild", "--json"]).exit_code == 0
+    next(iter(workspace.archive.stored())).path.unlink()
+    assert CliRunner().invoke(app, ["rebuild", "--dry-run"]).exit_code == 1
+    assert CliRunner().invoke(app, ["rebuild"]).exit_code == 1
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

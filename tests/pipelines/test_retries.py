@@ -1,0 +1,168 @@
+"""Retrying failures: exactly what failed is asked again, and what was paid for is read before it is paid for again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.tokens import TOKENS
+from pipelines.cli import app
+from pipelines.rebuild import rebuild
+from pipelines.retries import failures, retry
+from resources.errors import BudgetExceeded, TransientError
+from resources.normalise import BadAnswer
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace, fill
+from tests.resources.misbehaving import Misbehaving, Step, answer
+
+MAY = datetime(2026, 5, 1)
+JUNE = datetime(2026, 6, 1)
+NOBODY = "http://127.0.0.1:9"
+ONCE = {"attempts": 1}
+UNKNOWN = "0x" + "9" * 40
+
+
+def unread(*_: Any) -> Any:
+    raise BadAnswer("our normaliser is wrong")
+
+
+@contextmanager
+def scripted(*steps: Step) -> Iterator[Misbehaving]:
+    """The scripted server in a thread of its own."""
+    loop, server = asyncio.new_event_loop(), Misbehaving(list(steps))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        yield server
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def spent(workspace: Workspace) -> int:
+    return workspace.ledger.totals().spent
+
+
+def test_what_failed_in_an_outage_lands_when_it_is_over(make_workspace: MakeWorkspace) -> None:
+    away = make_workspace(base_url=NOBODY, provider=ONCE)
+    for instant in (MAY, JUNE):
+        with pytest.raises(TransientError):
+            fill(away, HOLDERS, "eth", instant)
+    workspace = make_workspace()
+    report = retry(workspace, failures(workspace))
+    tokens = len(workspace.settings.watchlist["eth"])
+    assert (len(report.retried), len(report.landed), report.failed) == (2 * tokens, 2 * tokens, [])
+    assert (report.calls, report.credits) == (2 * tokens, spent(workspace))
+    assert failures(workspace) == []
+    assert workspace.warehouse.query("SELECT count(*) AS n FROM holders").to_pylist()[0]["n"] > 0
+
+
+def test_only_the_failed_subjects_are_asked_again(make_workspace: MakeWorkspace) -> None:
+    known = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = workspace.lake.read("holders")
+    report = retry(workspace, failures(workspace))
+    assert [(one.subject, one.code) for one in report.failed] == [(UNKNOWN, "unknown_token")]
+    assert (report.calls, report.credits, report.landed) == (1, 0, [])
+    assert workspace.lake.read("holders") == before
+
+
+def test_chains_families_and_codes_narrow_the_choice_and_final_ones_need_their_code(
+    make_workspace: MakeWorkspace,
+) -> None:
+    known = make_workspace().settings.watchlist
+    workspace = make_workspace(watchlist={"eth": [known["eth"][0], UNKNOWN], "bsc": known["bsc"]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, MAPS, "bsc", MAY)
+    assert {(one.chain, one.code) for one in failures(workspace)} == {("eth", "unknown_token")}
+    assert failures(workspace, chains=["bsc"]) == failures(workspace, families=["maps"]) == []
+    final = failures(workspace, codes=["unsupported_token"])
+    assert {one.chain for one in final} == {"bsc"}
+    report = retry(workspace, final)
+    assert report.calls == len(final) == len(report.failed)
+    with pytest.raises(ValueError, match="no family 'mapps'"):
+        failures(workspace, families=["mapps"])
+
+
+@pytest.mark.parametrize("family", [HOLDERS, TOKENS], ids=lambda family: str(family.name))
+def test_a_paid_answer_that_we_could_not_read_is_read_again_at_no_cost(
+    make_workspace: MakeWorkspace, family: Any
+) -> None:
+    workspace = make_workspace()
+    fill(workspace, replace(family, rows=unread), "eth", MAY)
+    paid, failed = spent(workspace), failures(workspace)
+    assert {one.code for one in failed} == {"malformed_answer"}
+    other = make_workspace(holders={"limit": 250}, base_url=NOBODY)  # neither settings nor provider matter
+    report = retry(other, failed)
+    assert (report.landed, report.reread, report.calls) == (failed, len(failed), 0)
+    assert spent(workspace) == paid
+    landed = workspace.lake.read(family.tables[0])
+    assert landed.num_rows > 0
+    rebuild(workspace)
+    assert workspace.lake.read(family.tables[0]) == landed
+
+
+def test_an_answer_that_nobody_can_read_is_asked_for_anew_only_with_refresh(make_workspace: MakeWorkspace) -> None:
+    token = make_workspace().settings.watchlist["eth"][0]
+    with scripted(answer(b"<html>"), answer([])) as server:
+        workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address)
+        fill(workspace, HOLDERS, "eth", MAY)
+        kept = retry(workspace, failures(workspace))
+        assert (kept.reread, kept.calls, [one.code for one in kept.failed]) == (1, 0, ["malformed_answer"])
+        anew = retry(workspace, failures(workspace), refresh=True)
+        assert (anew.calls, len(anew.landed), anew.failed) == (1, 1, [])
+        assert len(server.received) == 2
+    assert failures(workspace) == []
+
+
+def test_an_unreadable_answer_that_is_gone_is_left_alone_without_refresh(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, replace(HOLDERS, rows=unread), "eth", MAY)
+    for stored in list(workspace.archive.stored()):
+        stored.path.unlink()
+    report = retry(workspace, failures(workspace))
+    assert (report.retried, report.calls, len(report.left)) == ([], 0, len(workspace.settings.watchlist["eth"]))
+
+
+def test_a_ceiling_stops_a_retry_and_what_landed_stays(make_workspace: MakeWorkspace) -> None:
+    for instant in (MAY, JUNE):
+        with pytest.raises(TransientError):
+            fill(make_workspace(base_url=NOBODY, provider=ONCE), HOLDERS, "eth", instant)
+    workspace = make_workspace(budget={"per_run": 60})
+    failed = failures(workspace)
+    with pytest.raises(BudgetExceeded):
+        retry(workspace, failed)
+    assert spent(workspace) <= 60_00
+
+
+def test_the_command_says_what_came_of_it(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch, sample_service: Any
+) -> None:
+    workspace = make_workspace(watchlist={"eth": [UNKNOWN]})
+    fill(workspace, HOLDERS, "eth", MAY)
+    config = workspace.settings.home / "holderlake.toml"
+    config.write_text(f'[provider]\nurl = "{sample_service.base_url}"\n[watchlist]\neth = ["{UNKNOWN}"]\n')
+    monkeypatch.setenv("HOLDERLAKE_CONFIG", str(config))
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
+    monkeypatch.setenv("HOLDERLAKE_API_KEY", sample_service.secret)
+    (workspace.settings.lake / "_provider.json").write_text(json.dumps({"provider": sample_service.base_url}))
+    done = CliRunner().invoke(app, ["retry-failures", "--json"])
+    assert done.exit_code == 0, done.exception
+    told = json.loads(done.output)
+    assert [one["code"] for one in told["failed"]] == ["unknown_token"]
+    assert "unknown_token" in CliRunner().invoke(app, ["retry-failures"]).output
