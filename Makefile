@@ -15,7 +15,7 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 	@$(BIN)/holderlake demo
 
 test: $(READY) ## the whole test suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
 	@$(BIN)/holderlake ui
