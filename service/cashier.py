@@ -70,7 +70,7 @@ class Cashier:
             await asyncio.sleep(_RETRY_SECONDS)
         if self._owed:
             _log.error("%d charges could not be booked before the end", len(self._owed))
-        await asyncio.to_thread(self._thread.shutdown)
+        self._thread.shutdown()  # idle by now; a thread for it can't be had any more when the interpreter ends
 
     def _note(self, booking: _Settle | _Release) -> None:
         self._owed.add(booking)

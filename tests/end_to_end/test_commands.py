@@ -1,0 +1,24 @@
+"""The command as a person runs it: a process of its own, from its first word to its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_command_with_the_embedded_service_ends_in_order_and_says_nothing_of_it(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "doctor"],
+        cwd=ROOT,
+        env=environment | {"HOLDERLAKE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "the embedded service over the sample world answers" in ended.stdout
