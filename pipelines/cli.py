@@ -44,6 +44,9 @@ Tokens = Annotated[
     list[str] | None,
     typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
 ]
+FilledTables = Annotated[
+    list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
+]
 From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
 To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
 Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
@@ -155,9 +158,7 @@ def plan(
     instants: Instants = None,
     chain: Chains = None,
     token: Tokens = None,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
-    ] = None,
+    table: FilledTables = None,
     json: Json = False,
 ) -> None:
     """What a backfill will cost before it costs it, what is there already, when it can be paid for, what is cheaper."""
@@ -171,11 +172,7 @@ def plan(
     made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
-    next_step = _backfill_command({**options, "--token": token})
-    if table:  # a backfill fills all tables
-        families = ", ".join(line.family for line in made.lines)
-        next_step = f"holderlake ui, to materialise no more than {families} there; for all tables, {next_step}"
-    plan_report(made, json, next_step)
+    plan_report(made, json, _backfill_command({**options, "--token": token, "--table": table}))
 
 
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None]) -> str:
@@ -186,13 +183,14 @@ def _backfill_command(options: Mapping[str, Sequence[str | None] | None]) -> str
 
 
 @app.command()
-def backfill(
+def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     start: From = None,
     end: To = None,
     every: Every = None,
     instants: Instants = None,
     chain: Chains = None,
     token: Tokens = None,
+    table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
     json: Json = False,
 ) -> None:
@@ -210,9 +208,9 @@ def backfill(
     chosen = chosen_instants(start, end, every, instants)
     chains = _chains(workspace, chain, token)
     if not json:
-        plan_report(make_plan(workspace, workspace.provider_id, chains, chosen, token), False)
+        plan_report(make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table), False)
     with dagster_instance(settings.dagster_home) as instance:
-        fill(workspace, instance, chains, chosen, token or ())
+        fill(workspace, instance, chains, chosen, token or (), tables=table or ())
     landed_report(workspace, chains, chosen, json)
 
 

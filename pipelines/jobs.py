@@ -30,6 +30,7 @@ from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from contract.prices import credits_text
 from contract.times import parse_when
+from pipelines.plan import families_of
 from resources.workspace import Workspace
 
 INGEST = "ingest"
@@ -42,6 +43,7 @@ class BackfillConfig(Config):
     instants: list[str] = Field(description="As-of instants: ISO dates, date-times or unix seconds.")
     chains: list[str] = Field(default=[], description="Only these chains.")
     tokens: list[str] = Field(default=[], description="Only these tokens.")
+    tables: list[str] = Field(default=[], description="Only what fills these tables.")
     refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
 
 
@@ -57,7 +59,7 @@ async def fill_history(
         async with workspace.provider(context.run_id) as provider:
             asking = Asking(provider, workspace, config.refresh)
             for chain in chains:
-                for family in FAMILIES:
+                for family in families_of(config.tables, workspace.settings):
                     days = filled.setdefault(family.name, set())
                     await _fill(context, asking, family, chain, instants, config.tokens, days)
     except PERMANENT as error:

@@ -17,6 +17,7 @@ from pipelines import show
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
 from pipelines.jobs import BACKFILL, INGEST
+from pipelines.plan import families_of
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -71,17 +72,23 @@ def fill(
     instants: Sequence[datetime],
     tokens: Sequence[str] = (),
     refresh: bool = False,
+    tables: Sequence[str] = (),
 ) -> None:
-    """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays."""
+    """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays.
+
+    ``tables`` narrows it to what fills them; all where none is named.
+    """
     workspace.check()
+    families = families_of(tables, workspace.settings)
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
         "tokens": list(tokens),
+        "tables": list(tables),
         "refresh": refresh,
     }
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
-    with show.progress("filling partitions", len(chains) * len(instants) * len(FAMILIES)) as bar:
+    with show.progress("filling partitions", len(chains) * len(instants) * len(families)) as bar:
         workspace.on_landed = lambda landed: bar.advance(bar.task_ids[0])
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 

@@ -68,6 +68,16 @@ def test_a_backfill_of_many_instants_is_one_run_that_marks_only_its_own_partitio
         assert _materialised(instance, table) == {"solana|2026-05-01", "solana|2026-06-01"}, table
 
 
+def test_a_backfill_of_some_tables_fills_what_comes_with_them_and_nothing_else(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _small(make_workspace)
+    fill(workspace, instance, ["solana"], [MAY], tables=["clusters"])
+    assert _materialised(instance, "clusters") == _materialised(instance, "maps") == {"solana|2026-05-01"}
+    assert _materialised(instance, "holders") == _materialised(instance, "tokens") == set()
+    assert workspace.lake.manifest("holders", "solana", MAY) is None
+
+
 def test_a_range_of_partitions_is_one_run(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _small(make_workspace)
     instance.add_dynamic_partitions("chain", ["solana"])
