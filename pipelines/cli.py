@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from resources.workspace import Workspace
     from service.keys import KeyStore
 
+_HELP = "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels."
+
 app = typer.Typer(
     name="holderlake",
-    help="A time-travelling warehouse of token holders, the transfers between them, their clusters and labels.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -84,6 +86,14 @@ def main() -> None:
         sys.exit(1)
 
 
+_open = ExitStack()
+
+
+@app.callback(help=_HELP)
+def _each_command(context: typer.Context) -> None:
+    context.call_on_close(_open.close)  # what the command opened
+
+
 def _settings() -> Settings:
     from resources.settings import load_settings
 
@@ -93,13 +103,18 @@ def _settings() -> Settings:
 def _workspace(settings: Settings | None = None) -> Workspace:
     from pipelines.embedded import make_workspace
 
-    return make_workspace(settings or _settings())
+    return _until_the_end(make_workspace(settings or _settings()))
 
 
 def _reading() -> Workspace:
     from pipelines.embedded import reading_workspace
 
-    return reading_workspace(_settings())
+    return _until_the_end(reading_workspace(_settings()))
+
+
+def _until_the_end(workspace: Workspace) -> Workspace:
+    """The workspace, closed when the command ends."""
+    return _open.enter_context(closing(workspace))
 
 
 @contextmanager
