@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -122,10 +122,10 @@ class Meter:
         except BaseException:
             self.backend.cashier.release(charge)
             raise
-        if key is not None:
-            self._note(found is not None)
-            if varies is None and not _is_refresh(request):
-                self._remember(request, form)
+        if found is not None:
+            self._note("hit")
+        if key is not None and varies is None and not _is_refresh(request):
+            self._remember(request, form)
         if is_known(tags, written):
             self.backend.cashier.release(charge)
             return not_modified(written)
@@ -140,6 +140,8 @@ class Meter:
             return _written(backend, request, compute, form, tabular)
 
         same = None if key is None else (key, _is_refresh(request))
+        if same is not None:
+            self._note("shared" if backend.computing.is_under_way(same) else "miss")
         written, lifetime = await backend.computing.run(work, self.key.account, same)
         if key is not None:
             backend.cache.keep(key, written, lifetime)
@@ -151,9 +153,9 @@ class Meter:
         target = (scope["path"], scope["query_string"], self.http.headers.get("Accept", "").encode("latin-1"))
         self.backend.shortcuts.remember(target, Asked(request, form, scope["route"]))
 
-    def _note(self, was_kept: bool) -> None:
-        observation().cached = was_kept
-        self.backend.metrics.cache("hit" if was_kept else "miss")
+    def _note(self, outcome: Literal["hit", "miss", "shared"]) -> None:
+        observation().cached = outcome == "hit"
+        self.backend.metrics.cache(outcome)
 
 
 def _written(

@@ -121,6 +121,9 @@ def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world):
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda caller: _map(caller, own_world, limit=250), callers))
     assert len({answer.headers["X-Dt-Update"] for answer in answers}) == 1
+    told = httpx.get(f"{service.base_url}/metrics").text
+    assert 'holderlake_cache_lookups_total{outcome="miss"} 1.0' in told
+    assert 'holderlake_cache_lookups_total{outcome="shared"}' in told
     assert all(caller.spent == 100_00 for caller in callers)
 
 
