@@ -1,8 +1,8 @@
 """Makes lake and warehouse again from the archive alone: no call, no credit, the same rows with the same times.
 
-Each commit of the archive's journal is made again through the same ``ingest_slice``, from the very answers that it was
-made of. All goes into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed
-and when, there is a lake. What was asked, and of which answers a commit was made, is ``resources.journal``'s matter.
+Each commit of the archive's journal is made again by ``replay``, from the very answers that it was made of. All goes
+into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed and when, there is
+a lake. What was asked, and of which answers a commit was made, is ``resources.journal``'s matter.
 """
 
 from __future__ import annotations
@@ -12,51 +12,28 @@ import fcntl
 import shutil
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from rich.progress import Progress
 
-from assets.definitions import FAMILIES
-from assets.family import Asking, Family, Slice, ingest_slice
-from contract.requests import Request
 from pipelines import show
+from pipelines.replay import family_of, name_of, replay
 from resources import commits, journal
-from resources.archive import AnswerArchive, ArchivedAnswer
-from resources.client import ProviderClient
-from resources.errors import InvalidRequest
-from resources.journal import Asked, Commit, Failed, Group
+from resources.archive import AnswerArchive
+from resources.journal import Asked, Commit, Group
 from resources.lake import FAILURES, Lake, LakeError, Manifest
-from resources.provider import Provider
 from resources.warehouse import Warehouse
-from resources.workspace import Endpoint, Workspace
+from resources.workspace import Workspace
 
-T = TypeVar("T")
-
-_FAMILY: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}
 _CHAINS_AT_ONCE: Final = 8
 """The lake takes the commits of a chain one after another, and each waits for the disk."""
-_NOWHERE: Final = "http://127.0.0.1"
-
-
-class NotInArchive(InvalidRequest):
-    """The archive does not hold the answer any more, or only damaged; nobody is asked for it."""
-
-    code = "not_in_archive"
-
-
-class _FailedThen(InvalidRequest):
-    """A request failed when it was made; in the words of then."""
-
-    def __str__(self) -> str:
-        return self.detail
 
 
 @dataclass(frozen=True)
@@ -143,30 +120,11 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
             for asked in _gone(workspace.archive, group)
         ]
         kept = bool(lost) and _held(old, lost[0][0]) is not None
-        report.missing += [Missing(_name(one), asked.endpoint, asked.digest or "", kept) for one, asked in lost]
-    held = {_place(manifest): _name(manifest) for lake in old for manifest in lake.manifests()}
+        report.missing += [Missing(name_of(one), asked.endpoint, asked.digest or "", kept) for one, asked in lost]
+    held = {_place(manifest): name_of(manifest) for lake in old for manifest in lake.manifests()}
     report.carried = sorted(name for place, name in held.items() if place not in named)
     report.unnamed = _unnamed(workspace.archive)
     return report
-
-
-async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
-    """Makes a commit again in ``lake`` from the archive; the answers that are not there any more.
-
-    Nobody is asked, and ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of
-    another version.
-    """
-    family = _family(commit)
-    archive = _AnswersOf(workspace.archive, commit)
-    shadow = Workspace(workspace.settings, _nobody)
-    shadow.lake, shadow.archive = lake, archive
-    part = Slice(commit.chain, commit.as_of, commit.live)
-    client = _Refusing(_NOWHERE, None)
-    provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
-    asking = Asking(provider, shadow, again=True, replayed_at=commit.at)
-    async with client:
-        await ingest_slice(asking, _as_then(family, commit.groups), part)
-    return archive.missing
 
 
 def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
@@ -191,76 +149,6 @@ def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
         f"{did} {report.partitions:,} partitions again from {report.commits:,} commits and {report.answers:,} answers: "
         f"no call, 0 credits{took}."
     )
-
-
-def _family(one: Commit | Manifest) -> Family:
-    if one.family not in _FAMILY:
-        raise LakeError(f"{_name(one)} is of a family that this version does not have")
-    return _FAMILY[one.family]
-
-
-class _AnswersOf(AnswerArchive):
-    """The archive as a commit saw it: of each request the answer of then, or what went wrong then."""
-
-    def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
-        super().__init__(archive.root)
-        self.missing: list[Asked] = []
-        self._provider = commit.provider
-        self._digests: dict[str, str] = {}
-        self._then: dict[str, tuple[Asked, Failed | None]] = {}
-        for group in commit.groups:
-            for asked in group.asked:
-                self._remember(asked, group)
-
-    def _remember(self, asked: Asked, group: Group) -> None:
-        plain = super().key(self._provider, asked.request, None)
-        digest = self._digests[plain] = asked.digest or plain
-        self._then[digest] = (asked, group.failures[0] if group.failures else None)
-
-    def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """The name that the answer has: the settings and the day of then do not matter."""
-        return self._digests[super().key(provider_id, request, None)]
-
-    def get(self, key: str) -> ArchivedAnswer | None:
-        """The answer of then. Raises ``ProviderError`` where there was none, or is none any more."""
-        asked, failed = self._then[key]
-        if asked.digest is None or asked.sha256 is None:
-            raise _FailedThen(failed.reason if failed else "it was not asked", failed.code if failed else None)
-        answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
-        if answer is None:
-            self.missing.append(asked)
-            raise NotInArchive(f"the answer {asked.digest} is not in the archive")
-        return answer
-
-    def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        return AnswerArchive(self.root).version(key, sha256, fetched_at)
-
-
-class _Refusing(ProviderClient):
-    """A client that sends nothing."""
-
-    async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
-        raise NotInArchive("nobody is asked while the lake is made again")
-
-
-@dataclass(frozen=True)
-class _AsThen(Family):
-    """A family whose subjects are asked for in the groups of then."""
-
-    groups: tuple[Sequence[str], ...] = ()
-
-    def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
-        return list(self.groups)
-
-
-def _as_then(family: Family, groups: Sequence[Group]) -> Family:
-    """The family with the subjects and the requests of then."""
-    asked = {group.subjects: [one.request for one in group.asked] for group in groups}
-    subjects = [subject for group in groups for subject in group.subjects]
-    same: dict[str, Any] = {one.name: getattr(family, one.name) for one in fields(Family)}
-    same["subjects"] = lambda workspace, part: subjects
-    same["requests"] = lambda settings, part, group, refresh: asked[tuple(group)]
-    return _AsThen(**same, groups=tuple(asked))
 
 
 class _Building:
@@ -330,14 +218,14 @@ class _Building:
             self._carry(*held)
             self._kept.add(_place(commit))
         kept = held is not None
-        self._report.missing += [Missing(_name(commit), one.endpoint, one.digest or "", kept) for one in missing]
+        self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
 
     def _carry_over(self) -> None:
         for lake in self._old:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
                     self._carry(lake, manifest)
-                    self._report.carried.append(_name(manifest))
+                    self._report.carried.append(name_of(manifest))
 
     def _lacks(self, manifest: Manifest) -> bool:
         return self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of) is None
@@ -352,7 +240,7 @@ class _Building:
             manifest.as_of,
             tables,
             provider=manifest.provider,
-            by=_family(manifest).by,
+            by=family_of(manifest).by,
             asked=(),
             covered=manifest.covered,
             failures=failures,
@@ -489,7 +377,7 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
 def _forget(lake: Lake, commit: Commit) -> None:
     """Takes a partition out of a lake that nobody reads yet."""
     commits.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
-    for table in (*_family(commit).tables, FAILURES):
+    for table in (*family_of(commit).tables, FAILURES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
 
 
@@ -507,11 +395,3 @@ def _unnamed(archive: AnswerArchive) -> int:
 
 def _place(one: Commit | Manifest) -> tuple[str, str, str]:
     return one.family, one.chain, one.timestamp
-
-
-def _name(one: Commit | Manifest) -> str:
-    return f"{one.family} {one.chain} {one.timestamp}"
-
-
-def _nobody() -> Endpoint:
-    raise NotInArchive("nobody is asked while the lake is made again")

@@ -17,7 +17,7 @@ from assets.definitions import FAMILIES
 from assets.family import FINAL_FAILURES, PARTITIONS_AT_ONCE, Asking, Family, ingest_slice, slice_of
 from contract.prices import credits_text
 from pipelines import show
-from pipelines.rebuild import replay
+from pipelines.replay import replay
 from resources import journal
 from resources.errors import TransientError
 from resources.journal import UNREADABLE, Commit

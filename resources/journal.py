@@ -2,7 +2,7 @@
 
 It stands beside the answers, a small file a commit, so that the archive alone is enough to make the lake again. A
 commit is noted before it is made: one that was killed in between is asked for again, and noted again. The answers are
-``archive``'s matter, replaying is ``pipelines.rebuild``'s.
+``archive``'s matter, replaying is ``pipelines.replay``'s.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from assets.maps import MAPS
 from contract.tables import TABLES
 from contract.times import utc_now
 from pipelines import rebuild as rebuilding
+from pipelines import replay as replaying
 from pipelines.cli import app
 from pipelines.rebuild import rebuild, survey
 from resources import journal
@@ -110,7 +111,7 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
 
     from dataclasses import replace
 
-    monkeypatch.setitem(rebuilding._FAMILY, "holders", replace(HOLDERS, rows=doubled))  # type: ignore[arg-type]
+    monkeypatch.setitem(replaying._FAMILY, "holders", replace(HOLDERS, rows=doubled))  # type: ignore[arg-type]
     rebuild(workspace)
     new = workspace.lake.read("holders")
     assert new["rank"].to_pylist() == [rank * 2 for rank in old["rank"].to_pylist()]

@@ -1,0 +1,139 @@
+"""Makes one commit again from the archive: the same requests, the very answers of then, and nobody is asked.
+
+Which commits to make again, and where the lake then stands, is ``rebuild``'s and ``retries``' matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from assets.definitions import FAMILIES
+from assets.family import Asking, Family, Slice, ingest_slice
+from contract.requests import Request
+from resources.archive import AnswerArchive, ArchivedAnswer
+from resources.client import ProviderClient
+from resources.errors import InvalidRequest
+from resources.journal import Asked, Commit, Failed, Group
+from resources.lake import Lake, LakeError, Manifest
+from resources.provider import Provider
+from resources.workspace import Endpoint, Workspace
+
+T = TypeVar("T")
+
+_FAMILY: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}
+_NOWHERE: Final = "http://127.0.0.1"
+
+
+class NotInArchive(InvalidRequest):
+    """The archive does not hold the answer any more, or only damaged; nobody is asked for it."""
+
+    code = "not_in_archive"
+
+
+class _FailedThen(InvalidRequest):
+    """A request failed when it was made; in the words of then."""
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
+    """Makes a commit again in ``lake`` from the archive; the answers that are not there any more.
+
+    Nobody is asked, and ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of
+    another version.
+    """
+    family = family_of(commit)
+    archive = _AnswersOf(workspace.archive, commit)
+    shadow = Workspace(workspace.settings, _nobody)
+    shadow.lake, shadow.archive = lake, archive
+    part = Slice(commit.chain, commit.as_of, commit.live)
+    client = _Refusing(_NOWHERE, None)
+    provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
+    asking = Asking(provider, shadow, again=True, replayed_at=commit.at)
+    async with client:
+        await ingest_slice(asking, _as_then(family, commit.groups), part)
+    return archive.missing
+
+
+def family_of(one: Commit | Manifest) -> Family:
+    """The family that it is of. Raises ``LakeError`` where this version has none of that name."""
+    if one.family not in _FAMILY:
+        raise LakeError(f"{name_of(one)} is of a family that this version does not have")
+    return _FAMILY[one.family]
+
+
+class _AnswersOf(AnswerArchive):
+    """The archive as a commit saw it: of each request the answer of then, or what went wrong then."""
+
+    def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
+        super().__init__(archive.root)
+        self.missing: list[Asked] = []
+        self._provider = commit.provider
+        self._digests: dict[str, str] = {}
+        self._then: dict[str, tuple[Asked, Failed | None]] = {}
+        for group in commit.groups:
+            for asked in group.asked:
+                self._remember(asked, group)
+
+    def _remember(self, asked: Asked, group: Group) -> None:
+        plain = super().key(self._provider, asked.request, None)
+        digest = self._digests[plain] = asked.digest or plain
+        self._then[digest] = (asked, group.failures[0] if group.failures else None)
+
+    def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
+        """The name that the answer has: the settings and the day of then do not matter."""
+        return self._digests[super().key(provider_id, request, None)]
+
+    def get(self, key: str) -> ArchivedAnswer | None:
+        """The answer of then. Raises ``ProviderError`` where there was none, or is none any more."""
+        asked, failed = self._then[key]
+        if asked.digest is None or asked.sha256 is None:
+            raise _FailedThen(failed.reason if failed else "it was not asked", failed.code if failed else None)
+        answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
+        if answer is None:
+            self.missing.append(asked)
+            raise NotInArchive(f"the answer {asked.digest} is not in the archive")
+        return answer
+
+    def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
+        return AnswerArchive(self.root).version(key, sha256, fetched_at)
+
+
+class _Refusing(ProviderClient):
+    """A client that sends nothing."""
+
+    async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
+        raise NotInArchive("nobody is asked while the lake is made again")
+
+
+@dataclass(frozen=True)
+class _AsThen(Family):
+    """A family whose subjects are asked for in the groups of then."""
+
+    groups: tuple[Sequence[str], ...] = ()
+
+    def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
+        return list(self.groups)
+
+
+def _as_then(family: Family, groups: Sequence[Group]) -> Family:
+    """The family with the subjects and the requests of then."""
+    asked = {group.subjects: [one.request for one in group.asked] for group in groups}
+    subjects = [subject for group in groups for subject in group.subjects]
+    same: dict[str, Any] = {one.name: getattr(family, one.name) for one in fields(Family)}
+    same["subjects"] = lambda workspace, part: subjects
+    same["requests"] = lambda settings, part, group, refresh: asked[tuple(group)]
+    return _AsThen(**same, groups=tuple(asked))
+
+
+def _nobody() -> Endpoint:
+    raise NotInArchive("nobody is asked while the lake is made again")
+
+
+def name_of(one: Commit | Manifest) -> str:
+    """Family, chain and instant, for people."""
+    return f"{one.family} {one.chain} {one.timestamp}"
