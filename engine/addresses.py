@@ -6,45 +6,28 @@ are left out: anyone can make one between any two addresses, so they say nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from contract.tables import TABLES, build
 from contract.times import from_unix, to_unix
+from engine.adjacency import NEVER, Run
+from engine.arrays import spans
+from engine.dictionary import UNKNOWN
 from engine.labels import UNLABELLED, AddressLabel
+from engine.manifest import View
 from engine.records import Rules
 from engine.store import Store
+from engine.words import Array
 
-_ACTIVITY: Final = """
-WITH wanted AS (
-    SELECT unnest($addresses) AS address
-),
-moved AS (
-    SELECT from_address, to_address, block_time
-    FROM read_parquet($files)
-    WHERE block_time <= $as_of AND value <> '0'
-),
-touches AS (
-    SELECT from_address AS address, to_address AS counterparty, false AS inward, block_time
-    FROM moved SEMI JOIN wanted ON from_address = wanted.address
-    UNION ALL
-    SELECT to_address, from_address, true, block_time
-    FROM moved SEMI JOIN wanted ON to_address = wanted.address
-)
-SELECT
-    address,
-    count(DISTINCT counterparty) FILTER (counterparty <> address) AS degree,
-    count(DISTINCT counterparty) FILTER (counterparty <> address AND inward) AS inward_relations,
-    count(DISTINCT counterparty) FILTER (counterparty <> address AND NOT inward) AS outward_relations,
-    count(*) FILTER (counterparty <> address OR NOT inward) AS transfers,
-    min(block_time) AS first_time
-FROM touches
-GROUP BY address
-"""
+CEX: Final = 1
+DEX: Final = 2
+CONTRACT: Final = 4
 
 
 @dataclass(frozen=True)
@@ -84,21 +67,174 @@ class AddressFacts:
         }
 
 
+@dataclass(frozen=True)
+class Activity:
+    """Addresses as of a second, as arrays: distinct counterparties (columns: all, inward, outward), transfers, and the
+    second of the first one, ``NEVER`` where there is none."""
+
+    relations: Array
+    transfers: Array
+    first_times: Array
+
+    def facts(self, place: int, label: AddressLabel) -> AddressFacts:
+        """The facts of one of them."""
+        first = int(self.first_times[place])
+        degree, inward, outward = self.relations[place].tolist()
+        return AddressFacts(
+            degree, inward, outward, int(self.transfers[place]), None if first == NEVER else first, label
+        )
+
+
+def activity(view: View, addresses: Array, second: int) -> Activity:
+    """What the transfers up to the second say of the addresses, over all tokens and chains."""
+    relations = np.zeros((len(addresses), 3), np.int64)
+    transfers = np.zeros(len(addresses), np.int64)
+    first_times = np.full(len(addresses), NEVER)
+    later: list[_Pairs] = []
+    for number, run in enumerate(view.runs):
+        starts, ends = run.entries(addresses)
+        cuts = run.upto(starts, ends, second)
+        transfers += cuts - starts
+        some = np.flatnonzero(cuts > starts)
+        first_times[some] = np.minimum(first_times[some], run.times[starts[some]])
+        if number == 0:
+            relations += run.counterparties(starts, cuts)
+        elif len(some):
+            later.append(_Pairs.of(run, addresses, starts, cuts))
+    if later:
+        relations += _further_relations(view.runs[0], addresses, later, second)
+    return Activity(relations, transfers, first_times)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Entries of addresses (by their places in a list) with others; ``inward`` where they received."""
+
+    owners: Array
+    others: Array
+    inward: Array
+
+    @staticmethod
+    def of(run: Run, addresses: Array, starts: Array, ends: Array) -> _Pairs:
+        entries = spans(starts, ends)
+        owners = np.repeat(np.arange(len(addresses)), ends - starts)
+        others = run.others[entries]
+        apart = np.flatnonzero(others != addresses[owners])
+        return _Pairs(owners[apart], others[apart], (run.kinds[entries[apart]] & 1).astype(np.bool_))
+
+
+def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], second: int) -> Array:
+    """Counterparties that the small runs know and the large one does not: all, inward, outward."""
+    keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
+    inward = np.concatenate([piece.inward for piece in pieces])
+    pairs, which = np.unique(keys, return_inverse=True)
+    owners, others = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    received = np.bincount(which[inward], minlength=len(pairs)) > 0
+    sent = np.bincount(which[~inward], minlength=len(pairs)) > 0
+    knew_received, knew_sent = _known_pairs(base, addresses[owners], others, second)
+    fresh = np.stack([~(knew_received | knew_sent), received & ~knew_received, sent & ~knew_sent], axis=1)
+    further = np.zeros((len(addresses), 3), np.int64)
+    np.add.at(further, owners, fresh)
+    return further
+
+
+def _known_pairs(run: Run, ones: Array, others: Array, second: int) -> tuple[Array, Array]:
+    """Whether each one received from the other up to the second, and whether it sent to it.
+
+    The entries of whichever of the two has fewer are looked through.
+    """
+    (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
+    turned = other_ends - other_starts < ends - starts
+    starts, ends = np.where(turned, other_starts, starts), np.where(turned, other_ends, ends)
+    sought = np.where(turned, ones, others)
+    entries, owner = spans(starts, ends), np.repeat(np.arange(len(ones)), ends - starts)
+    met = np.flatnonzero((run.others[entries] == sought[owner]) & (run.times[entries] <= second))
+    owner, inward = owner[met], (run.kinds[entries[met]] & 1).astype(np.bool_) != turned[owner[met]]
+    size = len(ones)
+    return np.bincount(owner[inward], minlength=size) > 0, np.bincount(owner[~inward], minlength=size) > 0
+
+
+def first_times(view: View, addresses: Array) -> Array:
+    """The second of the first transfer of each address, ever; ``NEVER`` where there is none."""
+    found = np.full(len(addresses), NEVER)
+    for run in view.runs:
+        starts, ends = run.entries(addresses)
+        some = np.flatnonzero(ends > starts)
+        found[some] = np.minimum(found[some], run.times[starts[some]])
+    return found
+
+
+def busy_addresses(store: Store, view: View) -> Array:
+    """Addresses, rising, that ever have more transfers than the rules allow on a map; of few it must be asked when."""
+
+    def find() -> Array:
+        most = store.rules.hypernode_transfers
+        found: list[Array] = [np.empty(0, np.int64)]
+        for run in view.runs:
+            places = np.flatnonzero(run.crowd * len(view.runs) > most)
+            found.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
+        return np.unique(np.concatenate(found))
+
+    return store.derive("busy", (view, store.rules.hypernode_transfers), find)
+
+
+def hypernodes(store: Store, view: View, addresses: Array, second: int) -> Array:
+    """For each of the addresses, whether it is a hypernode as of the second."""
+    busy = busy_addresses(store, view)
+    found = np.zeros(len(addresses), np.bool_)
+    if len(busy):
+        places = np.minimum(np.searchsorted(busy, addresses), len(busy) - 1)
+        maybe = np.flatnonzero(busy[places] == addresses)
+        counted = np.zeros(len(maybe), np.int64)
+        for run in view.runs:
+            starts, ends = run.entries(addresses[maybe])
+            counted += run.upto(starts, ends, second) - starts
+        found[maybe] = counted > store.rules.hypernode_transfers
+    return found
+
+
+def kinds_of_addresses(store: Store, view: View) -> Array:
+    """Of every address by its number: ``CEX``, ``DEX`` and ``CONTRACT`` together, as labels and tokens say now."""
+
+    def find() -> Array:
+        kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
+        marked = store.marked_addresses()
+        numbers = view.dictionary.find(list(marked))
+        known = numbers != UNKNOWN
+        kinds[numbers[known]] = np.array([_kind(label) for label in marked.values()], np.uint8)[known]
+        return kinds
+
+    return store.derive("kinds", (view, store.metadata_generation()), find)
+
+
+def _kind(label: AddressLabel) -> int:
+    return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract
+
+
+def facts_of(
+    store: Store, view: View, numbers: Array, texts: Sequence[str], second: int, chain: str | None
+) -> dict[str, AddressFacts]:
+    """Facts of each address, given by its number (``UNKNOWN`` for none) and its text."""
+    labels = store.labels(texts, chain)
+    known = np.flatnonzero(numbers != UNKNOWN)
+    found = activity(view, numbers[known], second)
+    by_text: dict[str, AddressFacts] = {}
+    for place, number in enumerate(known.tolist()):
+        by_text[texts[number]] = found.facts(place, labels.get(texts[number], UNLABELLED))
+    return {text: by_text.get(text) or AddressFacts(label=labels.get(text, UNLABELLED)) for text in texts}
+
+
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
     """Facts of each address, those without any transfer included. Labels of ``chain`` name an address first."""
-    labels = store.labels(addresses, chain)
-    rows = store.query(_ACTIVITY, {"addresses": list(addresses), "as_of": to_unix(as_of)}).to_pylist()
-    active = {row.pop("address"): row for row in rows}
-    return {
-        address: AddressFacts(label=labels.get(address, UNLABELLED), **active.get(address, {})) for address in addresses
-    }
+    view = store.view()
+    return facts_of(store, view, view.dictionary.find(list(addresses)), list(addresses), to_unix(as_of), chain)
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
     """The lake's ``addresses`` rows of the addresses, in the order asked for."""
-    facts = address_facts(store, addresses, as_of, chain)
+    facts: Mapping[str, AddressFacts] = address_facts(store, addresses, as_of, chain)
     rows = [
         {"chain": chain or "", "as_of": as_of, "address": address, **facts[address].details(store.rules)}
         for address in addresses

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any, Final
 from engine.errors import BadSource
 from engine.records import Label, TokenInfo
 
-FORMAT: Final = "1"
-_VERSION: Final = 1
+FORMAT: Final = "2"
+_FIRST_FORMAT: Final = "1"
+_VERSION: Final = 2
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
@@ -100,7 +101,11 @@ def opened(root: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def prepare(catalog: sqlite3.Connection, root: Path) -> None:
+TakeOver = Callable[[sqlite3.Connection, Sequence[tuple[str, str, str]]], None]
+"""Makes the arrays of histories of format 1: chain, address and Parquet file of each."""
+
+
+def prepare(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> None:
     """Makes the catalogue's tables, or brings those of an earlier version up to date, in one transaction.
 
     One that is up to date is only read, so opening a store does not wait for an import. Raises ``BadSource`` when the
@@ -110,19 +115,24 @@ def prepare(catalog: sqlite3.Connection, root: Path) -> None:
         with catalog:
             catalog.execute("BEGIN IMMEDIATE")
             if _version(catalog) < _VERSION:  # else another process was quicker
-                _bring_up_to_date(catalog, root)
+                _bring_up_to_date(catalog, root, take_over)
     _refuse_other_format(catalog, root)
 
 
-def _bring_up_to_date(catalog: sqlite3.Connection, root: Path) -> None:
+def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> None:
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
+    histories: list[tuple[str, str, str]] = []
     if columns:
-        _refuse_other_format(catalog, root)
+        _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT})
+        histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
+        catalog.execute("DROP TABLE histories")
     if columns and "folded_symbol" not in columns:
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
     _run(catalog, _SCHEMA)
-    catalog.execute("INSERT OR IGNORE INTO settings VALUES ('format', ?)", (FORMAT,))
+    if histories:
+        take_over(catalog, histories)
+    catalog.execute("INSERT OR REPLACE INTO settings VALUES ('format', ?)", (FORMAT,))
     catalog.execute(f"PRAGMA user_version = {_VERSION}")
 
 
@@ -131,9 +141,9 @@ def _version(catalog: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _refuse_other_format(catalog: sqlite3.Connection, root: Path) -> None:
+def _refuse_other_format(catalog: sqlite3.Connection, root: Path, known: Collection[str] = (FORMAT,)) -> None:
     (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-    if found != FORMAT:
+    if found not in known:
         raise BadSource(f"{root} holds a store of format {found}; this version reads format {FORMAT}")
 
 

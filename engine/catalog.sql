@@ -22,13 +22,29 @@ CREATE INDEX IF NOT EXISTS tokens_by_folded_symbol ON tokens (is_indexed, folded
 CREATE INDEX IF NOT EXISTS tokens_by_folded_name ON tokens (is_indexed, folded_name, chain, address);
 CREATE INDEX IF NOT EXISTS tokens_by_address ON tokens (address);
 CREATE TABLE IF NOT EXISTS histories (
+    number INTEGER PRIMARY KEY, -- the token's number in the arrays, never given to another
     chain TEXT NOT NULL,
     token_address TEXT NOT NULL,
-    file TEXT NOT NULL,
+    UNIQUE (chain, token_address)
+);
+CREATE TABLE IF NOT EXISTS parts ( -- transfers/<file>.parquet or openings/<file>.parquet, and arrays/<file>.part
+    file TEXT PRIMARY KEY,
+    token INTEGER NOT NULL, -- number of the history
+    kind TEXT NOT NULL, -- base, tail or opening
     transfers INTEGER NOT NULL,
     first_time INTEGER NOT NULL,
     last_time INTEGER NOT NULL,
-    PRIMARY KEY (chain, token_address)
+    first_block INTEGER NOT NULL,
+    last_block INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS runs ( -- arrays/<file>.run: who dealt with whom
+    file TEXT PRIMARY KEY,
+    entries INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS volumes ( -- arrays/<file>.volume: addresses by number
+    file TEXT PRIMARY KEY,
+    first_number INTEGER NOT NULL,
+    size INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS labels (
     address TEXT NOT NULL,

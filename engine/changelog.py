@@ -1,4 +1,4 @@
-"""What past each import touched, and which files hold the histories now: in memory, and never out of date.
+"""What past each import touched, and which files hold the store now: in memory, and never out of date.
 
 Caches ask at every request, so the answer costs microseconds: one connection stays open, and SQLite's
 ``data_version`` tells whether anybody, another process or this one, has committed since it last looked.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
-from pathlib import Path
 from threading import Lock
 from typing import Final
+
+from engine.manifest import Manifest, read_manifest
 
 EVERY_PAST: Final = 0
 """The first time of a change of metadata or labels: they have no time, so they change answers as of any second."""
 
 _NOTE: Final = "INSERT INTO changes (first_time) VALUES (?)"
 _LATER: Final = "SELECT seq, first_time FROM changes WHERE seq > ? ORDER BY seq"
-_FILES: Final = "SELECT file FROM histories ORDER BY file"
 
 
 def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
@@ -28,10 +28,9 @@ def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
 class ChangeLog:
     """Reads the changes of a prepared catalogue through a connection of its own, which it closes. For any thread."""
 
-    def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         connection.isolation_level = None  # transactions begin and end where we say so
         self._connection = connection
-        self._folder = folder
         self._lock = Lock()
         self._data_version: int | None = None
         self._generation = 0
@@ -39,7 +38,7 @@ class ChangeLog:
         # generation is the earliest of all changes since.
         # Always replaced and never changed, for whoever reads it takes no lock.
         self._later: tuple[list[int], list[int]] = ([], [])
-        self._files: list[str] | None = None
+        self._manifest: Manifest | None = None
 
     def close(self) -> None:
         """Closes the connection."""
@@ -49,13 +48,13 @@ class ChangeLog:
     def generation(self) -> int:
         """The number of the latest change, 0 for none."""
         with self._lock:
-            self._catch_up(with_files=False)
+            self._catch_up(with_manifest=False)
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
         """The earliest second (unix) that changes after ``generation`` touched, None where there are none."""
         with self._lock:
-            self._catch_up(with_files=False)
+            self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
@@ -64,28 +63,30 @@ class ChangeLog:
         place = bisect_right(seqs, generation)
         return first_times[place] if place < len(seqs) else None
 
-    def files(self) -> tuple[int, list[str]]:
-        """The generation, and the paths of the histories' files at that very moment. The list is not to be changed."""
+    def manifest(self) -> tuple[int, Manifest]:
+        """The generation, and the files that hold the store at that very moment."""
         with self._lock:
-            self._catch_up(with_files=True)
-            return self._generation, self._files or []
+            manifest = self._catch_up(with_manifest=True)
+            assert manifest is not None  # noqa: S101 - it was asked for
+            return self._generation, manifest
 
-    def _catch_up(self, with_files: bool) -> None:
+    def _catch_up(self, with_manifest: bool) -> Manifest | None:
         # The version is read first: what is committed between the two reads is then read again, not missed.
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        if version == self._data_version and (self._files is not None or not with_files):
-            return
+        if version == self._data_version and (self._manifest is not None or not with_manifest):
+            return self._manifest
         try:
             self._connection.execute("BEGIN")
             changes = self._connection.execute(_LATER, (self._generation,)).fetchall()
-            names = self._connection.execute(_FILES).fetchall() if with_files else None
+            manifest = read_manifest(self._connection) if with_manifest else None
         finally:
             self._connection.rollback()
         if changes:
             self._later = _appended(self._later, changes)
             self._generation = changes[-1][0]
-        self._files = None if names is None else [f"{self._folder}/{name}" for (name,) in names]
+        self._manifest = manifest
         self._data_version = version
+        return manifest
 
 
 def _appended(later: tuple[list[int], list[int]], changes: list[tuple[int, int]]) -> tuple[list[int], list[int]]:

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.chains import ZERO_ADDRESS
 from contract.requests import MapOptions
 from contract.times import to_unix
-from engine.balances import Balances, largest_balances, mappable_token, nobody_holds
+from engine.balances import Balances, held_as_of, largest_balances, mappable_token, nobody_holds
 from engine.clusters import Cluster
 from engine.graph import clusters_as_of
 from engine.lineage import lineage
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.tables import built, column
+from engine.words import to_ints
 
 HOLDER_CHANGES: Final = pa.schema(
     [
@@ -64,25 +64,12 @@ CLUSTER_CHANGES: Final = pa.schema(
 
 _HELD: Final = """
 -- Everybody who holds something at either instant; what a lossy history leaves below nothing counts as nothing.
-WITH moved AS (
-    SELECT from_address, to_address, value::BIGNUM AS value, block_time <= $before AS is_early
-    FROM read_parquet($files)
-    WHERE chain = $chain AND token_address = $token AND block_time <= $after
-),
-changes AS (
-    SELECT to_address AS address, value AS change, is_early FROM moved
-    UNION ALL
-    SELECT from_address, -value, is_early FROM moved
-),
-balances AS (
-    SELECT address, coalesce(sum(change) FILTER (is_early), 0::BIGNUM) AS early, sum(change) AS late
-    FROM changes
-    GROUP BY address
-),
-held AS (
-    SELECT address, greatest(early, 0::BIGNUM) AS early, greatest(late, 0::BIGNUM) AS late
-    FROM balances
-    WHERE address <> $zero AND (early > 0::BIGNUM OR late > 0::BIGNUM)
+WITH held AS (
+    SELECT
+        address,
+        coalesce(before.balance, '0')::BIGNUM AS early,
+        coalesce(after.balance, '0')::BIGNUM AS late
+    FROM before FULL JOIN after USING (address)
 )
 SELECT
     address,
@@ -97,8 +84,8 @@ SELECT
         WHEN early < late THEN 'up'
         ELSE 'down'
     END AS change,
-    (SELECT (-early)::VARCHAR FROM balances WHERE address = $zero) AS supply_before,
-    (SELECT (-late)::VARCHAR FROM balances WHERE address = $zero) AS supply_after
+    $supply_before AS supply_before,
+    $supply_after AS supply_after
 FROM held
 """
 
@@ -151,8 +138,7 @@ def map_changes(
     ``UnsupportedToken``, or ``NoHolders`` where nobody holds it at either.
     """
     token = mappable_token(store, chain, token_address)
-    bound = {"chain": chain, "token": token_address, "zero": ZERO_ADDRESS}
-    held = store.query(_HELD, bound | {"before": to_unix(before), "after": to_unix(after)})
+    held = _held(store, token, before, after)
     if not held.num_rows:
         raise nobody_holds(token, after)
     earlier, later = (_side(store, token, as_of, options) for as_of in (before, after))
@@ -161,6 +147,16 @@ def map_changes(
         "counts": store.query(_COUNTS, tables={"held": held}).cast(CHANGE_COUNTS),
         "clusters": built(CLUSTER_CHANGES, _cluster_rows(earlier, later)),
     }
+
+
+def _held(store: Store, token: TokenInfo, before: datetime, after: datetime) -> pa.Table:
+    view, tables, supplies = store.view(), {}, {}
+    for name, as_of in (("before", before), ("after", after)):
+        held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
+        texts, balances = view.dictionary.text_array(held.addresses), map(str, to_ints(held.balances))
+        tables[name] = pa.table({"address": texts.cast(pa.string()), "balance": pa.array(balances, pa.string())})
+        supplies[f"supply_{name}"] = str(held.supply)
+    return store.query(_HELD, supplies, tables)
 
 
 def _holder_rows(store: Store, held: pa.Table, limit: int) -> list[dict[str, Any]]:

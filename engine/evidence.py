@@ -208,8 +208,9 @@ def _transfers(store: Store, ties: Sequence[_Tie], as_of: datetime, most: int) -
         }
         for tie in ties
     ]
-    bound = {"as_of": to_unix(as_of), "most": most}
-    rows = store.query(_EARLIEST, bound, {"wanted": built(_WANTED, wanted)}).to_pylist()
+    bound: dict[str, Any] = {"as_of": to_unix(as_of), "most": most}
+    files = store.files({(tie.link.chain, tie.link.token_address) for tie in ties})
+    rows = store.query(_EARLIEST, bound | {"files": files}, {"wanted": built(_WANTED, wanted)}).to_pylist()
     for row in rows:
         row["block_time"] = from_unix(row["block_time"])
         row["value_raw"] = row.pop("value")

@@ -6,25 +6,32 @@ puts them in order. Maps, evidence and changes all take their clusters from here
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+
 from contract.requests import MapOptions
-from engine.addresses import AddressFacts, address_facts
+from contract.times import to_unix
+from engine.addresses import CEX, DEX, AddressFacts, activity, facts_of, hypernodes, kinds_of_addresses
 from engine.balances import Balances
 from engine.clusters import Cluster, clusters_of
-from engine.records import Rules, TokenInfo
+from engine.manifest import View
+from engine.records import TokenInfo
 from engine.relationships import (
     Link,
+    Met,
     TimeNode,
     counted_tokens,
-    links_among,
-    neighbours,
-    time_nodes,
-    without_supernode_pairs,
+    counting,
+    entries_of,
+    links_within,
+    met_by,
+    windows_of,
 )
 from engine.store import Store
+from engine.words import Array
 
 
 @dataclass(frozen=True)
@@ -37,51 +44,76 @@ class Graph:
     clusters: list[Cluster]
 
 
+@dataclass(frozen=True)
+class Scene:
+    """Where a graph is drawn: the store and its arrays, the token, the second, the options."""
+
+    store: Store
+    view: View
+    token: TokenInfo
+    second: int
+    options: MapOptions
+
+    def is_wallet(self, addresses: Array) -> Array:
+        """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
+        kinds = kinds_of_addresses(self.store, self.view)[addresses]
+        found: Array = (kinds == 0) & ~hypernodes(self.store, self.view, addresses, self.second)
+        return found
+
+
 def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
     """The graph of a map without its time nodes, which make no cluster. ``largest`` are the map's top holders."""
-    facts = address_facts(store, [address for address, _ in largest.holders], as_of, token.chain)
-    return graph_of(store, token, largest, facts, as_of, options.model_copy(update={"use_time_nodes": False}))
+    view = store.view()
+    plain = options.model_copy(update={"use_time_nodes": False})
+    addresses = view.dictionary.find([address for address, _ in largest.holders])
+    return graph_of(Scene(store, view, token, to_unix(as_of), plain), addresses, largest.holders, addresses)
 
 
-def graph_of(
-    store: Store,
-    token: TokenInfo,
-    balances: Balances,
-    facts: Mapping[str, AddressFacts],
-    as_of: datetime,
-    options: MapOptions,
-) -> Graph:
-    """The graph of a map. ``facts`` are those of all holders, among whom the exchanges of time nodes are found."""
-    rules = store.rules
-    top = dict(balances.holders[: options.limit])
-    shown = {address: balance for address, balance in top.items() if facts[address].is_shown(rules)}
-    tokens = counted_tokens(store, (token.chain, token.address))
-    met = neighbours(store, shown, tokens, as_of)
-    fewest = min(rules.magic_links, rules.time_links)
-    around = address_facts(store, [found.address for found in met if found.holders >= fewest], as_of, token.chain)
-    facts = {**facts, **around}
+def graph_of(scene: Scene, addresses: Array, holders: Sequence[tuple[str, int]], everybody: Array) -> Graph:
+    """The graph of a map. ``addresses`` are the numbers of its top ``holders``; among ``everybody`` who holds the
+    token, too, the exchanges of time nodes are found."""
+    store, view, rules = scene.store, scene.view, scene.store.rules
+    is_shown = scene.is_wallet(addresses)
+    shown = np.sort(addresses[is_shown]).astype(np.int32)
+    counts = counting(view, counted_tokens(store, (scene.token.chain, scene.token.address)))
+    around = entries_of(view, shown, counts, scene.second)
+    met = met_by(around)
+    magic = _magic_nodes(scene, met, addresses) if scene.options.use_magic_nodes else np.empty(0, np.int32)
 
-    magic: dict[str, AddressFacts] = {}
-    if options.use_magic_nodes:
-        strongest = [found.address for found in met if found.holders >= rules.magic_links and found.address not in top]
-        magic = _magic_nodes({address: around[address] for address in strongest}, rules)
-    supernodes = {address for address, fact in facts.items() if fact.is_supernode(rules)}
-    links = without_supernode_pairs(links_among(store, [*shown, *magic], tokens, as_of), supernodes)
-    windows: list[TimeNode] = []
-    if options.use_time_nodes:
-        windows = time_nodes(store, shown, _exchanges(facts, rules.time_allowed), supernodes, tokens, as_of)
+    nodes = np.concatenate([shown, magic])
+    exchanges = np.empty(0, np.int32)
+    if scene.options.use_time_nodes:
+        exchanges = _exchanges(scene, met, everybody)
+    judged = np.unique(np.concatenate([nodes, exchanges]))
+    supernodes = judged[activity(view, judged, scene.second).relations[:, 0] >= rules.supernode_degree]
+    links = links_within(view, entries_of(view, nodes, counts, scene.second), supernodes)
+    windows = windows_of(view, rules, around, exchanges, supernodes) if len(exchanges) else []
+    texts = view.dictionary.texts(magic)
+    facts = facts_of(store, view, magic, texts, scene.second, scene.token.chain) if texts else {}
+    sizes = dict(holder for holder, is_one in zip(holders, is_shown.tolist(), strict=True) if is_one)
     pairs = [(link.from_address, link.to_address) for link in links]
-    return Graph(magic, links, windows, clusters_of(shown, list(magic), pairs))
+    return Graph(facts, links, windows, clusters_of(sizes, texts, pairs))
 
 
-def _magic_nodes(strongest: Mapping[str, AddressFacts], rules: Rules) -> dict[str, AddressFacts]:
-    """The neighbours that are wallets of their own, as many as the rules allow; they come strongest first."""
-    fit = {
-        address: fact for address, fact in strongest.items() if fact.is_shown(rules) and not fact.is_supernode(rules)
-    }
-    return dict(list(fit.items())[: rules.magic_limit])
+def _magic_nodes(scene: Scene, met: Met, top: Array) -> Array:
+    """The neighbours that are wallets of their own, the most connected first, as many as the rules allow."""
+    rules = scene.store.rules
+    strong = np.flatnonzero((met.holders >= rules.magic_links) & ~np.isin(met.addresses, top))
+    fit = strong[scene.is_wallet(met.addresses[strong])]
+    degrees = activity(scene.view, met.addresses[fit], scene.second).relations[:, 0]
+    fit = fit[degrees < rules.supernode_degree]
+    by_text = scene.view.dictionary.ranks(met.addresses[fit])
+    order = np.lexsort((by_text, -met.transfers[fit], -met.holders[fit]))
+    chosen: Array = met.addresses[fit[order[: rules.magic_limit]]]
+    return chosen
 
 
-def _exchanges(facts: Mapping[str, AddressFacts], allowed: Collection[str]) -> list[str]:
+def _exchanges(scene: Scene, met: Met, everybody: Array) -> Array:
     """Exchanges and allow-listed contracts: they are never nodes of their own, but in a time window they are."""
-    return [address for address, fact in facts.items() if fact.label.is_cex or fact.label.is_dex or address in allowed]
+    rules, view = scene.store.rules, scene.view
+    fewest = min(rules.magic_links, rules.time_links)
+    known = np.union1d(met.addresses[met.holders >= fewest], everybody)
+    kinds = kinds_of_addresses(scene.store, view)[known]
+    allowed = view.dictionary.find(sorted(rules.time_allowed))
+    found: Array = known[((kinds & (CEX | DEX)) != 0) | np.isin(known, allowed)].astype(np.int32)
+    return found

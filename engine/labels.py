@@ -25,6 +25,16 @@ WHERE address = ?
 ORDER BY precedence DESC, chain, source
 """
 
+_MARKED: Final = """
+SELECT address, max(is_cex), max(is_dex), max(is_contract)
+FROM (
+    SELECT address, is_cex, is_dex, is_contract FROM labels WHERE is_cex OR is_dex OR is_contract
+    UNION ALL
+    SELECT address, 0, 0, 1 FROM tokens
+)
+GROUP BY address
+"""
+
 _CONTRACTS_OF_TOKENS: Final = """
 SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:wanted))
 """
@@ -61,6 +71,17 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
     for address in token_contracts | (BURN_ADDRESSES & set(addresses)):
         merged[address] = _merge(merged.get(address, UNLABELLED), AddressLabel(is_contract=True))
     return merged
+
+
+def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
+    """The kinds of all addresses that are more than a wallet, without their names."""
+    marked = {
+        address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
+        for address, is_cex, is_dex, is_contract in catalog.execute(_MARKED)
+    }
+    for address in BURN_ADDRESSES:
+        marked[address] = _merge(marked.get(address, UNLABELLED), AddressLabel(is_contract=True))
+    return marked
 
 
 def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:

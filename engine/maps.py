@@ -7,25 +7,39 @@ them into rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from contract.models import HolderLimit
 from contract.requests import MapOptions
 from contract.tables import TABLES, amount_columns, build
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import AddressFacts, address_facts
-from engine.balances import Balances, holdings_as_of, mappable_token, token_units
-from engine.graph import Graph, graph_of
+from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, facts_of, first_times, hypernodes, kinds_of_addresses
+from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds, token_units
+from engine.graph import Graph, Scene, graph_of
 from engine.holders import holding_rows
+from engine.manifest import View
 from engine.records import TokenInfo
 from engine.relationships import link_rows
 from engine.store import Store
+from engine.words import Array, falling, from_ints, lane_of, to_ints, together, total
 
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """All that a map's tables tell: the holders, the facts of the top ones among them, and the graph."""
+
+    scene: Scene
+    held: Held
+    top: Balances
+    facts: Mapping[str, AddressFacts]
+    graph: Graph
 
 
 def map_as_of(
@@ -37,53 +51,82 @@ def map_as_of(
     asked for. Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
     """
     token = mappable_token(store, chain, token_address)
-    balances = holdings_as_of(store, token, as_of)
-    facts = address_facts(store, [address for address, _ in balances.holders], as_of, chain)
-    graph = graph_of(store, token, balances, facts, as_of, options)
+    rows = map_rows(store, store.view(), token, as_of, options, computed_at)
+    return {name: build(TABLES[name], rows[name]) for name in MAP_TABLES}
+
+
+def map_rows(
+    store: Store, view: View, token: TokenInfo, as_of: datetime, options: MapOptions, computed_at: datetime
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the map's tables, the common columns included. Raises ``NoHolders``."""
+    held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
+    if not len(held.addresses):
+        raise nobody_holds(token, as_of)
+    drawing = _drawing(Scene(store, view, token, to_unix(as_of), options), held)
     rows = {
-        "maps": [_map_row(store, balances, facts, graph, as_of, options, computed_at)],
-        "map_nodes": _node_rows(store, token, balances, facts, graph, options.limit),
-        "grouped_transfers": _relationship_rows(store, graph),
-        "clusters": _cluster_rows(token, balances, graph),
-        "cluster_members": _member_rows(graph),
+        "maps": [_map_row(drawing, computed_at)],
+        "map_nodes": _node_rows(store, token, drawing.top, drawing.facts, drawing.graph, options.limit),
+        "grouped_transfers": _relationship_rows(store, drawing.graph),
+        "clusters": _cluster_rows(token, drawing.top, drawing.graph),
+        "cluster_members": _member_rows(drawing.graph),
     }
-    common = {"chain": chain, "as_of": as_of, "token_address": token_address}
-    return {name: build(TABLES[name], [common | row for row in rows[name]]) for name in MAP_TABLES}
+    common = {"chain": token.chain, "as_of": as_of, "token_address": token.address}
+    return {name: [common | row for row in rows[name]] for name in MAP_TABLES}
 
 
-def _map_row(
-    store: Store,
-    balances: Balances,
-    facts: Mapping[str, AddressFacts],
-    graph: Graph,
-    as_of: datetime,
-    options: MapOptions,
-    computed_at: datetime,
-) -> dict[str, Any]:
-    rules = store.rules
-    fresh_from = to_unix(as_of) - rules.fresh_wallet_seconds
-    free = [(address, balance) for address, balance in balances.holders if facts[address].is_shown(rules)]
-    sizes = metrics.entity_sizes(free, [cluster.holders for cluster in graph.clusters])
+def _drawing(scene: Scene, held: Held) -> Drawing:
+    limit, store, view = scene.options.limit, scene.store, scene.view
+    top = Balances(held.supply, listed(view, held, limit), [])
+    addresses = held.addresses[:limit]
+    texts = [address for address, _ in top.holders]
+    facts = facts_of(store, view, addresses, texts, scene.second, scene.token.chain)
+    return Drawing(scene, held, top, facts, graph_of(scene, addresses, top.holders, held.addresses))
 
-    def held_by(kind: str) -> float:
-        return balances.share(
-            sum(balance for address, balance in balances.holders if getattr(facts[address].label, kind))
-        )
 
-    fresh = sum(balance for address, balance in free if (facts[address].first_time or 0) > fresh_from)
+def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:
+    scene, held, top, clusters = drawing.scene, drawing.held, drawing.top, drawing.graph.clusters
+    store, view = scene.store, scene.view
+    kinds = kinds_of_addresses(store, view)[held.addresses]
+    marked = np.flatnonzero(kinds)
+    is_free = kinds == 0
+    is_free[is_free] = ~hypernodes(store, view, held.addresses[is_free], scene.second)
+    sizes = _entity_sizes(drawing, is_free)
+    figures = metrics.figures_of(sizes)
+
+    def held_by(kind: int) -> float:
+        return top.share(total(held.balances[marked[(kinds[marked] & kind) != 0]]))
+
+    begun = first_times(view, held.addresses)
+    fresh_from = scene.second - store.rules.fresh_wallet_seconds
+    fresh = is_free & (begun > fresh_from) & (begun <= scene.second)
+    asked = scene.options.return_decentralization_score
     return {
         "dt_update": dt_update_text(computed_at),
-        "cexs": held_by("is_cex"),
-        "dexs": held_by("is_dex"),
-        "contracts": held_by("is_contract"),
-        "fresh_wallets": balances.share(fresh),
-        "top_10_adjusted": balances.share(sum(sizes[:10])),
-        "bundles": balances.share(sum(cluster.amount for cluster in graph.clusters[:10])),
-        "service_score": metrics.service_score(sizes) if options.return_decentralization_score else None,
-        "gini_index": metrics.gini_index(sizes),
-        "herfindahl_hirschman_index": metrics.herfindahl_hirschman_index(sizes),
-        "nakamoto_coefficient": metrics.nakamoto_coefficient(sizes),
+        "cexs": held_by(CEX),
+        "dexs": held_by(DEX),
+        "contracts": held_by(CONTRACT),
+        "fresh_wallets": top.share(total(held.balances[fresh])),
+        "top_10_adjusted": top.share(sum(to_ints(sizes[:10]))),
+        "bundles": top.share(sum(cluster.amount for cluster in clusters[:10])),
+        "service_score": figures.service_score if asked else None,
+        "gini_index": figures.gini_index,
+        "herfindahl_hirschman_index": figures.herfindahl_hirschman_index,
+        "nakamoto_coefficient": figures.nakamoto_coefficient,
     }
+
+
+def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
+    """Sizes of the entities, the largest first: clusters, and every free holder that is in none."""
+    held, clusters = drawing.held, drawing.graph.clusters
+    members = {holder for cluster in clusters for holder in cluster.holders}
+    alone = is_free.copy()
+    alone[[place for place, (address, _) in enumerate(drawing.top.holders) if address in members]] = False
+    sizes = held.balances if alone.all() else held.balances[alone]
+    if not clusters:
+        return sizes
+    amounts = [cluster.amount for cluster in clusters]
+    whole = together(from_ints(amounts, lane_of(max(amounts))), sizes)
+    return whole[falling(whole)]
 
 
 def _node_rows(
@@ -92,7 +135,7 @@ def _node_rows(
     balances: Balances,
     facts: Mapping[str, AddressFacts],
     graph: Graph,
-    limit: HolderLimit,
+    limit: int,
 ) -> list[dict[str, Any]]:
     top = [
         {"kind": "top_holder", "is_shown_on_map": facts[row["address"]].is_shown(store.rules), **row}

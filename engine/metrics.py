@@ -12,9 +12,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from engine.words import Array, square_sum, to_ints, total, weighted_sum
+
 SCORE_VERSION: Final = 1
+_BLOCK: Final = 256
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the sizes of the entities of a map say; each figure is told by the function of its name."""
+
+    gini_index: float
+    herfindahl_hirschman_index: float
+    nakamoto_coefficient: int
+    service_score: float | None
+
+
+def figures_of(sizes: Array) -> Figures:
+    """All figures of the entities' sizes: words (see ``words``) by falling size, exact whatever their number."""
+    count, whole = len(sizes), total(sizes)
+    squares, weighted = square_sum(sizes), weighted_sum(sizes)
+    # the smallest has place 1 in the definition, and the largest has it here
+    from_smallest = (count + 1) * whole - weighted
+    index = squares / (whole * whole) if whole else 0.0
+    return Figures(
+        (2 * from_smallest - (count + 1) * whole) / (count * whole) if whole else 0.0,
+        index,
+        _reached_at(sizes, whole),
+        None if count < 2 else _score(index),
+    )
+
+
+def _reached_at(sizes: Array, whole: int) -> int:
+    """The first place at which half of the whole is reached."""
+    reached, place = 0, 0
+    for block in range(0, len(sizes), _BLOCK):
+        some = sizes[block : block + _BLOCK]
+        if 2 * (reached + total(some)) < whole:
+            reached, place = reached + total(some), place + len(some)
+            continue
+        for size in to_ints(some):
+            reached, place = reached + size, place + 1
+            if 2 * reached >= whole:
+                return place
+    return place
+
+
+def _score(index: float) -> float:
+    return round(100 * min(1.0, max(0.0, math.log10(1 / index) / 3)), 2)
 
 
 def entity_sizes(balances: Iterable[tuple[str, int]], clusters: Iterable[Sequence[str]]) -> list[int]:
@@ -60,5 +108,4 @@ def service_score(sizes: Sequence[int]) -> float | None:
     """0 (concentrated) to 100 (decentralised), two decimals; None below two entities, where it does not apply."""
     if len(sizes) < 2:
         return None
-    effective = 1 / herfindahl_hirschman_index(sizes)
-    return round(100 * min(1.0, max(0.0, math.log10(effective) / 3)), 2)
+    return _score(herfindahl_hirschman_index(sizes))

@@ -9,99 +9,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from contract.models import GROUPED_TRANSFER
 from contract.tables import TABLES, amount_columns, build
 from contract.times import from_unix, to_unix
 from engine.addresses import address_facts
+from engine.adjacency import Run
+from engine.arrays import spans
 from engine.balances import token_units
+from engine.dictionary import UNKNOWN
+from engine.manifest import View
+from engine.parts import Moves, summed
+from engine.records import Rules
 from engine.store import Store
+from engine.words import Array, limbs, to_ints
 
 TokenKeys = Sequence[tuple[str, str]]
-
-_MOVED: Final = """
-counted AS (
-    SELECT unnest($chains) AS chain, unnest($tokens) AS token_address
-),
-moved AS (
-    SELECT chain, token_address, from_address, to_address, value::BIGNUM AS value, block_time
-    FROM read_parquet($files) AS transfer SEMI JOIN counted USING (chain, token_address)
-    WHERE block_time <= $as_of AND value <> '0' AND from_address <> to_address
-)"""
-
-_GROUP: Final = """
-    from_address, to_address, chain, token_address,
-    sum(value)::VARCHAR AS total_value,
-    count(*) AS total_transfers,
-    min(block_time) AS first_time,
-    max(block_time) AS last_time"""
-
-_AMONG: Final = f"""
-WITH wanted AS (
-    SELECT unnest($addresses) AS address
-),
-{_MOVED}
-SELECT {_GROUP}
-FROM moved
-SEMI JOIN wanted AS sender ON from_address = sender.address
-SEMI JOIN wanted AS receiver ON to_address = receiver.address
-GROUP BY from_address, to_address, chain, token_address
-ORDER BY from_address, to_address, chain, token_address
-"""
-
-_NEIGHBOURS: Final = f"""
-WITH shown AS (
-    SELECT unnest($addresses) AS address
-),
-{_MOVED},
-links AS (
-    SELECT to_address AS neighbour, from_address AS holder FROM moved SEMI JOIN shown ON from_address = shown.address
-    UNION ALL
-    SELECT from_address, to_address FROM moved SEMI JOIN shown ON to_address = shown.address
-)
-SELECT neighbour, count(DISTINCT holder) AS holders, count(*) AS transfers
-FROM links
-ANTI JOIN shown ON neighbour = shown.address
-GROUP BY neighbour
-ORDER BY holders DESC, transfers DESC, neighbour
-"""
-
-_IN_WINDOWS: Final = f"""
-WITH shown AS (
-    SELECT unnest($addresses) AS address
-),
-exchanges AS (
-    SELECT unnest($exchanges) AS address
-),
-{_MOVED},
-uses AS (
-    SELECT *, from_address AS exchange, to_address AS wallet, block_time // $width AS time_window
-    FROM moved SEMI JOIN exchanges ON from_address = exchanges.address SEMI JOIN shown ON to_address = shown.address
-    UNION ALL
-    SELECT *, to_address, from_address, block_time // $width
-    FROM moved SEMI JOIN exchanges ON to_address = exchanges.address SEMI JOIN shown ON from_address = shown.address
-),
-kept AS (
-    SELECT *
-    FROM uses
-    WHERE NOT (list_contains($supernodes, exchange) AND list_contains($supernodes, wallet))
-),
-shared AS (
-    SELECT exchange, time_window, count(DISTINCT wallet) AS wallets
-    FROM kept
-    GROUP BY exchange, time_window
-    HAVING count(DISTINCT wallet) >= $links
-    ORDER BY wallets DESC, exchange, time_window
-    LIMIT $most
-)
-SELECT exchange, time_window, wallets, {_GROUP}
-FROM kept JOIN shared USING (exchange, time_window)
-GROUP BY exchange, time_window, wallets, from_address, to_address, chain, token_address
-ORDER BY wallets DESC, exchange, time_window, from_address, to_address, chain, token_address
-"""
 
 
 @dataclass(frozen=True)
@@ -119,15 +46,6 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """An address that shown holders deal with: how many of them, in how many transfers."""
-
-    address: str
-    holders: int
-    transfers: int
-
-
-@dataclass(frozen=True)
 class TimeNode:
     """An exchange in one window of time, with the links of the shown holders that used it then."""
 
@@ -140,44 +58,195 @@ def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str,
     return sorted({*store.indexed_tokens(), *([own] if own else ())})
 
 
+@dataclass(frozen=True)
+class Entries:
+    """Transfers that some addresses have part in, of the tokens that count, not to oneself: ``owners`` are places in
+    the list of addresses, ``inward`` where the owner received. One between two of the addresses stands twice."""
+
+    addresses: Array
+    owners: Array
+    others: Array
+    tokens: Array
+    inward: Array
+    times: Array
+
+    def at(self, places: Array) -> Entries:
+        """Some of them."""
+        return Entries(
+            self.addresses,
+            self.owners[places],
+            self.others[places],
+            self.tokens[places],
+            self.inward[places],
+            self.times[places],
+        )
+
+    def ends(self) -> tuple[Array, Array]:
+        """Senders and receivers."""
+        own = self.addresses[self.owners]
+        return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Addresses that shown holders deal with: how many of these, and in how many transfers."""
+
+    addresses: Array
+    holders: Array
+    transfers: Array
+
+
+def counting(view: View, tokens: TokenKeys) -> Array:
+    """For every token's number, whether its transfers count."""
+    counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
+    counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
+    return counts
+
+
+def entries_of(view: View, addresses: Array, counts: Array, second: int) -> Entries:
+    """All that the addresses sent and received up to the second, of the tokens that count."""
+    pieces = [_of_run(run, addresses, counts, second) for run in view.runs]
+    if len(pieces) == 1:
+        return pieces[0]
+    empty = np.empty(0, np.int64)
+    columns = ([getattr(piece, name) for piece in pieces] for name in ("owners", "others", "tokens", "inward", "times"))
+    return Entries(addresses, *(np.concatenate([empty.astype(np.int32), *column]) for column in columns))
+
+
+def _of_run(run: Run, addresses: Array, counts: Array, second: int) -> Entries:
+    starts, ends = run.entries(addresses)
+    cuts = run.upto(starts, ends, second)
+    places, owners = spans(starts, cuts), np.repeat(np.arange(len(addresses)), cuts - starts)
+    kinds, others = run.kinds[places], run.others[places]
+    tokens = kinds >> 1
+    kept = np.flatnonzero(counts[tokens] & (others != addresses[owners]))
+    inward = (kinds[kept] & 1).astype(np.bool_)
+    return Entries(addresses, owners[kept], others[kept], tokens[kept], inward, run.times[places[kept]])
+
+
+def met_by(entries: Entries) -> Met:
+    """Every address outside the entries' own that deals with one inside, in no order."""
+    outside = np.flatnonzero(~among(entries.others, entries.addresses))
+    pairs, transfers = np.unique(
+        (entries.others[outside].astype(np.int64) << 32) | entries.owners[outside], return_counts=True
+    )
+    others = (pairs >> 32).astype(np.int32)
+    starts = np.flatnonzero(np.concatenate([others[:1] >= 0, others[1:] != others[:-1]]))
+    sums = np.add.reduceat(transfers, starts) if len(starts) else transfers
+    return Met(others[starts], np.diff(np.append(starts, len(others))), sums)
+
+
+def among(addresses: Array, few: Array) -> Array:
+    """For each of the addresses, whether it is one of the few."""
+    if not len(few):
+        return np.zeros(len(addresses), np.bool_)
+    ordered = np.sort(few).astype(addresses.dtype)
+    places = np.minimum(np.searchsorted(ordered, addresses), len(ordered) - 1)
+    found: Array = ordered[places] == addresses
+    return found
+
+
+def links_of(view: View, senders: Array, receivers: Array, tokens: Array, times: Array) -> list[Link]:
+    """The transfers given, each once, as links by (from, to, chain, token)."""
+    if not len(senders):
+        return []
+    ends = (senders.astype(np.int64) << 32) | receivers
+    order = np.lexsort((times, tokens, ends))
+    ends, tokens, times = ends[order], tokens[order].astype(np.int64), times[order].astype(np.int64)
+    is_first = np.concatenate([[True], (ends[1:] != ends[:-1]) | (tokens[1:] != tokens[:-1])])
+    starts = np.flatnonzero(is_first)
+    lasts = np.append(starts[1:], len(ends)) - 1
+    values = _sums(view, ends, tokens, times, np.cumsum(is_first) - 1)
+    texts = dict(zip(found := np.unique([ends >> 32, ends & 0xFFFFFFFF]), view.dictionary.texts(found), strict=True))
+    keys = view.manifest.keys
+    links = [
+        Link(texts[end >> 32], texts[end & 0xFFFFFFFF], *keys[token], value, count, first, last)
+        for end, token, value, count, first, last in zip(
+            ends[starts].tolist(),
+            tokens[starts].tolist(),
+            values,
+            (lasts - starts + 1).tolist(),
+            times[starts].tolist(),
+            times[lasts].tolist(),
+            strict=True,
+        )
+    ]
+    return sorted(links, key=lambda link: (link.from_address, link.to_address, link.chain, link.token_address))
+
+
+def _sums(view: View, ends: Array, tokens: Array, times: Array, groups: Array) -> list[int]:
+    """What the transfers of each group moved together: their values are found by token and second in the parts."""
+    sums = [0] * (int(groups[-1]) + 1)
+    for token in np.unique(tokens).tolist():
+        mine = np.flatnonzero(tokens == token)
+        once = mine[np.concatenate([[True], (np.diff(ends[mine]) != 0) | (np.diff(times[mine]) != 0)])]
+        for part in view.parts_of(token):
+            _add_values(sums, part.moves, ends[once], times[once], groups[once])
+    return sums
+
+
+def _add_values(sums: list[int], moves: Moves, ends: Array, times: Array, groups: Array) -> None:
+    if not len(moves):
+        return
+    limits = np.iinfo(moves.times.dtype)
+    seconds = np.clip(times, limits.min, limits.max).astype(moves.times.dtype)
+    starts = np.searchsorted(moves.times, seconds, side="left")
+    stops = np.searchsorted(moves.times, seconds, side="right")
+    places, asked = spans(starts, stops), np.repeat(np.arange(len(times)), stops - starts)
+    same = (moves.senders[places].astype(np.int64) << 32) | moves.receivers[places]
+    hits = np.flatnonzero(same == ends[asked])
+    if len(hits):
+        found, totals = summed(groups[asked[hits]], limbs(moves.values[places[hits]]))
+        for group, value in zip(found.tolist(), to_ints(totals), strict=True):
+            sums[group] += value
+
+
 def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
     """Links among the addresses, by (from, to, token)."""
-    rows = store.query(_AMONG, {"addresses": list(addresses), **_bound(tokens, as_of)})
-    return [_link(row) for row in rows.to_pylist()]
+    view = store.view()
+    numbers = view.dictionary.find(list(addresses))
+    numbers = np.unique(numbers[numbers != UNKNOWN]).astype(np.int32)
+    return links_within(view, entries_of(view, numbers, counting(view, tokens), to_unix(as_of)))
 
 
-def neighbours(store: Store, shown: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Neighbour]:
-    """Every address outside ``shown`` that deals with one inside, the most connected first."""
-    rows = store.query(_NEIGHBOURS, {"addresses": list(shown), **_bound(tokens, as_of)})
-    return [Neighbour(row["neighbour"], row["holders"], row["transfers"]) for row in rows.to_pylist()]
+def links_within(view: View, entries: Entries, supernodes: Array | None = None) -> list[Link]:
+    """Links among the entries' own addresses, but for those between two of the supernodes."""
+    inside = entries.at(np.flatnonzero(~entries.inward & among(entries.others, entries.addresses)))
+    senders, receivers = inside.ends()
+    if supernodes is not None:
+        kept = np.flatnonzero(~(among(senders, supernodes) & among(receivers, supernodes)))
+        inside, senders, receivers = inside.at(kept), senders[kept], receivers[kept]
+    return links_of(view, senders, receivers, inside.tokens, inside.times)
 
 
-def time_nodes(
-    store: Store,
-    shown: Collection[str],
-    exchanges: Collection[str],
-    supernodes: Collection[str],
-    tokens: TokenKeys,
-    as_of: datetime,
-) -> list[TimeNode]:
-    """Each exchange and window that enough shown holders share, the most shared first, at most ``time_limit``.
-
-    What is between two supernodes is dropped before it is counted.
-    """
-    rules = store.rules
-    parameters = {
-        "addresses": list(shown),
-        "exchanges": list(exchanges),
-        "supernodes": [address for address in (*shown, *exchanges) if address in supernodes],
-        "width": rules.time_window,
-        "links": rules.time_links,
-        "most": rules.time_limit,
-        **_bound(tokens, as_of),
-    }
-    grouped: dict[tuple[str, int], list[Link]] = {}
-    for row in store.query(_IN_WINDOWS, parameters).to_pylist():
-        grouped.setdefault((row["exchange"], row["time_window"]), []).append(_link(row))
-    return [TimeNode(exchange, links) for (exchange, _), links in grouped.items()]
+def windows_of(view: View, rules: Rules, entries: Entries, exchanges: Array, supernodes: Array) -> list[TimeNode]:
+    """Each exchange and window of time that enough of the entries' addresses share, the most shared first, at most
+    ``time_limit``. What is between two supernodes is dropped before it is counted."""
+    uses = entries.at(np.flatnonzero(among(entries.others, exchanges)))
+    own = uses.addresses[uses.owners]
+    uses = uses.at(np.flatnonzero(~(among(own, supernodes) & among(uses.others, supernodes))))
+    if not len(uses.owners):
+        return []
+    window = uses.times.astype(np.int64) // rules.time_window
+    order = np.lexsort((uses.owners, window, uses.others))
+    uses, window = uses.at(order), window[order]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(uses.others) != 0) | (np.diff(window) != 0)]))
+    is_new = np.concatenate([[True], np.diff(uses.owners) != 0])
+    is_new[starts] = True
+    wallets = np.add.reduceat(is_new.astype(np.int64), starts)
+    ends = np.append(starts[1:], len(window))
+    shared = np.flatnonzero(wallets >= rules.time_links)
+    exchange = uses.others[starts[shared]]
+    texts = view.dictionary.texts(exchange)
+    ranked = sorted(
+        zip((-wallets[shared]).tolist(), texts, window[starts[shared]].tolist(), shared.tolist(), strict=True)
+    )
+    found = []
+    for _, text, _, number in ranked[: rules.time_limit]:
+        mine = uses.at(np.arange(starts[number], ends[number]))
+        senders, receivers = mine.ends()
+        found.append(TimeNode(text, links_of(view, senders, receivers, mine.tokens, mine.times)))
+    return found
 
 
 def without_supernode_pairs(links: Iterable[Link], supernodes: Collection[str]) -> list[Link]:
@@ -217,24 +286,3 @@ def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | 
     common = {"chain": "", "as_of": as_of, "address_set": ""}
     rows = [common | row for row in link_rows(store, without_supernode_pairs(links, supernodes))]
     return build(TABLES["subgraph_transfers"], rows).drop_columns(list(common))
-
-
-def _bound(tokens: TokenKeys, as_of: datetime) -> dict[str, Any]:
-    return {
-        "chains": [chain for chain, _ in tokens],
-        "tokens": [address for _, address in tokens],
-        "as_of": to_unix(as_of),
-    }
-
-
-def _link(row: dict[str, Any]) -> Link:
-    return Link(
-        row["from_address"],
-        row["to_address"],
-        row["chain"],
-        row["token_address"],
-        int(row["total_value"]),
-        row["total_transfers"],
-        row["first_time"],
-        row["last_time"],
-    )

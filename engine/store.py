@@ -1,67 +1,43 @@
-"""The engine's store: whole transfer histories as Parquet, one file a token, and a small catalogue beside them.
+"""The engine's store: whole transfer histories, what is derived from them, and a small catalogue beside them.
 
-A history file is written under a new name and only then named by the catalogue (SQLite), in one transaction for a
-whole import: an import is there whole or not at all, and a reader that is under way keeps the file it began with.
-What the rows mean (balances, relationships) is the other modules' work.
+Transfers are kept as they came, as Parquet, and as arrays that answers are computed from (``parts``, ``adjacency``,
+``dictionary``). A file is written under a new name and only then named by the catalogue (SQLite), in one transaction
+for a whole import: an import is there whole or not at all, and a reader that is under way keeps the files it began
+with. How rows become files is ``importing``'s work, what they mean (balances, relationships) the other modules'.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import os
+import re
 import sqlite3
 import time
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from contract.chains import KNOWN_CHAINS, NATIVE
 from engine import catalog as catalogue
 from engine.catalog import INFO_COLUMNS, token_info
 from engine.changelog import EVERY_PAST, ChangeLog, note_change
-from engine.labels import AddressLabel, labels_of, merged_labels
+from engine.importing import Change, Incoming, write_rows
+from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
+from engine.manifest import OPENING, Manifest, Opened, PartFile, View
+from engine.openings import new_openings
 from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
 from engine.search import search
 
 _GRACE_SECONDS: Final = 3_600
+_FOLDERS: Final = ("transfers", "openings", "arrays")
+T = TypeVar("T")
 
-_JUDGED: Final = """
--- The rows of an import by what they are to the stored history: new, known already, or another content for a known key.
--- The key is (tx_hash, log_index, token_id); a row without a transaction is keyed by its block and its two addresses.
-WITH together AS (
-    SELECT *, 0 AS origin FROM stored
-    UNION ALL BY NAME
-    SELECT *, 1 AS origin FROM imported
-),
-judged AS (
-    SELECT
-        *,
-        row_number() OVER same_key AS place,
-        first_value((from_address, to_address, value)) OVER same_key = (from_address, to_address, value) AS agrees
-    FROM together
-    WINDOW same_key AS (
-        PARTITION BY coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address), log_index, token_id
-        -- a known row stays; of rows that come together the exact one is kept, and never one by the chance of its place
-        ORDER BY
-            origin, from_address, to_address, value,
-            time_kind <> 'exact', log_index_kind <> 'exact', block_number, block_time, source
-    )
-)
-SELECT
-    * EXCLUDE (origin, place, agrees),
-    CASE WHEN NOT agrees THEN 'conflict' WHEN place > 1 THEN 'duplicate' ELSE 'new' END AS verdict
-FROM judged
-WHERE origin = 1
-"""
+_UNITS: Final = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 _CHAINS: Final = """
 -- From one chain to the next through the key's index; DISTINCT would read all tokens.
@@ -71,11 +47,6 @@ WITH RECURSIVE known (chain) AS (
     SELECT (SELECT min(chain) FROM tokens WHERE tokens.chain > known.chain) FROM known WHERE known.chain IS NOT NULL
 )
 SELECT chain FROM known WHERE chain IS NOT NULL
-"""
-
-_MERGED: Final = """
-SELECT * FROM (FROM stored UNION ALL BY NAME FROM added)
-ORDER BY block_number, log_index, tx_hash, token_id, from_address, to_address
 """
 
 
@@ -94,19 +65,26 @@ class Store:
     """A store's folder, opened or made. Reads are safe from many threads; imports queue.
 
     ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them.
-    Raises ``BadSource`` when the folder holds a store of another format.
+    ``memory_limit`` (as ``"2GB"``) is what an import may use, whatever its size; it spills to the store's folder.
+    Raises ``BadSource`` when the folder holds a store of another format. One of format 1 is brought up to date.
     """
 
-    def __init__(self, root: Path, rules: Rules | None = None) -> None:
+    def __init__(self, root: Path, rules: Rules | None = None, memory_limit: str = "2GB") -> None:
         self.root = root
-        self._transfers = root / "transfers"
-        self._transfers.mkdir(parents=True, exist_ok=True)
+        self._memory = memory_bytes(memory_limit)
+        for folder in _FOLDERS:
+            (root / folder).mkdir(parents=True, exist_ok=True)
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET enable_progress_bar = false")
-        self._duckdb.execute("SET parquet_metadata_cache = true")  # a history file never changes under its name
+        self._duckdb.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
         self._duckdb.execute("SET threads = 1")  # many small queries side by side, rather than many threads for each
-        self._pinned: tuple[int, list[str]] | None = None
-        self._changes = ChangeLog(self._prepared_catalog(), self._transfers)
+        self._duckdb.execute(f"SET memory_limit = '{self._memory // 2}B'")  # the arrays take the other half
+        self._duckdb.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
+        self._opened = Opened(root / "arrays")
+        self._pinned: tuple[int, View] | None = None
+        self._latest: tuple[Manifest, View] | None = None
+        self._derived: dict[str, tuple[object, Any]] = {}
+        self._changes = ChangeLog(self._prepared_catalog())
         with self._catalog() as catalog:
             if rules is not None:
                 catalog.execute("INSERT OR REPLACE INTO settings VALUES ('rules', ?)", (_rules_text(rules),))
@@ -130,7 +108,7 @@ class Store:
     def _prepared_catalog(self) -> sqlite3.Connection:
         connection = catalogue.connect(self.root)
         try:
-            catalogue.prepare(connection, self.root)
+            catalogue.prepare(connection, self.root, self._take_over)
         except BaseException:
             connection.close()
             raise
@@ -138,36 +116,69 @@ class Store:
 
     # ------------------------------------------------------------------ writing
 
-    def add_transfers(self, transfers: pa.Table, source: str) -> ImportReport:
+    def add_transfers(self, transfers: pa.Table | pa.RecordBatchReader, source: str) -> ImportReport:
         """Merges transfers (schema ``records.TRANSFERS``) into the stored histories, all or nothing, idempotent.
 
-        Tokens without metadata get an assumed one: 18 decimals for ERC-20, none for NFTs, the chain's own for native.
+        A reader's rows are never in memory all at once. Tokens without metadata get an assumed one: 18 decimals for
+        ERC-20, none for NFTs, the chain's own for native.
         """
-        transfers = transfers.select(TRANSFERS.names).cast(TRANSFERS)
-        counts = {"new": 0, "duplicate": 0, "conflict": 0}
-        touched: list[str] = []
-        first_times: list[int] = []
-        with self._catalog() as catalog:
-            catalog.execute("BEGIN IMMEDIATE")
-            self._remove_abandoned_files(catalog)
-            was_empty = catalog.execute("SELECT 1 FROM histories").fetchone() is None
-            for chain, address, rows in _by_token(transfers):
-                stored = self._stored(catalog, chain, address)
-                added = self._new_rows(stored, rows, counts)
-                touched.append(f"{chain}/{address}")
-                if added.num_rows:
-                    self._replace_history(catalog, chain, address, stored, added)
-                    first_times.append(pc.min(added["block_time"]).as_py())
-                is_new = catalogue.assume_token(
-                    catalog, _assumed_token(chain, address, rows["token_standard"][0].as_py())
-                )
-                if is_new and address != NATIVE and not was_empty:
+        missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
+        if missing:
+            raise KeyError(f"transfers have no column {', '.join(missing)}")
+        with self._change() as (catalog, change):
+            first_times: list[int] = []
+            was_empty = not change.manifest.numbers
+
+            def assume(incoming: Incoming) -> None:
+                token = _assumed_token(incoming.chain, incoming.address, incoming.standard)
+                if catalogue.assume_token(catalog, token) and incoming.address != NATIVE and not was_empty:
                     first_times.append(EVERY_PAST)  # its contract's address is a wallet on no map any more
-            if first_times:
-                note_change(catalog, min(first_times))
+
+            counts = change.add_transfers(transfers, assume)
+            if first_times or counts.first_times:
+                change.finish()
+                note_change(catalog, min([*first_times, *counts.first_times]))
         return ImportReport(
-            source, transfers.num_rows, counts["new"], counts["duplicate"], counts["conflict"], tuple(sorted(touched))
+            source, counts.rows, counts.new, counts.duplicate, counts.conflict, tuple(sorted(counts.touched))
         )
+
+    def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
+        """Stores what addresses hold where a windowed history begins (schema ``openings.OPENINGS``).
+
+        They are balances and no transfers: holders and supply are exact from their ``block_time`` on although earlier
+        transfers are not there, and no address gets a relationship, an age or a count from them. Idempotent, as
+        transfers are: the key is (chain, token, address), and another balance for a known key is a conflict, of which
+        the stored one is kept. Raises ``BadSource`` where transfers of the token are stored that are not after them.
+        """
+        with self._change() as (catalog, change):
+            found = list(new_openings(change, balances))
+            added = [one for one in found if one.new.num_rows]
+            for one in added:
+                catalogue.assume_token(catalog, _assumed_token(*one.key, one.new["token_standard"][0].as_py()))
+                change.add_openings(one.key, one.new)
+            if added:
+                change.finish()
+                note_change(catalog, EVERY_PAST)
+        return ImportReport(
+            source,
+            balances.num_rows,
+            sum(one.new.num_rows for one in found),
+            sum(one.duplicates for one in found),
+            sum(one.conflicts for one in found),
+            tuple(sorted(f"{one.key[0]}/{one.key[1]}" for one in found)),
+        )
+
+    def roll_back(self, chain: str, after_block: int) -> int:
+        """Removes all transfers (and opening balances) of the chain's blocks after ``after_block``, all or nothing.
+
+        For a chain that was reorganised: what its new blocks hold is imported again. Returns the rows removed.
+        """
+        with self._change() as (catalog, change):
+            rows, first_time = change.roll_back(chain, after_block)
+            if first_time is not None:
+                change.finish()
+                note_change(catalog, first_time)
+        return rows
 
     def add_tokens(self, tokens: Iterable[TokenInfo]) -> int:
         """Stores tokens' metadata, replacing what was known. Returns how many there were."""
@@ -187,46 +198,28 @@ class Store:
                 note_change(catalog, EVERY_PAST)
         return len(given)
 
-    def _stored(self, catalog: sqlite3.Connection, chain: str, address: str) -> pa.Table:
-        found = catalog.execute(
-            "SELECT file FROM histories WHERE chain = ? AND token_address = ?", (chain, address)
-        ).fetchone()
-        return pq.read_table(self._transfers / found[0]) if found else TRANSFERS.empty_table()
+    @contextmanager
+    def _change(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        with self._catalog() as catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            with Change(self.root, catalog, self._duckdb.cursor, self._memory) as change:
+                self._remove_abandoned_files(change.manifest.files)
+                yield catalog, change
 
-    def _new_rows(self, stored: pa.Table, rows: pa.Table, counts: dict[str, int]) -> pa.Table:
-        judged = self.query(_JUDGED, tables={"stored": stored, "imported": rows})
-        for verdict in judged["verdict"].to_pylist():
-            counts[verdict] += 1
-        is_new = pc.equal(judged["verdict"], "new")
-        return judged.filter(is_new).select(TRANSFERS.names).cast(TRANSFERS)
+    def _take_over(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
+        """Makes the arrays of a store of format 1: chain, address and file of each history."""
+        with Change(self.root, catalog, self._duckdb.cursor, self._memory) as change:
+            for chain, address, file in files:
+                change.take_over(chain, address, file.removesuffix(".parquet"))
+            change.finish()
 
-    def _replace_history(
-        self, catalog: sqlite3.Connection, chain: str, address: str, stored: pa.Table, added: pa.Table
-    ) -> None:
-        merged = self.query(_MERGED, tables={"stored": stored, "added": added}).cast(TRANSFERS)
-        name = f"{uuid.uuid4().hex}.parquet"
-        _write_whole(self._transfers / name, merged)
-        times = pc.min_max(merged["block_time"]).as_py()
-        self._begin_grace(catalog, chain, address)
-        catalog.execute(
-            "INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?, ?)",
-            (chain, address, name, merged.num_rows, times["min"], times["max"]),
-        )
-
-    def _begin_grace(self, catalog: sqlite3.Connection, chain: str, address: str) -> None:
-        """Counts the grace of the file that is being replaced from now on, however old it is."""
-        for (name,) in catalog.execute(
-            "SELECT file FROM histories WHERE chain = ? AND token_address = ?", (chain, address)
-        ):
-            os.utime(self._transfers / name)
-
-    def _remove_abandoned_files(self, catalog: sqlite3.Connection) -> None:
-        """Removes files that no history names: replaced ones, or a killed import's. Those written or replaced within
-        the last hour stay, for a reader may still be in them."""
-        named = {name for (name,) in catalog.execute("SELECT file FROM histories")}
-        for path in self._transfers.glob("*.parquet"):
-            if path.name not in named and time.time() - path.stat().st_mtime > _GRACE_SECONDS:
-                path.unlink(missing_ok=True)
+    def _remove_abandoned_files(self, named: frozenset[str]) -> None:
+        """Removes files that the catalogue does not name: replaced ones, or a killed import's. Those written or
+        replaced within the last hour stay, for a reader may still be in them."""
+        for folder in _FOLDERS:
+            for path in (self.root / folder).iterdir():
+                if path.stem not in named and time.time() - path.stat().st_mtime > _GRACE_SECONDS:
+                    path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ reading
 
@@ -235,23 +228,47 @@ class Store:
     ) -> pa.Table:
         """Runs SQL in a cursor of its own, with Arrow tables under the names given.
 
-        ``$files``, where the SQL names it, is bound to the Parquet files of all stored histories.
+        ``$files``, where the SQL names it, is bound to the Parquet files of all stored transfers, unless it is given.
         """
         bound = dict(parameters or {})
-        if "$files" in sql:
-            bound["files"] = self._files()
+        if "$files" in sql and "files" not in bound:
+            bound["files"] = self.files()
         with self._duckdb.cursor() as cursor:
             for name, table in (tables or {}).items():
                 cursor.register(name, table)
             return cursor.sql(sql, params=bound or None).to_arrow_table()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor of the query engine, which the caller closes."""
+        return self._duckdb.cursor()
 
     def snapshot(self) -> Store:
         """The store with the histories and the generation of now, whatever is imported meanwhile: for an answer of
         several queries. Tokens and labels stay those of the store, so an answer may know newer ones than its
         generation, which a cache then judges as older than it is, and never as newer."""
         pinned = copy.copy(self)
-        pinned._pinned = self._pinned or self._changes.files()
+        pinned._pinned = self._pinned or self._now()
         return pinned
+
+    def view(self) -> View:
+        """The arrays of the store as they are now; of a snapshot, as they were when it was taken."""
+        return (self._pinned or self._now())[1]
+
+    def _now(self) -> tuple[int, View]:
+        generation, manifest = self._changes.manifest()
+        latest = self._latest
+        if latest is None or latest[0] is not manifest:
+            self._opened.keep_only(manifest.files)
+            latest = self._latest = manifest, View(manifest, self._opened)
+        return generation, latest[1]
+
+    def derive(self, name: str, given: object, find: Callable[[], T]) -> T:
+        """What ``find`` gives, kept under the name for as long as it is asked with the same given."""
+        kept = self._derived.get(name)
+        if kept is None or kept[0] != given:
+            kept = self._derived[name] = given, find()
+        found: T = kept[1]
+        return found
 
     def generation(self) -> int:
         """How often imports changed anything so far, 0 for never; of a snapshot, when it was taken.
@@ -260,6 +277,10 @@ class Store:
         microseconds.
         """
         return self._pinned[0] if self._pinned else self._changes.generation()
+
+    def metadata_generation(self) -> int:
+        """As ``generation``, but of a snapshot, too, that of now, as its tokens and labels are."""
+        return self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
         """As ``first_change_since``, by what was there when the store was last asked anything of its changes."""
@@ -273,30 +294,33 @@ class Store:
         """
         return self._changes.first_change_since(generation)
 
-    def _files(self) -> list[str]:
-        _, paths = self._pinned or self._changes.files()
-        return paths or [str(self._empty_file())]
+    def files(self, keys: Iterable[tuple[str, str]] | None = None) -> list[str]:
+        """The Parquet files of all stored transfers, or of those of the tokens; one of none where there are none."""
+        manifest = self.view().manifest
+        names = manifest.transfer_files()
+        if keys is not None:
+            parts = (part for key in sorted(set(keys)) for part in manifest.parts_of(key))
+            names = [part.file for part in parts if part.kind != OPENING]
+        return [f"{self.root}/transfers/{name}.parquet" for name in names] or [str(self._empty_file())]
 
     def _empty_file(self) -> Path:
-        path = self._transfers / "none.parquet"
+        path = self.root / "transfers" / "none.parquet"
         if not path.exists():
-            _write_whole(path, TRANSFERS.empty_table())
+            write_rows(path, [TRANSFERS.empty_table()])
         return path
 
     def history(self, chain: str, token_address: str) -> History | None:
         """Size and period of a token's stored transfers, or None."""
-        with self._catalog() as catalog:
-            found = catalog.execute(
-                "SELECT transfers, first_time, last_time FROM histories WHERE chain = ? AND token_address = ?",
-                (chain, token_address),
-            ).fetchone()
-        return History(chain, token_address, *found) if found else None
+        return _history((chain, token_address), self._read_parts().parts_of((chain, token_address)))
 
     def histories(self) -> list[History]:
         """All stored histories, by chain and token."""
-        sql = "SELECT chain, token_address, transfers, first_time, last_time FROM histories ORDER BY 1, 2"
-        with self._catalog() as catalog:
-            return [History(*row) for row in catalog.execute(sql)]
+        manifest = self._read_parts()
+        found = (_history(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
+        return [history for history in found if history]
+
+    def _read_parts(self) -> Manifest:
+        return self._now()[1].manifest
 
     def token(self, chain: str, token_address: str) -> TokenInfo | None:
         """A token's metadata, real or assumed, or None."""
@@ -333,35 +357,36 @@ class Store:
         with self._catalog() as catalog:
             return merged_labels(catalog, addresses, chain)
 
+    def marked_addresses(self) -> dict[str, AddressLabel]:
+        """The kinds of all addresses that are more than a wallet; see ``labels.marked_addresses``."""
+        with self._catalog() as catalog:
+            return marked_addresses(catalog)
+
     def labels_of(self, address: str) -> list[Label]:
         """What each source says of the address, as it was stored, by falling precedence, then chain and source."""
         with self._catalog() as catalog:
             return labels_of(catalog, address)
 
 
-def _write_whole(path: Path, rows: pa.Table) -> None:
-    """Writes a Parquet file that is there whole or not at all, and there to stay."""
-    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with building.open("wb") as file:
-        pq.write_table(rows, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    building.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def memory_bytes(text: str) -> int:
+    """Bytes of a memory limit such as ``"512MB"`` or ``"2GB"``. Raises ``ValueError`` with a sentence."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)", text.strip().upper())
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if size < 64 * _UNITS["MB"]:
+        raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")
+    return size
 
 
-def _by_token(transfers: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    keys = transfers.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
-    for key in sorted(keys.to_pylist(), key=lambda key: (key["chain"], key["token_address"])):
-        chosen = pc.and_(
-            pc.equal(transfers["chain"], key["chain"]),
-            pc.equal(transfers["token_address"], key["token_address"]),
-        )
-        yield key["chain"], key["token_address"], transfers.filter(chosen)
+def _history(key: tuple[str, str], parts: Sequence[PartFile]) -> History | None:
+    found = [part for part in parts if part.kind != OPENING]
+    if not found:
+        return None
+    return History(
+        *key,
+        sum(part.transfers for part in found),
+        min(part.first_time for part in found),
+        max(part.last_time for part in found),
+    )
 
 
 def _assumed_token(chain: str, address: str, standard: str) -> TokenInfo:

@@ -131,9 +131,9 @@ def test_an_update_that_fails_midway_leaves_the_store_as_it_was(
 
 
 def test_a_store_of_another_format_is_not_brought_up_to_date(earlier: Path) -> None:
-    run(earlier, "UPDATE settings SET value = '2'")
+    run(earlier, "UPDATE settings SET value = '3'")
     before = everything(earlier)
-    with pytest.raises(BadSource, match="format 2; this version reads format 1"):
+    with pytest.raises(BadSource, match="format 3; this version reads format 2"):
         Store(earlier)
     assert everything(earlier) == before
 

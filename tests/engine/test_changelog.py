@@ -79,7 +79,7 @@ def test_an_import_that_fails_changes_nothing(build: Build, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr("engine.store.os.fsync", full)
+        broken.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
             store.add_transfers(table([transfer("mint -> b", at=5)]), "file")
     assert (store.generation(), store.first_change_since(known)) == (known, None)

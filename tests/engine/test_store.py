@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import BadSource
+from engine.manifest import View
 from engine.records import TRANSFERS, Label, Rules, TokenInfo
 from engine.store import Store
 from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world
@@ -171,7 +172,7 @@ def test_an_import_that_fails_midway_leaves_nothing(build: Build, monkeypatch: p
     more = table([transfer("mint -> b", 9, token=token) for token in (COIN, OTHER, ("eth", "third"))])
     before = (contents(store), store.histories())
     with monkeypatch.context() as broken:
-        broken.setattr("engine.store.os.fsync", fail_at(call))
+        broken.setattr("os.fsync", fail_at(call))
         with pytest.raises(OSError, match="No space left"):
             store.add_transfers(more, "file")
     assert (contents(store), store.histories()) == before
@@ -182,7 +183,7 @@ def test_an_import_that_failed_can_be_repeated(build: Build, monkeypatch: pytest
     store = build()
     rows = table([transfer("mint -> a", 5), transfer("mint -> a", 6, token=OTHER)])
     with monkeypatch.context() as broken:
-        broken.setattr("engine.store.os.fsync", fail_at(2))
+        broken.setattr("os.fsync", fail_at(2))
         with pytest.raises(OSError, match="No space left"):
             store.add_transfers(rows, "file")
     assert store.add_transfers(rows, "file").added == 2
@@ -202,7 +203,7 @@ def test_transfers_without_a_required_column_are_refused_whole(build: Build) -> 
 def test_a_reader_sees_nothing_of_an_import_that_is_under_way(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     store = build(transfer("mint -> a", 5), transfer("mint -> a", 5, token=OTHER))
     seen = []
-    monkeypatch.setattr("engine.store.os.fsync", lambda _: seen.append((holders(store), holders(store, token=OTHER))))
+    monkeypatch.setattr("os.fsync", lambda _: seen.append((holders(store), holders(store, token=OTHER))))
     store.add_transfers(table([transfer("mint -> b", 9), transfer("mint -> b", 9, token=OTHER)]), "file")
     assert seen
     assert all(view == ([("a", 5)], [("a", 5)]) for view in seen)
@@ -211,18 +212,18 @@ def test_a_reader_sees_nothing_of_an_import_that_is_under_way(build: Build, monk
 
 def test_a_reader_keeps_the_file_it_began_with(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     store = build(transfer("mint -> a", 5))
-    read = Store._files
+    read = Store.view
 
-    def then_two_imports(self: Store) -> list[str]:
+    def then_two_imports(self: Store) -> View:
         began_with = read(self)
-        monkeypatch.setattr(Store, "_files", read)
-        for path in began_with:
+        monkeypatch.setattr(Store, "view", read)
+        for path in self.root.glob("*/*"):
             os.utime(path, (0, 0))  # a history that nothing was added to for long
         store.add_transfers(table([transfer("mint -> b", 9)]), "replaces the file")
         store.add_transfers(table([transfer("mint -> c", 7)]), "removes abandoned files")
         return began_with
 
-    monkeypatch.setattr(Store, "_files", then_two_imports)
+    monkeypatch.setattr(Store, "view", then_two_imports)
     assert holders(store) == [("a", 5)]
     assert holders(store) == [("b", 9), ("c", 7), ("a", 5)]
 
@@ -349,7 +350,7 @@ def test_a_store_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path) 
 
     settings_of_it("UPDATE settings SET value = '0' WHERE name = 'format'")
     before = settings_of_it("SELECT * FROM settings ORDER BY name")
-    with pytest.raises(BadSource, match="format 0; this version reads format 1"):
+    with pytest.raises(BadSource, match="format 0; this version reads format 2"):
         Store(tmp_path, Rules(supernode_degree=99))
     assert settings_of_it("SELECT * FROM settings ORDER BY name") == before
 

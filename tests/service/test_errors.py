@@ -290,7 +290,7 @@ def test_a_failure_shows_nothing_of_itself_and_costs_nothing(world, tmp_path, ca
         KeyStore(tmp_path / "keys.sqlite") as keys,
         BackgroundService(store, keys) as service,
     ):
-        for path in (tmp_path / "store" / "transfers").glob("*.parquet"):
+        for path in (tmp_path / "store" / "arrays").glob("*.part"):
             path.unlink()
         secret = keys.create("test", 1_000)
         answer = httpx.get(f"{service.base_url}/v0/tokens/holders/eth/{world.token}", headers={"X-ApiKey": secret})

@@ -1,0 +1,229 @@
+"""Addresses by number: every address that the store ever saw has one, given in order of arrival and kept for good.
+
+A volume is a run of numbers with their texts and an index by hash; volumes are files or, during an import, in memory.
+Equal hashes are told apart by the texts, so nobody can make two addresses one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.arrays import Arrays, spans
+from engine.words import Array
+
+UNKNOWN: Final = -1
+
+_HASHES: Final = "SELECT md5_number_lower(text) AS hash FROM asked"
+
+
+def hashes(cursor: duckdb.DuckDBPyConnection, texts: pa.Array) -> Array:
+    """64 bits of each text's MD5: the same in every version and on every machine."""
+    cursor.register("asked", pa.table({"text": texts}))
+    found: Array = cursor.sql(_HASHES).to_arrow_table()["hash"].to_numpy()
+    cursor.unregister("asked")
+    return found
+
+
+@dataclass(frozen=True)
+class Volume:
+    """The addresses of the numbers from ``first`` on: texts one after another from ``starts`` to ``starts``, their
+    first eight bytes as a number (for putting them in order), and their places by rising hash."""
+
+    first: int
+    texts: Array
+    starts: Array
+    heads: Array
+    hashes: Array
+    places: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.heads)
+
+    def arrays(self) -> Arrays:
+        """What a file of the volume holds."""
+        return {
+            "texts": self.texts,
+            "starts": self.starts,
+            "heads": self.heads,
+            "hashes": self.hashes,
+            "places": self.places,
+        }
+
+    def text_array(self, places: Array) -> pa.Array:
+        """The texts at the places of this volume."""
+        buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.texts)]
+        whole = pa.Array.from_buffers(pa.large_string(), self.size, buffers)
+        return whole.take(pa.array(places))
+
+    def find(self, texts: pa.Array, asked: Array) -> Array:
+        """The number of each text, ``UNKNOWN`` for those that are not in this volume."""
+        found = np.full(len(asked), UNKNOWN, np.int64)
+        starts = np.searchsorted(self.hashes, asked, side="left")
+        ends = np.searchsorted(self.hashes, asked, side="right")
+        which = np.repeat(np.arange(len(asked)), ends - starts)
+        if len(which):
+            places = self.places[spans(starts, ends)]
+            same = pc.equal(self.text_array(places), texts.take(pa.array(which)).cast(pa.large_string()))
+            agree = same.to_numpy(zero_copy_only=False)
+            found[which[agree]] = places[agree] + self.first
+        return found
+
+
+def volume_of(first: int, texts: pa.Array, hashed: Array) -> Volume:
+    """A volume of distinct texts."""
+    large = texts.cast(pa.large_string())
+    if large.offset:
+        large = pa.concat_arrays([large, pa.array([], pa.large_string())])
+    _, offsets, data = large.buffers()
+    starts = np.frombuffer(offsets, np.int64)[: len(large) + 1]
+    letters = np.frombuffer(data, np.uint8)[: int(starts[-1])] if data is not None else np.empty(0, np.uint8)
+    order = np.argsort(hashed)
+    return Volume(first, letters, starts, _heads(letters, starts), hashed[order], order.astype(np.int32))
+
+
+def _heads(letters: Array, starts: Array) -> Array:
+    return _letters_from(letters, starts[:-1], starts[1:], 0)
+
+
+def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
+    """Eight bytes of each text as a number that sorts as they do; nought stands for those beyond its end."""
+    heads = np.zeros(len(starts), np.uint64)
+    last = max(len(letters) - 1, 0)
+    for place in range(skipped, skipped + 8):
+        inside = starts + place < ends
+        letter = np.where(inside, letters[np.minimum(starts + place, last)], 0) if len(letters) else 0
+        heads = (heads << np.uint64(8)) | np.asarray(letter, np.uint64)
+    return heads
+
+
+def joined(volumes: Sequence[Volume]) -> Volume:
+    """Volumes that follow one another as one."""
+    first, sizes = volumes[0].first, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
+    firsts = [volume.first - first for volume in volumes]
+    hashed = np.concatenate([volume.hashes for volume in volumes])
+    order = np.argsort(hashed)
+    places = np.concatenate([volume.places + start for volume, start in zip(volumes, firsts, strict=True)])
+    starts = [volume.starts[:-1] + size for volume, size in zip(volumes, sizes, strict=False)]
+    return Volume(
+        first,
+        np.concatenate([volume.texts for volume in volumes]),
+        np.concatenate([*starts, sizes[-1:].astype(np.int64)]),
+        np.concatenate([volume.heads for volume in volumes]),
+        hashed[order],
+        places[order].astype(np.int32),
+    )
+
+
+class Dictionary:
+    """Addresses to numbers and back, over the volumes given, which follow one another from number 0."""
+
+    def __init__(self, volumes: Iterable[Volume]) -> None:
+        self.volumes = list(volumes)
+
+    @property
+    def size(self) -> int:
+        """How many addresses have a number."""
+        return self.volumes[-1].first + self.volumes[-1].size if self.volumes else 0
+
+    def find(self, texts: Sequence[str]) -> Array:
+        """The number of each address, ``UNKNOWN`` for those that the store never saw."""
+        digests = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
+        hashed = np.array([int.from_bytes(digest[8:], "little") for digest in digests], np.uint64)
+        return self._find(pa.array(texts, pa.string()), hashed)
+
+    def _find(self, texts: pa.Array, hashed: Array) -> Array:
+        found = np.full(len(hashed), UNKNOWN, np.int64)
+        for volume in self.volumes:
+            missing = np.flatnonzero(found == UNKNOWN)
+            if not len(missing):
+                break
+            if len(missing) == len(found):
+                found = volume.find(texts, hashed)
+            else:
+                found[missing] = volume.find(texts.take(pa.array(missing)), hashed[missing])
+        return found
+
+    def learn(self, cursor: duckdb.DuckDBPyConnection, texts: pa.Array) -> Array:
+        """The number of each of the distinct addresses; those without one get the next ones."""
+        hashed = hashes(cursor, texts)
+        found = self._find(texts, hashed)
+        fresh = np.flatnonzero(found == UNKNOWN)
+        if len(fresh):
+            found[fresh] = self.size + np.arange(len(fresh))
+            self._append(volume_of(self.size, texts.take(pa.array(fresh)), hashed[fresh]))
+        return found
+
+    def _append(self, volume: Volume) -> None:
+        """Adds a volume, joined with those before it that are in memory and not twice its size."""
+        following = [volume]
+        while self.volumes and self._is_loose(self.volumes[-1], sum(one.size for one in following)):
+            following.insert(0, self.volumes.pop())
+        self.volumes.append(joined(following) if len(following) > 1 else volume)
+
+    def _is_loose(self, volume: Volume, size: int) -> bool:
+        return volume.hashes.flags.owndata and volume.size <= 2 * size
+
+    def texts(self, numbers: Array) -> list[str]:
+        """The addresses of the numbers."""
+        told: list[str] = self.text_array(numbers).to_pylist()
+        return told
+
+    def text_array(self, numbers: Array) -> pa.Array:
+        """The addresses of the numbers as an Arrow array of large strings."""
+        if len(self.volumes) == 1:
+            return self.volumes[0].text_array(numbers)
+        which = self._which(numbers)
+        pieces, order = [pa.array([], pa.large_string())], [np.empty(0, np.int64)]
+        for number, volume in enumerate(self.volumes):
+            mine = np.flatnonzero(which == number)
+            if len(mine):
+                pieces.append(volume.text_array(numbers[mine] - volume.first))
+                order.append(mine)
+        back = np.empty(len(numbers), np.int64)
+        back[np.concatenate(order)] = np.arange(len(numbers))
+        return pa.concat_arrays(pieces).take(pa.array(back))
+
+    def _heads(self, numbers: Array, skipped: int) -> Array:
+        which, heads = self._which(numbers), np.empty(len(numbers), np.uint64)
+        for number, volume in enumerate(self.volumes):
+            mine = np.flatnonzero(which == number)
+            places = numbers[mine] - volume.first
+            if skipped:
+                heads[mine] = _letters_from(volume.texts, volume.starts[places], volume.starts[places + 1], skipped)
+            else:
+                heads[mine] = volume.heads[places]
+        return heads
+
+    def _which(self, numbers: Array) -> Array:
+        return np.searchsorted(np.array([volume.first for volume in self.volumes]), numbers, side="right") - 1
+
+    def ranks(self, numbers: Array) -> Array:
+        """Places of the addresses among each other in the order of their texts. The numbers must be distinct."""
+        order = np.argsort(self._heads(numbers, 0), kind="stable")
+        alike = _alike(self._heads(numbers[order], 0))
+        if len(alike):  # as are the many that begin with the same six hexadecimal digits
+            among = order[alike]
+            order[alike] = among[np.lexsort((self._heads(numbers[among], 8), self._heads(numbers[among], 0)))]
+            alike = alike[_alike(self._heads(numbers[order[alike]], 0), self._heads(numbers[order[alike]], 8))]
+        if len(alike):
+            among = order[alike]
+            texts = [text.encode() for text in self.texts(numbers[among])]
+            order[alike] = among[sorted(range(len(texts)), key=texts.__getitem__)]
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return ranks
+
+
+def _alike(*keys: Array) -> Array:
+    """Places at which all of the sorted keys equal their neighbours'."""
+    same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
+    return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

@@ -1,0 +1,159 @@
+"""Exact integers of up to 320 bits in numpy: a row of 64-bit words a number, two's complement, lowest word first.
+
+Sums are taken over limbs of 32 bits in 64-bit columns, so two thousand million numbers are added before one could
+overflow. A lane is the number of words that a set of numbers needs; nothing here is ever a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = npt.NDArray[Any]
+
+LANES: Final = (1, 2, 5)
+"""Words a number: 64 bits, 128 bits (what DECIMAL(38, 0) holds), and 320 bits (sums of 256-bit values)."""
+
+_MASK: Final = 0xFFFFFFFF
+
+
+def lane_of(bound: int) -> int:
+    """The narrowest lane that holds every number from ``-bound`` to ``bound``."""
+    return next(lane for lane in LANES if bound.bit_length() < 64 * lane)
+
+
+def limbs(words: Array) -> Array:
+    """The numbers as 32-bit limbs in int64 columns; the highest limb carries the sign."""
+    rows, lane = words.shape
+    halves = np.ascontiguousarray(words).view(np.uint32).reshape(rows, 2 * lane)
+    spread = halves.astype(np.int64)
+    spread[:, -1] = halves[:, -1].astype(np.int32)
+    return spread
+
+
+def from_limbs(spread: Array) -> Array:
+    """Words of sums of limbs. The sums may be negative or beyond 32 bits; ``spread`` is used up."""
+    for place in range(spread.shape[1] - 1):
+        spread[:, place + 1] += spread[:, place] >> 32
+        spread[:, place] &= _MASK
+    return (spread & _MASK).astype(np.uint32).view(np.uint64)
+
+
+def widened(words: Array, lane: int) -> Array:
+    """The same numbers in a lane as wide or wider."""
+    rows, given = words.shape
+    if given == lane:
+        return words
+    wide = np.empty((rows, lane), np.uint64)
+    wide[:, :given] = words
+    wide[:, given:] = (words[:, -1:].view(np.int64) >> 63).view(np.uint64)
+    return wide
+
+
+def narrowed(words: Array, lane: int) -> Array:
+    """The same numbers in a lane that is known to hold them."""
+    return np.ascontiguousarray(words[:, :lane])
+
+
+def together(*parts: Array) -> Array:
+    """The rows of all parts, in the widest of their lanes."""
+    lane = max(part.shape[1] for part in parts)
+    return np.concatenate([widened(part, lane) for part in parts])
+
+
+def to_ints(words: Array) -> list[int]:
+    """The numbers as Python's integers."""
+    lane = words.shape[1]
+    high = words[:, lane - 1].view(np.int64) if words.flags.c_contiguous else words[:, lane - 1].copy().view(np.int64)
+    numbers: list[int] = high.tolist()
+    for place in range(lane - 2, -1, -1):
+        numbers = [(above << 64) | below for above, below in zip(numbers, words[:, place].tolist(), strict=True)]
+    return numbers
+
+
+def from_ints(numbers: Sequence[int], lane: int) -> Array:
+    """Python's integers as words."""
+    size = 8 * lane
+    raw = b"".join(number.to_bytes(size, "little", signed=True) for number in numbers)
+    return np.frombuffer(raw, np.uint64).reshape(len(numbers), lane).copy()
+
+
+def from_texts(texts: pa.Array) -> Array:
+    """Words of decimal texts without sign, in the narrowest lane that holds each of them."""
+    short = pc.less_equal(pc.binary_length(texts), 38)
+    if not pc.all(short, min_count=0).as_py():
+        plain = [int(text) for text in texts.to_pylist()]
+        return from_ints(plain, lane_of(max(plain)))
+    decimals = texts.cast(pa.decimal128(38, 0))
+    raw = np.frombuffer(decimals.buffers()[1], np.uint64) if len(decimals) else np.empty(0, np.uint64)
+    words = raw[2 * decimals.offset : 2 * (decimals.offset + len(decimals))].reshape(-1, 2)
+    is_narrow = not words[:, 1].any() and not (words[:, 0] >> np.uint64(63)).any()
+    return narrowed(words, 1 if is_narrow else 2)
+
+
+def total(words: Array) -> int:
+    """The exact sum of all numbers."""
+    sums = limbs(words).sum(axis=0).tolist() if len(words) else []
+    return sum(limb << (32 * place) for place, limb in enumerate(sums))
+
+
+def _exact_sum(products: Array) -> int:
+    """The sum of unsigned 64-bit numbers, of which it may need more."""
+    low, high = int((products & np.uint64(_MASK)).sum()), int((products >> np.uint64(32)).sum())
+    return low + (high << 32)
+
+
+def square_sum(words: Array) -> int:
+    """The exact sum of the squares of numbers from 0 on, by falling size."""
+    columns = _filled_limbs(words)
+    found = 0
+    for one, left in enumerate(columns):
+        for other in range(one, len(columns)):
+            shared = min(len(left), len(columns[other]))
+            product = _exact_sum(left[:shared] * columns[other][:shared])
+            found += product << (32 * (one + other) + (other > one))
+    return found
+
+
+def weighted_sum(words: Array) -> int:
+    """The exact sum of numbers from 0 on, by falling size, each times its place from 1 on."""
+    found = 0
+    for place, column in enumerate(_filled_limbs(words)):
+        found += _exact_sum(column * np.arange(1, len(column) + 1, dtype=np.uint64)) << (32 * place)
+    return found
+
+
+def _filled_limbs(words: Array) -> list[Array]:
+    """The limbs as columns, lowest first, each as long as there are numbers that reach up to it: the first ones."""
+    rows, lane = words.shape
+    halves = np.ascontiguousarray(words).view(np.uint32).reshape(rows, 2 * lane)
+    columns: list[Array] = []
+    length = 0
+    for place in range(2 * lane - 1, -1, -1):
+        filled = np.flatnonzero(halves[length:, place])
+        length += int(filled[-1]) + 1 if len(filled) else 0
+        columns.insert(0, halves[:length, place].astype(np.uint64))
+    return columns
+
+
+def is_positive(words: Array) -> Array:
+    """For each number, whether it is above nothing."""
+    found: Array = (words[:, -1].astype(np.int64) >= 0) & words.any(axis=1)
+    return found
+
+
+def falling(words: Array, *ties: Array) -> Array:
+    """The order of the numbers from the largest to the smallest; of equal ones by the ties, rising, the first first."""
+    keys = [~words[:, place] for place in range(words.shape[1] - 1)]
+    return np.lexsort((*reversed(ties), *keys, ~words[:, -1].astype(np.int64)))
+
+
+def same_as_before(words: Array) -> Array:
+    """For each number but the first, whether it equals the one before it."""
+    found: Array = (words[1:] == words[:-1]).all(axis=1)
+    return found

@@ -1,0 +1,91 @@
+"""Opening balances: a history that begins in the middle has exact holders, and no dealings that nobody saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from contract.times import from_unix
+from engine.addresses import address_facts
+from engine.balances import balances_as_of, negative_balances
+from engine.errors import BadSource, NoHolders
+from engine.openings import OPENINGS
+from engine.store import Store
+from tests.engine.world import COIN, END, UINT256, Key, draw, held, holders, links, nodes, table, transfer
+
+Build = Callable[..., Store]
+
+
+def openings(*balances: tuple[str, int], at: int = 10, token: Key = COIN) -> pa.Table:
+    rows = [(*token, address, str(balance), at, at) for address, balance in balances]
+    return pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+
+
+def test_holders_of_a_windowed_history_are_exact(build: Build) -> None:
+    store = build()
+    assert store.add_opening_balances(openings(("a", 60), ("b", 40))).added == 2
+    store.add_transfers(table([transfer("a -> b", 25, at=20), transfer("b -> c", 5, at=100_000)]), "window")
+    assert [held(store, at) for at in (9, 10, 20, END)] == [
+        {},
+        {"a": 60, "b": 40},
+        {"a": 35, "b": 65},
+        {"a": 35, "b": 60, "c": 5},
+    ]
+    balances = balances_as_of(store, *COIN, from_unix(END))
+    assert (balances.supply, balances.share(35)) == (100, 0.35)
+    assert negative_balances(store, *COIN, from_unix(END)).num_rows == 0
+
+
+def test_opening_balances_make_no_relationship_and_no_age(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60), ("b", 40)))
+    facts = address_facts(store, ["a"], from_unix(END))["a"]
+    assert (facts.degree, facts.transfers, facts.first_time) == (0, 0, None)
+    drawn = draw(store)
+    assert (nodes(drawn, "top_holder"), links(drawn)) == (["a", "b"], [])
+    assert drawn["maps"][0]["fresh_wallets"] == 0
+    assert store.history(*COIN) is None
+
+
+def test_opening_balances_are_imported_once(build: Build) -> None:
+    store = build()
+    given = openings(("a", 60), ("b", 0), ("c", UINT256))
+    store.add_opening_balances(given)
+    known = store.generation()
+    report = store.add_opening_balances(given)
+    assert (report.rows, report.added, report.duplicates, report.conflicts) == (3, 0, 3, 0)
+    assert store.generation() == known
+    assert holders(store) == [("c", UINT256), ("a", 60)]
+
+
+def test_another_opening_balance_is_a_conflict_and_the_stored_one_kept(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60)))
+    report = store.add_opening_balances(openings(("a", 61), ("b", 1)))
+    assert (report.added, report.conflicts) == (1, 1)
+    assert holders(store) == [("a", 60), ("b", 1)]
+
+
+def test_opening_balances_after_the_first_transfer_are_refused(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=10))
+    with pytest.raises(BadSource, match="would count twice"):
+        store.add_opening_balances(openings(("a", 5), at=10))
+    assert holders(store) == [("a", 5)]
+
+
+@pytest.mark.parametrize("balance", ["-1", "1.5", "", "1e3", "9" * 79])
+def test_an_opening_balance_that_is_no_raw_integer_is_refused(build: Build, balance: str) -> None:
+    store = build()
+    bad = openings(("a", 1)).set_column(3, OPENINGS.field("balance"), pa.array([balance]))
+    with pytest.raises(BadSource, match="no whole number"):
+        store.add_opening_balances(bad)
+
+
+def test_opening_balances_of_blocks_that_are_rolled_back_are_gone(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60)))
+    assert store.roll_back("eth", 9) == 1
+    with pytest.raises(NoHolders):
+        holders(store)

@@ -1,0 +1,96 @@
+"""A roll back takes away what a chain's later blocks held, and nothing of it is left in any answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from engine.errors import NoHolders
+from engine.store import Store
+from tests.engine.crowds import random_oracle
+from tests.engine.oracle import Oracle
+from tests.engine.test_maps import assert_equal_to_brute_force
+from tests.engine.world import COIN, Row, draw, held, holders, table, transfer, world
+
+Build = Callable[..., Store]
+OTHER = ("bsc", "other")
+
+
+def test_rows_of_later_blocks_are_gone_and_counted(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=1), transfer("a -> b", 2, at=2), transfer("a -> c", 1, at=3))
+    assert store.roll_back("eth", 1) == 2
+    assert holders(store) == [("a", 5)]
+    assert store.history(*COIN).transfers == 1
+    assert store.roll_back("eth", 1) == 0
+
+
+def test_other_chains_keep_their_blocks(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=9), transfer("mint -> a", 6, at=9, token=OTHER))
+    assert store.roll_back("eth", 0) == 1
+    assert holders(store, token=OTHER) == [("a", 6)]
+    with pytest.raises(NoHolders):
+        holders(store)
+    assert store.history(*COIN) is None
+    assert store.token(*COIN) is not None
+
+
+def test_a_roll_back_touches_the_past_from_the_first_row_that_it_removed(build: Build) -> None:
+    store = build(transfer("mint -> a", at=10), transfer("a -> b", at=30), transfer("b -> c", at=20, block_number=25))
+    known = store.generation()
+    store.roll_back("eth", 24)
+    assert (store.generation(), store.first_change_since(known)) == (known + 1, 20)
+
+
+def test_a_roll_back_of_nothing_changes_nothing(build: Build) -> None:
+    store = build(transfer("mint -> a", at=10))
+    known = store.generation()
+    assert (store.roll_back("eth", 10), store.roll_back("nochain", 0)) == (0, 0)
+    assert store.generation() == known
+
+
+def test_a_snapshot_keeps_what_is_rolled_back(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=1), transfer("mint -> b", 9, at=2))
+    snapshot = store.snapshot()
+    store.roll_back("eth", 1)
+    assert (held(snapshot), held(store)) == ({"a": 5, "b": 9}, {"a": 5})
+
+
+def test_what_was_rolled_back_can_come_again_in_other_blocks(build: Build) -> None:
+    first, second = transfer("mint -> a", 5, at=1), transfer("a -> b", 2, at=2)
+    store = build(first, second)
+    store.roll_back("eth", 1)
+    report = store.add_transfers(table([second | {"block_number": 3, "block_time": 3}]), "again")
+    assert (report.added, report.conflicts) == (1, 0)
+    assert holders(store, at=2) == [("a", 5)]
+    assert holders(store, at=3) == [("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_imports_and_roll_backs_maps_are_as_by_brute_force(seed: int) -> None:
+    chance = Random(seed)
+    oracle = random_oracle(chance)
+    rows = list(oracle.transfers)
+    chance.shuffle(rows)
+    kept: list[Row] = []
+    with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
+        while rows:
+            number = chance.randint(1, 40)
+            some, rows = rows[:number], rows[number:]
+            store.add_transfers(table(some), "some")
+            kept += some
+            if chance.random() < 0.4:
+                chain, block = chance.choice(["eth", "bsc"]), chance.randint(100, 400)
+                gone = [row for row in kept if row["chain"] == chain and row["block_number"] > block]
+                assert store.roll_back(chain, block) == len(gone)
+                kept = [row for row in kept if row not in gone]
+        left = Oracle(kept, oracle.tokens, oracle.labels, oracle.rules)
+        for _ in range(4):
+            at = chance.randint(1, 450)
+            if left.holders(COIN, at):
+                options = {"limit": chance.randint(2, 20), "use_magic_nodes": True, "use_time_nodes": True}
+                assert_equal_to_brute_force(store, left, COIN, at, **options)
+            else:
+                with pytest.raises(NoHolders):
+                    draw(store, at)
