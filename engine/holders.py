@@ -10,8 +10,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from contract.tables import TABLES, amount_columns, build
-from engine.addresses import AddressFacts, address_facts
-from engine.balances import Balances, largest_balances, mappable_token, nobody_holds, token_units
+from contract.times import to_unix
+from engine.addresses import AddressFacts, address_facts, facts_of
+from engine.balances import (
+    Balances,
+    held_as_of,
+    largest_balances,
+    listed,
+    mappable_token,
+    nobody_holds,
+    token_units,
+)
+from engine.manifest import View
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.tables import column
@@ -76,6 +86,21 @@ def holders_page(
         return page, None
     address, balance = balances.holders[limit - 1]
     return page, HolderPosition(balance, address, first + limit - 1)
+
+
+def holder_rows(
+    store: Store, view: View, token: TokenInfo, as_of: datetime, limit: int, details: bool
+) -> list[dict[str, Any]]:
+    """Rows of the lake's ``holders``: the largest ones at the instant; none where nobody holds the token."""
+    held = held_as_of(view, (token.chain, token.address), to_unix(as_of), limit)
+    addresses = held.addresses[:limit]
+    largest = Balances(held.supply, listed(view, held, limit), [])
+    facts: dict[str, AddressFacts] = {}
+    if details:
+        texts = [address for address, _ in largest.holders]
+        facts = facts_of(store, view, addresses, texts, to_unix(as_of), token.chain)
+    common = {"chain": token.chain, "as_of": as_of, "token_address": token.address}
+    return [common | row for row in holding_rows(store, token, largest, limit, facts)]
 
 
 def holding_rows(

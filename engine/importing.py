@@ -171,9 +171,9 @@ class Change:
         self._ends = ExitStack()
 
     def __enter__(self) -> Change:
-        cursor = self._connect()
-        self._ends.callback(cursor.close)
-        self._cursor = cursor
+        self._cursor, self._hasher = self._connect(), self._connect()  # one is asked while the other is read from
+        for cursor in (self._cursor, self._hasher):
+            self._ends.callback(cursor.close)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -225,7 +225,7 @@ class Change:
         )
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        numbers = self._dictionary.learn(self._cursor, encoded.dictionary).astype(np.int32)
+        numbers = self._dictionary.learn(self._hasher, encoded.dictionary).astype(np.int32)
         each = numbers[encoded.indices.to_numpy()]
         senders, receivers = each[: rows.num_rows], each[rows.num_rows :]
         return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))

@@ -153,9 +153,10 @@ def _node_rows(
 
 
 def _relationship_rows(store: Store, graph: Graph) -> list[dict[str, Any]]:
-    rows = link_rows(store, graph.links)
-    for number, node in enumerate(graph.time_nodes, start=1):
-        rows += [{**row, "time_node": number} for row in link_rows(store, node.links)]
+    timed = [(number, link) for number, node in enumerate(graph.time_nodes, start=1) for link in node.links]
+    rows = link_rows(store, [*graph.links, *(link for _, link in timed)])
+    for row, (number, _) in zip(rows[len(graph.links) :], timed, strict=True):
+        row["time_node"] = number
     return rows
 
 

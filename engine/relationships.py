@@ -146,32 +146,38 @@ def among(addresses: Array, few: Array) -> Array:
     return found
 
 
-def links_of(view: View, senders: Array, receivers: Array, tokens: Array, times: Array) -> list[Link]:
-    """The transfers given, each once, as links by (from, to, chain, token)."""
+def links_of(
+    view: View, senders: Array, receivers: Array, tokens: Array, times: Array, sets: Array
+) -> list[tuple[int, Link]]:
+    """The transfers given, each once, as links by (from, to, chain, token), set by set."""
     if not len(senders):
         return []
     ends = (senders.astype(np.int64) << 32) | receivers
-    order = np.lexsort((times, tokens, ends))
-    ends, tokens, times = ends[order], tokens[order].astype(np.int64), times[order].astype(np.int64)
-    is_first = np.concatenate([[True], (ends[1:] != ends[:-1]) | (tokens[1:] != tokens[:-1])])
+    order = np.lexsort((times, tokens, ends, sets))
+    ends, tokens, sets = ends[order], tokens[order].astype(np.int64), sets[order]
+    times = times[order].astype(np.int64)
+    changed = (ends[1:] != ends[:-1]) | (tokens[1:] != tokens[:-1]) | (sets[1:] != sets[:-1])
+    is_first = np.concatenate([[True], changed])
     starts = np.flatnonzero(is_first)
     lasts = np.append(starts[1:], len(ends)) - 1
     values = _sums(view, ends, tokens, times, np.cumsum(is_first) - 1)
-    texts = dict(zip(found := np.unique([ends >> 32, ends & 0xFFFFFFFF]), view.dictionary.texts(found), strict=True))
+    senders, receivers = ends[starts] >> 32, ends[starts] & 0xFFFFFFFF
+    found = np.unique(np.concatenate([senders, receivers]))
+    texts = dict(zip(found.tolist(), view.dictionary.texts(found), strict=True))
     keys = view.manifest.keys
+    columns = (sets[starts], senders, receivers, tokens[starts], lasts - starts + 1, times[starts], times[lasts])
     links = [
-        Link(texts[end >> 32], texts[end & 0xFFFFFFFF], *keys[token], value, count, first, last)
-        for end, token, value, count, first, last in zip(
-            ends[starts].tolist(),
-            tokens[starts].tolist(),
-            values,
-            (lasts - starts + 1).tolist(),
-            times[starts].tolist(),
-            times[lasts].tolist(),
-            strict=True,
+        (number, Link(texts[sender], texts[receiver], *keys[token], value, count, first, last))
+        for (number, sender, receiver, token, count, first, last), value in zip(
+            zip(*(column.tolist() for column in columns), strict=True), values, strict=True
         )
     ]
-    return sorted(links, key=lambda link: (link.from_address, link.to_address, link.chain, link.token_address))
+    return sorted(links, key=_place)
+
+
+def _place(numbered: tuple[int, Link]) -> tuple[int, str, str, str, str]:
+    number, link = numbered
+    return number, link.from_address, link.to_address, link.chain, link.token_address
 
 
 def _sums(view: View, ends: Array, tokens: Array, times: Array, groups: Array) -> list[int]:
@@ -179,7 +185,8 @@ def _sums(view: View, ends: Array, tokens: Array, times: Array, groups: Array) -
     sums = [0] * (int(groups[-1]) + 1)
     for token in np.unique(tokens).tolist():
         mine = np.flatnonzero(tokens == token)
-        once = mine[np.concatenate([[True], (np.diff(ends[mine]) != 0) | (np.diff(times[mine]) != 0)])]
+        # several transfers in one second are found together
+        once = mine[np.concatenate([[True], (np.diff(groups[mine]) != 0) | (np.diff(times[mine]) != 0)])]
         for part in view.parts_of(token):
             _add_values(sums, part.moves, ends[once], times[once], groups[once])
     return sums
@@ -216,7 +223,8 @@ def links_within(view: View, entries: Entries, supernodes: Array | None = None) 
     if supernodes is not None:
         kept = np.flatnonzero(~(among(senders, supernodes) & among(receivers, supernodes)))
         inside, senders, receivers = inside.at(kept), senders[kept], receivers[kept]
-    return links_of(view, senders, receivers, inside.tokens, inside.times)
+    sets = np.zeros(len(senders), np.int64)
+    return [link for _, link in links_of(view, senders, receivers, inside.tokens, inside.times, sets)]
 
 
 def windows_of(view: View, rules: Rules, entries: Entries, exchanges: Array, supernodes: Array) -> list[TimeNode]:
@@ -230,22 +238,22 @@ def windows_of(view: View, rules: Rules, entries: Entries, exchanges: Array, sup
     window = uses.times.astype(np.int64) // rules.time_window
     order = np.lexsort((uses.owners, window, uses.others))
     uses, window = uses.at(order), window[order]
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(uses.others) != 0) | (np.diff(window) != 0)]))
-    is_new = np.concatenate([[True], np.diff(uses.owners) != 0])
-    is_new[starts] = True
+    is_first = np.concatenate([[True], (np.diff(uses.others) != 0) | (np.diff(window) != 0)])
+    starts = np.flatnonzero(is_first)
+    is_new = is_first | np.concatenate([[True], np.diff(uses.owners) != 0])
     wallets = np.add.reduceat(is_new.astype(np.int64), starts)
-    ends = np.append(starts[1:], len(window))
     shared = np.flatnonzero(wallets >= rules.time_links)
-    exchange = uses.others[starts[shared]]
-    texts = view.dictionary.texts(exchange)
-    ranked = sorted(
-        zip((-wallets[shared]).tolist(), texts, window[starts[shared]].tolist(), shared.tolist(), strict=True)
-    )
-    found = []
-    for _, text, _, number in ranked[: rules.time_limit]:
-        mine = uses.at(np.arange(starts[number], ends[number]))
-        senders, receivers = mine.ends()
-        found.append(TimeNode(text, links_of(view, senders, receivers, mine.tokens, mine.times)))
+    texts = view.dictionary.texts(uses.others[starts[shared]])
+    windows = window[starts[shared]].tolist()
+    ranked = sorted(zip((-wallets[shared]).tolist(), texts, windows, shared.tolist(), strict=True))[: rules.time_limit]
+    place_of = np.full(len(starts), -1)
+    place_of[[number for *_, number in ranked]] = np.arange(len(ranked))
+    sets = place_of[np.cumsum(is_first) - 1]
+    kept = np.flatnonzero(sets >= 0)
+    chosen = uses.at(kept)
+    found: list[TimeNode] = [TimeNode(text, []) for _, text, *_ in ranked]
+    for number, link in links_of(view, *chosen.ends(), chosen.tokens, chosen.times, sets[kept]):
+        found[number].links.append(link)
     return found
 
 

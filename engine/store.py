@@ -37,7 +37,7 @@ _GRACE_SECONDS: Final = 3_600
 _FOLDERS: Final = ("transfers", "openings", "arrays")
 T = TypeVar("T")
 
-_UNITS: Final = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 _CHAINS: Final = """
 -- From one chain to the next through the key's index; DISTINCT would read all tokens.
@@ -370,7 +370,7 @@ class Store:
 
 def memory_bytes(text: str) -> int:
     """Bytes of a memory limit such as ``"512MB"`` or ``"2GB"``. Raises ``ValueError`` with a sentence."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)", text.strip().upper())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT]B)", text.strip().upper())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size < 64 * _UNITS["MB"]:
         raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")

@@ -316,7 +316,8 @@ def import_files(
     """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
     from pipelines.imports import import_paths
 
-    import_paths(_settings().engine_store, files, format, chain, json)
+    settings = _settings()
+    import_paths(settings.engine_store, files, format, chain, json, settings.engine.memory_limit)
 
 
 @app.command()

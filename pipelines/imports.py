@@ -18,14 +18,19 @@ from pipelines import show
 
 
 def import_paths(
-    store_folder: Path, paths: Sequence[Path], layout: str | None, chain: str | None, as_json: bool
+    store_folder: Path,
+    paths: Sequence[Path],
+    layout: str | None,
+    chain: str | None,
+    as_json: bool,
+    memory_limit: str = "2GB",
 ) -> None:
     """Imports transfer files and token lists. A file is read whole before anything of it is stored.
 
     Raises ``BadSource`` at the first file that can't be read; files before it are imported.
     """
     reports: list[dict[str, Any]] = []
-    with Store(store_folder) as store, show.progress("importing", len(paths)) as bar:
+    with Store(store_folder, None, memory_limit) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
             if path.name.removesuffix(".gz").endswith(".json") and layout is None:
                 reports.append({"file": path.name, "tokens": store.add_tokens(read_tokens(path))})

@@ -85,7 +85,8 @@ def service_settings(settings: Settings) -> ServiceSettings:
 @contextmanager
 def _opened(settings: Settings, sample: Path | None) -> Iterator[tuple[Store, KeyStore]]:
     """The store that is served and the keys; the sample world has rules of its own."""
-    store = Store(sample or settings.engine_store, None if sample else _rules(settings))
+    rules = None if sample else _rules(settings)
+    store = Store(sample or settings.engine_store, rules, settings.engine.memory_limit)
     with store, open_keys(settings) as keys:
         yield store, keys
 

@@ -78,6 +78,13 @@ def _seconds(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+def _memory_limit(text: str) -> str:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MGT]B)", text.strip().upper())
+    if found is None or float(found[1]) * {"MB": 1, "GB": 1_000, "TB": 1_000_000}[found[2]] < 64:
+        raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")
+    return f"{found[1]}{found[2]}"
+
+
 def lifetimes_in_seconds(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
     """The table of lifetimes as (younger than, kept for) in seconds, by rising age; the last one has no age.
 
@@ -101,6 +108,8 @@ Addresses = Annotated[list[Address], AfterValidator(_distinct)]
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
 """A time of day, as its distance from midnight."""
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+MemoryLimit = Annotated[str, AfterValidator(_memory_limit)]
+"""An amount of memory as people write it, such as 512MB or 2GB."""
 Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(_distinct)]
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]
 
@@ -194,6 +203,9 @@ class EngineSettings(Section):
     """The engine behind ``import`` and ``serve``."""
 
     store: Folder | None = Field(default=None, description="Folder of the engine's store; home/engine by default")
+    memory_limit: MemoryLimit = Field(
+        default="2GB", description="Memory that an import may use, whatever its size; it spills to the store's folder"
+    )
     thresholds: Thresholds = Thresholds()
 
 

@@ -1,0 +1,375 @@
+"""What the engine's answers cost at 1, 10 and 50 million transfers, beside scans of the raw rows, all in one run.
+
+    python -m benchmarks.engine [--rows 1000000] [--maps 100] [--folder DIR] [--days 365] [--without-all]
+
+The transfers are made up, the same in every run: 200 tokens in three years by a power law, with exchanges, pools,
+airdrops, bundles and wallets that deal with each other. Each step is a process of its own, so that its peak of memory
+is its own. CPU milliseconds count, of one thread unless said otherwise; a ratio is how many times longer the other way
+takes. polars and chdb take part where they are installed. With ``--folder`` the rows and the store are kept and used
+again; ten million rows take about 6 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from contract.chains import ZERO_ADDRESS
+from contract.requests import MapOptions
+from contract.times import from_unix
+from engine.holders import holders_as_of
+from engine.maps import map_as_of
+from engine.records import TRANSFERS, Label, TokenInfo
+from engine.store import Store
+from engine.sweep import sweep
+
+TOKENS: Final = 200
+INDEXED: Final = 10
+EXCHANGES: Final = 20
+START: Final = 1_672_531_200
+YEARS: Final = 3
+DAY: Final = 86_400
+END: Final = START + YEARS * 365 * DAY
+BATCH: Final = 250_000
+
+_TEXTS: Final = """
+SELECT
+    'eth' AS chain,
+    '0x' || md5('token' || token) || '00000000' AS token_address,
+    'erc20' AS token_standard,
+    CASE WHEN sender < 0 THEN $zero ELSE '0x' || md5('address' || sender) || substr(md5(sender::VARCHAR), 1, 8) END
+        AS from_address,
+    '0x' || md5('address' || receiver) || substr(md5(receiver::VARCHAR), 1, 8) AS to_address,
+    units || '000000000000' AS value,
+    NULL::VARCHAR AS token_id,
+    second // 12 AS block_number,
+    second AS block_time,
+    '0x' || md5('tx' || row) || md5('hash' || row) AS tx_hash,
+    row % 300 AS log_index,
+    'exact' AS time_kind,
+    'exact' AS log_index_kind,
+    'benchmark' AS source
+FROM made
+"""
+
+
+def token_address(number: int) -> str:
+    """The address of a token."""
+    (found,) = duckdb.execute("SELECT '0x' || md5('token' || ?) || '00000000'", [number]).fetchone() or ("",)
+    return str(found)
+
+
+def addresses(numbers: list[int]) -> list[str]:
+    """The texts of addresses by number."""
+    sql = "SELECT '0x' || md5('address' || n) || substr(md5(n::VARCHAR), 1, 8) FROM (SELECT unnest(?) AS n)"
+    return [text for (text,) in duckdb.execute(sql, [numbers]).fetchall()]
+
+
+def transfers(rows: int, first: int = 0, start: int = START, end: int = END, world: int = 0) -> Iterator[pa.Table]:
+    """Made-up transfers by rising time, some at a time. ``world`` is the size of the world that they belong to."""
+    world = world or rows
+    rng = np.random.default_rng([rows, first])
+    weights = 1 / np.arange(1, TOKENS + 1)
+    wallets = max(world // 8, 1_000)
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    for place in range(0, rows, BATCH):
+        count = min(BATCH, rows - place)
+        token = rng.choice(TOKENS, count, p=weights / weights.sum())
+        crowd = np.maximum(wallets * weights[token] * 2, 50).astype(np.int64)
+
+        def wallet(token: Any = token, crowd: Any = crowd, count: int = count) -> Any:
+            own = (crowd * rng.random(count) ** 3).astype(np.int64)
+            return 10_000 + (own * 2_654_435_761 + token * 40_503 * (own % 3 > 0)) % wallets
+
+        sender, receiver = wallet(), wallet()
+        exchange, pool = rng.integers(0, EXCHANGES, count), 100 + token
+        kind = rng.choice(7, count, p=[0.25, 0.18, 0.08, 0.07, 0.17, 0.2, 0.05])
+        sender = np.select([kind == 0, kind == 2, kind == 4], [pool, exchange, -1], sender)
+        receiver = np.select([kind == 1, kind == 3], [pool, exchange], receiver)
+        bundle = kind == 6
+        sender[bundle] = 10_000 + (receiver[bundle] // 40) * 40 % wallets
+        size = (10 ** (rng.random(count) * 7)).astype(np.int64) + 1
+        units = np.where(kind == 4, 5_000_000, np.where(np.isin(kind, (1, 3, 5)), size, size * 5))
+        seconds = np.sort(
+            rng.integers(start + (end - start) * place // rows, start + (end - start) * (place + count) // rows, count)
+        )
+        made = {"token": token, "sender": sender, "receiver": receiver, "units": units, "second": seconds}
+        connection.register("made", pa.table(made | {"row": first + place + np.arange(count)}))
+        table = connection.sql(_TEXTS, params={"zero": ZERO_ADDRESS}).to_arrow_table()
+        yield table.select(TRANSFERS.names).cast(TRANSFERS)
+
+
+def write_raw(path: Path, rows: int) -> None:
+    """The transfers as a file in the order of time, as people have them."""
+    with pq.ParquetWriter(path, TRANSFERS, compression="zstd") as writer:
+        for table in transfers(rows):
+            writer.write_table(table)
+
+
+# ---------------------------------------------------------------------- the steps, each in a process of its own
+
+
+def spent() -> float:
+    """CPU seconds of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def peak() -> float:
+    """The most memory that this process had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
+    """Imports all rows; then those of one more day."""
+    with Store(folder / "store", memory_limit=memory) as store:
+        store.add_tokens(
+            TokenInfo("eth", token_address(number), f"Token {number}", f"T{number}", 18, is_indexed=number < INDEXED)
+            for number in range(TOKENS)
+        )
+        exchanges = [
+            Label(text, None, "benchmark", "Exchange", is_cex=True) for text in addresses(list(range(EXCHANGES)))
+        ]
+        pools = [100 + number for number in range(TOKENS)]
+        store.add_labels(
+            [
+                *exchanges,
+                *(Label(text, None, "benchmark", "Pool", is_dex=True, is_contract=True) for text in addresses(pools)),
+            ]
+        )
+        file = pq.ParquetFile(folder / "raw.parquet")
+        reader = pa.RecordBatchReader.from_batches(TRANSFERS, file.iter_batches(100_000))
+        began, wall = spent(), time.monotonic()
+        store.add_transfers(reader, "benchmark")
+        told = {"cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak()}
+    size = sum(path.stat().st_size for path in (folder / "store").rglob("*") if path.is_file())
+    return told | {"disk": size / 1e9}
+
+
+def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
+    """Imports the rows of one more day."""
+    with Store(folder / "store") as store:
+        day = rows // (YEARS * 365)
+        table = pa.concat_tables(transfers(day, rows, END, END + DAY, rows))
+        began, wall = spent(), time.monotonic()
+        added = store.add_transfers(table, "one more day").added
+        return {"rows": added, "cpu": spent() - began, "wall": time.monotonic() - wall}
+
+
+def cold_maps(folder: Path, count: int, largest: bool) -> dict[str, Any]:
+    """Maps and holders at random seconds, none of them asked for before."""
+    chance, times, holder_times = random.Random(7), [], []
+    with Store(folder / "store") as store:
+        for _ in range(count):
+            number = 0 if largest else chance.randrange(TOKENS)
+            token, at = token_address(number), from_unix(chance.randint(START + 30 * DAY, END - 1))
+            holder_times.append(_timed(partial(holders_as_of, store, "eth", token, at, 80)))
+            times.append(_timed(partial(map_as_of, store, "eth", token, at, MapOptions(), at)))
+    return {"map": quantiles(times), "holders": quantiles(holder_times), "peak": peak()}
+
+
+def quantiles(milliseconds: list[float]) -> dict[str, float]:
+    """Median and 99th of a hundred."""
+    ordered = sorted(milliseconds)
+    return {"median": median(ordered), "p99": ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]}
+
+
+def backfill(folder: Path, days: int, tokens: int) -> dict[str, Any]:
+    """Maps of the largest tokens at the end of each of the last days, in one pass."""
+    instants = [from_unix(END - DAY * back) for back in range(days, 0, -1)]
+    keys = [("eth", token_address(number)) for number in range(tokens)]
+    with Store(folder / "store") as store:
+        began, wall, maps = spent(), time.monotonic(), 0
+        for tables in sweep(store, keys, instants, MapOptions()):
+            maps += tables["maps"].num_rows
+        return {"maps": maps, "cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak()}
+
+
+# ---------------------------------------------------------------------- the other ways
+
+
+def raw_scan(folder: Path, at: int, token: str) -> float:
+    """Milliseconds of decoding the columns that a map needs, of all rows up to the second, and nothing more."""
+    sql = f"""
+        SELECT max(from_address), max(to_address), max(value), max(token_address)
+        FROM read_parquet('{folder}/raw.parquet') WHERE block_time <= {at}
+    """
+    return _timed(lambda: _one_thread().sql(sql).fetchall())
+
+
+def raw_holders(folder: Path, at: int, token: str) -> float:
+    """Milliseconds of the token's 80 largest balances by DuckDB from the raw rows, exact."""
+    sql = f"""
+        WITH moved AS (
+            SELECT from_address, to_address, value::DECIMAL(38, 0) AS value
+            FROM read_parquet('{folder}/raw.parquet') WHERE token_address = '{token}' AND block_time <= {at}
+        ),
+        changes AS (SELECT to_address AS a, value FROM moved UNION ALL SELECT from_address, -value FROM moved)
+        SELECT a, sum(value) AS balance FROM changes GROUP BY a ORDER BY balance DESC, a LIMIT 80
+    """
+    return _timed(lambda: _one_thread().sql(sql).fetchall())
+
+
+def pandas_map(folder: Path, at: int, token: str) -> float:
+    """Milliseconds of holders, links among the largest and their clusters, as a careful user writes it."""
+    return _timed(lambda: _pandas_map(folder, at, token))
+
+
+def _pandas_map(folder: Path, at: int, token: str) -> None:
+    import networkx as nx  # noqa: PLC0415 - only this step's memory is to hold it
+    import pandas as pd  # noqa: PLC0415
+
+    columns = ["token_address", "from_address", "to_address", "value", "block_time"]
+    frame = pd.read_parquet(folder / "raw.parquet", columns=columns, filters=[("block_time", "<=", at)])
+    own = frame[frame.token_address == token]
+    values = own.value.map(int)
+    gained, lost = values.groupby(own.to_address).sum(), values.groupby(own.from_address).sum()
+    top = gained.sub(lost, fill_value=0).sort_values(ascending=False).head(80)
+    inside = frame[frame.from_address.isin(top.index) | frame.to_address.isin(top.index)]
+    degrees = inside.groupby("from_address").to_address.nunique()
+    among = inside[inside.from_address.isin(top.index) & inside.to_address.isin(top.index)]
+    graph = nx.from_pandas_edgelist(among, "from_address", "to_address")
+    assert len(list(nx.connected_components(graph))) <= 80 and len(degrees) > 0
+
+
+def polars_holders(folder: Path, at: int, token: str) -> float:
+    """Milliseconds of the 80 largest balances by polars, in floats, for its integers run past silently."""
+    import polars as pl  # noqa: PLC0415 - it may not be there
+
+    rows = pl.scan_parquet(folder / "raw.parquet").filter(pl.col("token_address") == token, pl.col("block_time") <= at)
+    value = pl.col("value").cast(pl.Float64)
+    changes = pl.concat([rows.select(a="to_address", v=value), rows.select(a="from_address", v=-value)])
+    return _timed(lambda: changes.group_by("a").agg(pl.col("v").sum()).top_k(80, by="v").collect())
+
+
+def chdb_holders(folder: Path, at: int, token: str) -> float:
+    """Milliseconds of the 80 largest balances by chdb."""
+    import chdb  # noqa: PLC0415 - it may not be there
+
+    sql = f"""
+        SELECT a, sum(v) AS balance FROM (
+            SELECT arrayJoin([(to_address, toInt256(value)), (from_address, -toInt256(value))]) AS c, c.1 AS a, c.2 AS v
+            FROM file('{folder}/raw.parquet', Parquet) WHERE token_address = '{token}' AND block_time <= {at}
+        ) GROUP BY a ORDER BY balance DESC LIMIT 80
+    """
+    return _timed(lambda: chdb.query(sql))
+
+
+OTHERS: Final[dict[str, tuple[str, Callable[[Path, int, str], float], str]]] = {
+    "(a) DuckDB, decoding the needed raw columns": ("map", raw_scan, "duckdb"),
+    "(a) DuckDB, holders from raw rows": ("holders", raw_holders, "duckdb"),
+    "(b) pandas and networkx, map": ("map", pandas_map, "pandas"),
+    "(c) polars, holders (in floats)": ("holders", polars_holders, "polars"),
+    "(d) chdb, holders": ("holders", chdb_holders, "chdb"),
+}
+
+
+def others(folder: Path, name: str) -> float | None:
+    """What another way takes for the largest token in the middle of the last year; None where it is not installed."""
+    _, way, module = OTHERS[name]
+    if importlib.util.find_spec(module) is None:
+        return None
+    return way(folder, END - 180 * DAY, token_address(0))
+
+
+def _one_thread() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _timed(ask: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    ask()
+    return 1_000 * (time.perf_counter() - began)
+
+
+# ---------------------------------------------------------------------- the report
+
+
+def alone(step: Callable[..., Any], *given: Any) -> Any:
+    """A step in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(step, given)
+
+
+def run(folder: Path, chosen: argparse.Namespace) -> None:
+    """Builds what is not there, asks, and prints."""
+    rows = chosen.rows
+    print(f"{rows:,} transfers of {TOKENS} tokens")
+    if not (folder / "raw.parquet").exists():
+        alone(write_raw, folder / "raw.parquet", rows)
+    print(f"raw file: {(folder / 'raw.parquet').stat().st_size / 1e9:.2f} GB", flush=True)
+    if not (folder / "built.json").exists():
+        told = alone(build, folder, rows, chosen.memory)
+        (folder / "built.json").write_text(json.dumps(told))
+        print(
+            f"build: {1e6 * told['cpu'] / rows:.1f} µs CPU a transfer, {told['wall']:.0f} s, "
+            f"peak {told['peak']:.2f} GB, store {told['disk']:.2f} GB",
+            flush=True,
+        )
+        day = alone(one_more_day, folder, rows)
+        print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
+    asked = {"any token": alone(cold_maps, folder, chosen.maps, False)}
+    asked["largest token"] = alone(cold_maps, folder, chosen.maps // 4 + 1, True)
+    for name, found in asked.items():
+        for kind in ("map", "holders"):
+            print(f"cold {kind}, {name}: median {found[kind]['median']:.1f} ms, 99th {found[kind]['p99']:.1f} ms")
+        print(f"    peak {found['peak']:.2f} GB", flush=True)
+    for name, (kind, _, module) in OTHERS.items():
+        found = alone(others, folder, name)
+        if found is None:
+            print(f"  {name}: {module} is not installed")
+        else:
+            mine = asked["largest token"][kind]["median"]
+            print(f"  {name}: {found:,.0f} ms, {found / mine:,.0f} x the largest token's {kind}", flush=True)
+    passes = [("the largest token", 1)] + ([] if chosen.without_all else [(f"all {TOKENS} tokens", TOKENS)])
+    for name, tokens in passes:
+        told = alone(backfill, folder, chosen.days, tokens)
+        each = 1_000 * told["cpu"] / max(told["maps"], 1)
+        print(
+            f"{chosen.days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "
+            f"peak {told['peak']:.2f} GB",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Runs the benchmark in a folder that goes, or in one that stays."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="transfers")
+    parser.add_argument("--maps", type=int, default=100, help="cold maps to ask for")
+    parser.add_argument("--days", type=int, default=365, help="days of a backfill")
+    parser.add_argument("--memory", default="2GB", help="the memory that the import may use")
+    parser.add_argument("--folder", type=Path, help="where rows and store are kept")
+    parser.add_argument("--without-all", action="store_true", help="leave out the backfill of all tokens")
+    chosen = parser.parse_args()
+    if chosen.folder:
+        chosen.folder.mkdir(parents=True, exist_ok=True)
+        run(chosen.folder, chosen)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run(Path(folder), chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

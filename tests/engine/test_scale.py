@@ -1,0 +1,278 @@
+"""However imports are cut, ordered, spilled or interrupted, answers are those of brute force; so are those of one pass.
+
+The full run compares 500 random answers: ``HOLDERLAKE_ANSWERS=500 python -m pytest tests/engine/test_scale.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.requests import MapOptions
+from contract.tables import exact_amount
+from contract.times import from_unix
+from engine.addresses import address_facts
+from engine.balances import balances_as_of
+from engine.errors import NoHolders
+from engine.holders import HolderPosition, holders_as_of, holders_page
+from engine.maps import MAP_TABLES, map_as_of
+from engine.records import TRANSFERS
+from engine.store import Store, memory_bytes
+from engine.sweep import sweep, sweep_holders
+from tests.engine.crowds import TOKENS, random_oracle
+from tests.engine.oracle import Oracle
+from tests.engine.test_maps import assert_equal_to_brute_force
+from tests.engine.world import (
+    COIN,
+    END,
+    REAL_FILES,
+    Row,
+    a_token,
+    draw,
+    held,
+    histories,
+    settled,
+    table,
+    transfer,
+    world,
+)
+
+Build = Callable[..., Store]
+ROOT = Path(__file__).parents[2]
+DAY = 86_400
+ANSWERS = int(os.environ.get("HOLDERLAKE_ANSWERS", "60"))
+"""Random answers compared with brute force; the full run has 500."""
+
+
+def over_days(rows: list[Row], chance: Random) -> list[Row]:
+    """The same transfers, told by hours instead of seconds, so that they lie on some twenty days."""
+    return [row | {"block_time": row["block_time"] * 3_600 + chance.randrange(3_600)} for row in rows]
+
+
+def import_in_pieces(store: Store, rows: list[Row], chance: Random) -> None:
+    """All rows, shuffled and with some of them twice, in imports of any size."""
+    rest = chance.sample(rows, len(rows)) + chance.sample(rows, len(rows) // 5)
+    while rest:
+        number = chance.choice([1, 2, 5, 30, 200])
+        store.add_transfers(table(rest[:number]), "piece")
+        rest = rest[number:]
+
+
+# ---------------------------------------------------------------------- brute force
+
+
+@pytest.mark.parametrize("seed", range(max(1, ANSWERS // 4)))
+def test_random_answers_are_those_of_brute_force(seed: int) -> None:
+    chance = Random(seed)
+    oracle = random_oracle(chance)
+    oracle = Oracle(over_days(list(oracle.transfers), chance), oracle.tokens, oracle.labels, oracle.rules)
+    with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
+        import_in_pieces(store, list(oracle.transfers), chance)
+        for _ in range(4):
+            token = chance.choice(TOKENS)
+            at = chance.choice([chance.randint(1, 1_500_000), chance.randint(1, 17) * DAY - chance.randint(0, 1)])
+            assert held(store, at, token) == oracle.balances(token, at)[1]
+            if not oracle.holders(token, at):
+                with pytest.raises(NoHolders):
+                    draw(store, at, token)
+                continue
+            options = {"limit": chance.randint(2, 20), "use_magic_nodes": True, "use_time_nodes": True}
+            assert_equal_to_brute_force(store, oracle, token, at, **options)
+            assert pages(store, token, at, chance.randint(1, 6)) == oracle.holders(token, at)
+
+
+def pages(store: Store, token: tuple[str, str], at: int, size: int) -> list[tuple[str, int]]:
+    """All holders, page by page."""
+    found: list[tuple[str, int]] = []
+    after: HolderPosition | None = None
+    while True:
+        page, after = holders_page(store, *token, from_unix(at), size, after)
+        found += zip(page["address"].to_pylist(), map(int, page["amount_raw"].to_pylist()), strict=True)
+        if after is None:
+            return found
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_a_real_history_in_pieces_is_as_by_brute_force(name: str, real_tables: dict[str, pa.Table]) -> None:
+    chance = Random(name)
+    rows = real_tables[name].to_pylist()
+    token = (rows[0]["chain"], rows[0]["token_address"])
+    oracle = Oracle(rows, [a_token(token)])
+    seconds = sorted(row["block_time"] for row in rows)
+    with world(tokens=oracle.tokens) as store:
+        rest = chance.sample(rows, len(rows))
+        for number in (len(rows) // 2, len(rows) // 50, len(rows) // 3, len(rows)):
+            store.add_transfers(table(rest[:number]), "piece")
+            rest = rest[number:]
+        for at in chance.sample(seconds, max(2, ANSWERS // 20)):
+            assert balances_as_of(store, *token, from_unix(at)).holders == oracle.holders(token, at)
+
+
+@settled(12)
+@given(histories(), st.randoms(use_true_random=False), st.integers(1, 120 * 3_600))
+def test_any_split_and_order_of_imports_gives_the_same_answers(history: list[Row], chance: Random, at: int) -> None:
+    rows = over_days([*history, *(row | {"token_address": "other"} for row in history[::2])], chance)
+    with world(*rows) as at_once, world(tokens=[a_token(COIN), a_token(("eth", "other"))]) as in_pieces:
+        import_in_pieces(in_pieces, rows, chance)
+        assert answers(in_pieces, at) == answers(at_once, at)
+
+
+def answers(store: Store, at: int) -> list[Any]:
+    names = ["a", "b", "c", "d", "e", "f"]
+    told: list[Any] = [held(store, at), address_facts(store, names, from_unix(at), "eth")]
+    try:
+        told.append(draw(store, at))
+    except NoHolders:
+        told.append(None)
+    return told
+
+
+# ---------------------------------------------------------------------- large imports
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_import_that_does_not_fit_into_memory_is_as_one_that_does(seed: int, build: Build) -> None:
+    chance = Random(seed)
+    rows = over_days(list(random_oracle(chance).transfers) * 2, chance)
+    whole, spilled = build(), build()
+    spilled._memory = 8_000 * chance.randint(1, 9)
+    report = whole.add_transfers(table(rows), "file")
+    batches = table(chance.sample(rows, len(rows))).to_batches(max_chunksize=7)
+    spilled_report = spilled.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches), "file")
+    assert spilled_report == report
+    everything = "SELECT * FROM read_parquet($files) ORDER BY ALL"
+    assert spilled.query(everything) == whole.query(everything)
+    for at in (200 * 3_600, END):
+        assert answers(spilled, at) == answers(whole, at)
+    assert not list(spilled.root.glob(".spool*"))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("64MB", 64 * 10**6), ("1.5 GB", 15 * 10**8), ("2gb", 2 * 10**9)])
+def test_a_memory_limit_is_an_amount_of_bytes(text: str, expected: int) -> None:
+    assert memory_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "2", "63MB", "GB", "-1GB", "many"])
+def test_what_is_no_memory_limit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no memory limit"):
+        memory_bytes(text)
+
+
+# ---------------------------------------------------------------------- killed
+
+_IMPORT_ON_AND_ON = """
+import sys
+from pathlib import Path
+from engine.store import Store
+from tests.engine.world import table, transfer
+with Store(Path(sys.argv[1])) as store:
+    print("ready", flush=True)
+    for number in range(10_000):
+        rows = [transfer(f"mint -> {name}{number % 7}", 1, at=number + 1, tx_hash=f"{number}{name}") for name in "abc"]
+        other = [row | {"token_address": "other"} for row in rows]
+        store.add_transfers(table([*rows, *other]), "file")
+        if number % 5 == 4:
+            store.roll_back("eth", number)
+"""
+
+
+def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    for _ in range(4):
+        command = [sys.executable, "-c", _IMPORT_ON_AND_ON, str(tmp_path)]
+        importer = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        assert importer.stdout is not None
+        assert importer.stdout.readline() == b"ready\n"
+        time.sleep(chance.uniform(0.05, 0.6))
+        importer.send_signal(signal.SIGKILL)
+        importer.wait()
+        importer.stdout.close()
+        with Store(tmp_path) as store:
+            stored = store.query("SELECT * FROM read_parquet($files)").to_pylist()
+            of_coin, of_other = ([row for row in stored if row["token_address"] == name] for name in ("coin", "other"))
+            assert len(of_coin) == len(of_other)
+            assert len(of_coin) % 3 == 0
+            oracle = Oracle(stored, [])
+            for token in (COIN, ("eth", "other")):
+                assert held(store, token=token) == oracle.balances(token, END)[1]
+            counted = address_facts(store, ["a0"], from_unix(END))["a0"].transfers
+            assert counted == sum(row["to_address"] == "a0" for row in stored)
+            before = len(stored)
+            report = store.add_transfers(table([transfer("mint -> z", tx_hash=f"z{before}")]), "after")
+            assert report.added == 1
+            assert store.roll_back("eth", 0) == before + 1
+
+
+# ---------------------------------------------------------------------- one pass
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("limit", [80, 250])
+def test_one_pass_gives_the_rows_of_map_after_map(seed: int, limit: int) -> None:
+    chance = Random(seed)
+    oracle = random_oracle(chance)
+    rows = over_days(list(oracle.transfers), chance)
+    instants = [from_unix(chance.randint(0, 400 * 3_600)) for _ in range(4)] + [from_unix(8 * DAY), from_unix(END)]
+    options = MapOptions(limit=limit, return_decentralization_score=chance.random() < 0.7)
+    with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
+        import_in_pieces(store, rows, chance)
+        passed = list(sweep(store, TOKENS, instants, options, from_unix(END)))
+        singly = [
+            tables
+            for token in TOKENS
+            for at in instants
+            for tables in if_held(partial(map_as_of, store, *token, at, options, from_unix(END)))
+        ]
+        for name in MAP_TABLES:
+            expected = pa.concat_tables([tables[name] for tables in singly])
+            assert pa.concat_tables([tables[name] for tables in passed]).equals(expected, check_metadata=True), name
+        for details in (False, True):
+            listed = list(sweep_holders(store, TOKENS, instants, limit, details))
+            expected = pa.concat_tables(
+                [
+                    one
+                    for token in TOKENS
+                    for at in instants
+                    for one in if_held(partial(holders_as_of, store, *token, at, limit, details))
+                ]
+            )
+            assert pa.concat_tables(listed).equals(expected, check_metadata=True)
+
+
+def if_held(ask: Callable[[], Any]) -> list[Any]:
+    try:
+        return [ask()]
+    except NoHolders:
+        return []
+
+
+def test_a_pass_over_nothing_gives_nothing(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=10))
+    assert list(sweep(store, [COIN], [from_unix(9)], MapOptions())) == []
+    assert list(sweep(store, [], [from_unix(9)], MapOptions())) == []
+
+
+def test_a_pass_reads_the_store_as_it_was_when_it_began(build: Build) -> None:
+    store = build(transfer("mint -> a", 5, at=10))
+    first, *rest = sweep_holders(store, [COIN], [from_unix(END)], 80, False)
+    assert exact_amount(first.to_pylist()[0], "amount") == 5
+    assert not rest
+    begun = sweep_holders(store, [COIN] * 2, [from_unix(END)] * 300, 80, False)
+    sizes = [next(begun).num_rows]
+    store.add_transfers(table([transfer("mint -> b", 5, at=20)]), "later")
+    sizes += [rows.num_rows for rows in begun]
+    assert sum(sizes) == 600
