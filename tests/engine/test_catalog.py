@@ -5,16 +5,21 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
+import pyarrow.parquet as pq
 import pytest
 
+from contract.times import from_unix
 from engine import catalog
+from engine.addresses import address_facts
 from engine.errors import BadSource
 from engine.records import Label, TokenInfo
 from engine.store import Store
-from tests.engine.world import a_token, table, transfer
+from tests.engine.world import END, UINT256, Row, a_token, held, table, transfer, world
 
 ROOT = Path(__file__).parents[2]
 
@@ -182,3 +187,69 @@ def test_opening_a_store_does_not_wait_for_an_import(tmp_path: Path) -> None:
         importing.execute("BEGIN IMMEDIATE")
         with Store(tmp_path) as store:
             assert store.histories() == []
+
+
+# ---------------------------------------------------------------------- histories of format 1
+
+
+def with_histories(folder: Path, *rows: Row) -> None:
+    """Gives a store of the first release the Parquet files and the rows of histories that it would have."""
+    (folder / "transfers").mkdir()
+    by_token: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_token.setdefault((row["chain"], row["token_address"]), []).append(row)
+    for number, (key, own) in enumerate(by_token.items()):
+        pq.write_table(table(own), folder / "transfers" / f"history{number}.parquet", compression="zstd")
+        times = [row["block_time"] for row in own]
+        values = (*key, f"history{number}.parquet", len(own), min(times), max(times))
+        run(folder, f"INSERT INTO histories VALUES {values}")
+
+
+HISTORY = (
+    transfer("mint -> a", UINT256, at=5),
+    transfer("a -> b", 7, at=9, tx_hash=None),
+    transfer("a -> b", 0, at=9),
+    transfer("mint -> b", 3, at=100_000, token=("bsc", "other")),
+)
+
+
+def test_histories_of_the_first_format_are_taken_over(earlier: Path) -> None:
+    with_histories(earlier, *HISTORY)
+    with Store(earlier) as store, world(*HISTORY) as new:
+        assert store.histories() == new.histories()
+        for token in (("eth", "coin"), ("bsc", "other")):
+            assert held(store, token=token) == held(new, token=token)
+        assert address_facts(store, ["b", "c"], from_unix(END)) == address_facts(new, ["b", "c"], from_unix(END))
+        report = store.add_transfers(table([*HISTORY, transfer("a -> c", 1, at=20)]), "again")
+        assert (report.added, report.duplicates) == (1, 4)
+    with Store(earlier) as again:
+        assert held(again) == {"a": UINT256 - 8, "b": 7, "c": 1}
+
+
+def test_a_history_that_can_not_be_taken_over_leaves_the_store_as_it_was(earlier: Path) -> None:
+    with_histories(earlier, *HISTORY)
+    whole = (earlier / "transfers" / "history1.parquet").read_bytes()
+    (earlier / "transfers" / "history1.parquet").write_bytes(b"half a file")
+    before = everything(earlier)
+    with pytest.raises(Exception, match="history1"):
+        Store(earlier)
+    assert everything(earlier) == before
+    (earlier / "transfers" / "history1.parquet").write_bytes(whole)
+    with Store(earlier) as store:
+        assert held(store) == {"a": UINT256 - 7, "b": 7}
+
+
+def test_a_process_that_is_killed_while_it_takes_over_a_store_can_begin_again(earlier: Path) -> None:
+    rows = [transfer(f"mint -> {number % 50}", 1, at=number, tx_hash=f"t{number}") for number in range(20_000)]
+    with_histories(earlier, *rows, *HISTORY)
+    for delay in (0.25, 0.35, 0.45, 0.6):
+        opener = subprocess.Popen([sys.executable, "-c", _OPEN, str(earlier)], cwd=ROOT, stdin=PIPE, stdout=PIPE)
+        assert opener.stdout.readline() == b"ready\n"
+        opener.stdin.write(b"now\n")
+        opener.stdin.flush()
+        time.sleep(delay - 0.2)
+        opener.kill()
+        opener.communicate()
+    with Store(earlier) as store:
+        assert sum(history.transfers for history in store.histories()) == len(rows) + len(HISTORY)
+        assert held(store)["7"] == 400
