@@ -28,6 +28,8 @@ from engine.words import Array
 CEX: Final = 1
 DEX: Final = 2
 CONTRACT: Final = 4
+BUSY: Final = 8
+"""It has more transfers than a map allows, if not at every instant."""
 
 
 @dataclass(frozen=True)
@@ -154,47 +156,54 @@ def _known_pairs(run: Run, ones: Array, others: Array, second: int) -> tuple[Arr
     return np.bincount(owner[inward], minlength=size) > 0, np.bincount(owner[~inward], minlength=size) > 0
 
 
-def first_times(view: View, addresses: Array) -> Array:
-    """The second of the first transfer of each address, ever; ``NEVER`` where there is none."""
-    found = np.full(len(addresses), NEVER)
+def first_times(store: Store, view: View) -> Array:
+    """The second of the first transfer ever of every address by its number; the last there is where there is none."""
+
+    def find() -> Array:
+        runs, size = view.runs, view.dictionary.size
+        dtype = np.result_type(*(run.times.dtype for run in runs)) if runs else np.dtype(np.uint32)
+        found = np.full(size, np.iinfo(dtype).max, dtype)
+        for run in runs:
+            places = np.flatnonzero(run.crowd)
+            addresses = run.addresses[places] if len(run.addresses) else places
+            found[addresses] = np.minimum(found[addresses], run.times[run.starts[places]])
+        return found
+
+    return store.derive("first times", view, find)
+
+
+def _busy_addresses(store: Store, view: View) -> Array:
+    """Addresses that ever have more transfers than the rules allow on a map; of few it must be asked when."""
+    most = store.rules.hypernode_transfers
+    found: list[Array] = [np.empty(0, np.int64)]
+    for run in view.runs:
+        places = np.flatnonzero(run.crowd * len(view.runs) > most)
+        found.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
+    return np.unique(np.concatenate(found))
+
+
+def are_hypernodes(store: Store, view: View, addresses: Array, second: int) -> Array:
+    """For each of the addresses, whether it is a hypernode as of the second."""
+    counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
-        some = np.flatnonzero(ends > starts)
-        found[some] = np.minimum(found[some], run.times[starts[some]])
+        counted += run.upto(starts, ends, second) - starts
+    found: Array = counted > store.rules.hypernode_transfers
     return found
 
 
-def busy_addresses(store: Store, view: View) -> Array:
-    """Addresses, rising, that ever have more transfers than the rules allow on a map; of few it must be asked when."""
-
-    def find() -> Array:
-        most = store.rules.hypernode_transfers
-        found: list[Array] = [np.empty(0, np.int64)]
-        for run in view.runs:
-            places = np.flatnonzero(run.crowd * len(view.runs) > most)
-            found.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
-        return np.unique(np.concatenate(found))
-
-    return store.derive("busy", (view, store.rules.hypernode_transfers), find)
-
-
-def hypernodes(store: Store, view: View, addresses: Array, second: int) -> Array:
-    """For each of the addresses, whether it is a hypernode as of the second."""
-    busy = busy_addresses(store, view)
-    found = np.zeros(len(addresses), np.bool_)
+def are_wallets(store: Store, view: View, addresses: Array, second: int) -> Array:
+    """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
+    kinds = kinds_of_addresses(store, view)[addresses]
+    found: Array = kinds == 0
+    busy = np.flatnonzero(kinds == BUSY)
     if len(busy):
-        places = np.minimum(np.searchsorted(busy, addresses), len(busy) - 1)
-        maybe = np.flatnonzero(busy[places] == addresses)
-        counted = np.zeros(len(maybe), np.int64)
-        for run in view.runs:
-            starts, ends = run.entries(addresses[maybe])
-            counted += run.upto(starts, ends, second) - starts
-        found[maybe] = counted > store.rules.hypernode_transfers
+        found[busy] = ~are_hypernodes(store, view, addresses[busy], second)
     return found
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
-    """Of every address by its number: ``CEX``, ``DEX`` and ``CONTRACT`` together, as labels and tokens say now."""
+    """Of every address by its number: ``CEX``, ``DEX`` and ``CONTRACT``, as labels and tokens say now, and ``BUSY``."""
 
     def find() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
@@ -202,6 +211,7 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
         numbers = view.dictionary.find(list(marked))
         known = numbers != UNKNOWN
         kinds[numbers[known]] = np.array([_kind(label) for label in marked.values()], np.uint8)[known]
+        kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
     return store.derive("kinds", (view, store.metadata_generation()), find)

@@ -24,13 +24,15 @@ from engine.store import Store
 from engine.words import (
     LANES,
     Array,
+    count_positive,
     falling,
+    falling_keys,
+    fitting,
     from_limbs,
-    is_positive,
+    is_something,
     limbs,
-    same_as_before,
+    places_among,
     to_ints,
-    together,
     widened,
 )
 
@@ -147,7 +149,7 @@ class _Ledger:
         delta = limbs(delta)
         which, places = self._base.places_of(changed, self._day)
         delta[which] += limbs(widened(self._base.balances[places], lane))
-        return changed, from_limbs(delta)
+        return changed, fitting(from_limbs(delta), self._base.balances.shape[1])
 
     @property
     def supply(self) -> int:
@@ -169,7 +171,7 @@ class _Ledger:
         addresses, balances = self._base.holders[places], self._base.balances[places]
         if len(self._changed):
             addresses, balances = self._merged(addresses, balances)
-        above = int(np.count_nonzero(is_positive(balances)))
+        above = count_positive(balances)
         return Held(self.supply, addresses[:above], balances[:above], addresses[above:][::-1], balances[above:][::-1])
 
     def _kept(self, start: int, most: int | None) -> Array:
@@ -189,27 +191,43 @@ class _Ledger:
 
     def _merged(self, addresses: Array, balances: Array) -> tuple[Array, Array]:
         """The balances that do not differ and those that do, in one order."""
-        others = (self._changed != self._zero) & self._now.any(axis=1)
-        differs = np.arange(len(addresses) + np.count_nonzero(others)) >= len(addresses)
-        addresses = np.concatenate([addresses, self._changed[others]])
-        balances = together(balances, self._now[others])
-        order = falling(balances)
-        addresses, balances, differs = addresses[order], balances[order], differs[order]
-        self._order_equal_ones(addresses, balances, differs)
-        return addresses, balances
+        others = np.flatnonzero((self._changed != self._zero) & is_something(self._now))
+        lane = max(balances.shape[1], self._now.shape[1])
+        balances, new = widened(balances, lane), widened(self._now[others], lane)
+        newcomers = self._changed[others]
+        order = falling(new, self._dictionary.ranks(newcomers))
+        newcomers, new = newcomers[order], new[order]
 
-    def _order_equal_ones(self, addresses: Array, balances: Array, differs: Array) -> None:
-        """Puts equal balances in the order of addresses, wherever one that differs has come among them."""
-        if len(addresses) < 2:
-            return
-        starts = np.flatnonzero(np.concatenate([[True], ~same_as_before(balances)]))
-        lengths = np.diff(np.append(starts, len(addresses)))
-        mixed = (lengths > 1) & np.logical_or.reduceat(differs, starts)
-        places = np.flatnonzero(np.repeat(mixed, lengths))
-        if len(places):
-            mine = addresses[places]
-            run = np.repeat(np.arange(len(starts)), lengths)[places]
-            addresses[places] = mine[np.lexsort((self._dictionary.ranks(mine), run))]
+        def keys(places: Array) -> Array:
+            return self._keys(addresses[places], balances[places])
+
+        places = places_among(self._keys(newcomers, new), keys, len(addresses))
+        places += self._unclear_steps(newcomers, new, addresses, balances, places)
+        return np.insert(addresses, places, newcomers), np.insert(balances, places, new, axis=0)
+
+    def _keys(self, addresses: Array, balances: Array) -> Array:
+        """Rows that rise in the order of holders: falling balance, then the first sixteen bytes of the address."""
+        return np.concatenate([falling_keys(balances), self._dictionary.beginnings(addresses)], axis=1)
+
+    def _unclear_steps(self, newcomers: Array, new: Array, addresses: Array, balances: Array, places: Array) -> Array:
+        """How much further newcomers belong whose key is that of others: there the whole text decides."""
+        steps = np.zeros(len(places), np.int64)
+        next_ones = np.minimum(places, len(addresses) - 1) if len(addresses) else places[:0]
+        if not len(next_ones):
+            return steps
+        own = self._keys(newcomers, new)
+        alike = (self._keys(addresses[next_ones], balances[next_ones]) == own).all(axis=1) & (places < len(addresses))
+        for newcomer in np.flatnonzero(alike).tolist():
+            (text,) = self._dictionary.texts(newcomers[newcomer : newcomer + 1])
+            place = int(places[newcomer])
+            while place < len(addresses):
+                (known,) = self._dictionary.texts(addresses[place : place + 1])
+                same = (self._keys(addresses[place : place + 1], balances[place : place + 1])[0] == own[newcomer]).all()
+                if not same or known > text:
+                    break
+                place += 1
+            steps[newcomer] = place - int(places[newcomer])
+        return steps
 
     def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
         """The first holders, or the first after a balance and an address."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from contract.requests import MapOptions
 from contract.times import to_unix
-from engine.addresses import CEX, DEX, AddressFacts, activity, facts_of, hypernodes, kinds_of_addresses
+from engine.addresses import CEX, DEX, AddressFacts, activity, are_wallets, facts_of, kinds_of_addresses
 from engine.balances import Balances
 from engine.clusters import Cluster, clusters_of
 from engine.manifest import View
@@ -56,9 +56,7 @@ class Scene:
 
     def is_wallet(self, addresses: Array) -> Array:
         """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
-        kinds = kinds_of_addresses(self.store, self.view)[addresses]
-        found: Array = (kinds == 0) & ~hypernodes(self.store, self.view, addresses, self.second)
-        return found
+        return are_wallets(self.store, self.view, addresses, self.second)
 
 
 def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
@@ -112,8 +110,10 @@ def _exchanges(scene: Scene, met: Met, everybody: Array) -> Array:
     """Exchanges and allow-listed contracts: they are never nodes of their own, but in a time window they are."""
     rules, view = scene.store.rules, scene.view
     fewest = min(rules.magic_links, rules.time_links)
-    known = np.union1d(met.addresses[met.holders >= fewest], everybody)
-    kinds = kinds_of_addresses(scene.store, view)[known]
+    kinds = kinds_of_addresses(scene.store, view)
     allowed = view.dictionary.find(sorted(rules.time_allowed))
-    found: Array = known[((kinds & (CEX | DEX)) != 0) | np.isin(known, allowed)].astype(np.int32)
-    return found
+    found = [np.empty(0, np.int32)]
+    for known in (met.addresses[met.holders >= fewest], everybody):
+        marked = (kinds[known] & (CEX | DEX)) != 0
+        found.append(known[marked | np.isin(known, allowed) if len(allowed) else marked])
+    return np.unique(np.concatenate(found))

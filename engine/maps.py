@@ -18,7 +18,7 @@ from contract.requests import MapOptions
 from contract.tables import TABLES, amount_columns, build
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, facts_of, first_times, hypernodes, kinds_of_addresses
+from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, facts_of, first_times, kinds_of_addresses
 from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds, token_units
 from engine.graph import Graph, Scene, graph_of
 from engine.holders import holding_rows
@@ -26,7 +26,7 @@ from engine.manifest import View
 from engine.records import TokenInfo
 from engine.relationships import link_rows
 from engine.store import Store
-from engine.words import Array, falling, from_ints, lane_of, to_ints, together, total
+from engine.words import Array, falling_keys, from_ints, lane_of, places_among, to_ints, total, widened
 
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 
@@ -88,15 +88,14 @@ def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:
     store, view = scene.store, scene.view
     kinds = kinds_of_addresses(store, view)[held.addresses]
     marked = np.flatnonzero(kinds)
-    is_free = kinds == 0
-    is_free[is_free] = ~hypernodes(store, view, held.addresses[is_free], scene.second)
+    is_free = scene.is_wallet(held.addresses)
     sizes = _entity_sizes(drawing, is_free)
     figures = metrics.figures_of(sizes)
 
     def held_by(kind: int) -> float:
         return top.share(total(held.balances[marked[(kinds[marked] & kind) != 0]]))
 
-    begun = first_times(view, held.addresses)
+    begun = first_times(store, view)[held.addresses]
     fresh_from = scene.second - store.rules.fresh_wallet_seconds
     fresh = is_free & (begun > fresh_from) & (begun <= scene.second)
     asked = scene.options.return_decentralization_score
@@ -125,8 +124,10 @@ def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
     if not clusters:
         return sizes
     amounts = [cluster.amount for cluster in clusters]
-    whole = together(from_ints(amounts, lane_of(max(amounts))), sizes)
-    return whole[falling(whole)]
+    lane = max(lane_of(max(amounts)), sizes.shape[1])
+    sizes, whole = widened(sizes, lane), from_ints(sorted(amounts, reverse=True), lane)
+    places = places_among(falling_keys(whole), lambda places: falling_keys(sizes[places]), len(sizes))
+    return np.insert(sizes, places, whole, axis=0)
 
 
 def _node_rows(

@@ -6,7 +6,7 @@ overflow. A lane is the number of words that a set of numbers needs; nothing her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -98,8 +98,10 @@ def from_texts(texts: pa.Array) -> Array:
 
 def total(words: Array) -> int:
     """The exact sum of all numbers."""
-    sums = limbs(words).sum(axis=0).tolist() if len(words) else []
-    return sum(limb << (32 * place) for place, limb in enumerate(sums))
+    rows, lane = words.shape
+    halves = np.ascontiguousarray(words).view(np.uint32).reshape(rows, 2 * lane)
+    found: int = int(halves.view(np.int32)[:, -1].sum(dtype=np.int64)) << (32 * (2 * lane - 1))
+    return found + sum(int(halves[:, place].sum(dtype=np.uint64)) << (32 * place) for place in range(2 * lane - 1))
 
 
 def _exact_sum(products: Array) -> int:
@@ -141,19 +143,61 @@ def _filled_limbs(words: Array) -> list[Array]:
     return columns
 
 
-def is_positive(words: Array) -> Array:
-    """For each number, whether it is above nothing."""
-    found: Array = (words[:, -1].astype(np.int64) >= 0) & words.any(axis=1)
+def count_positive(words: Array) -> int:
+    """How many of the numbers, which stand by falling size, are above nothing."""
+    low, high = 0, len(words)
+    while low < high:
+        middle = (low + high) // 2
+        if to_ints(words[middle : middle + 1])[0] > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def is_something(words: Array) -> Array:
+    """For each number, whether it is not nought."""
+    found: Array = np.bitwise_or.reduce([words[:, place] for place in range(words.shape[1])]) != 0
     return found
+
+
+def fitting(words: Array, lane: int) -> Array:
+    """The same numbers in the lane, where it is wider or holds them all; else as they are."""
+    if lane >= words.shape[1]:
+        return widened(words, lane)
+    narrow = narrowed(words, lane)
+    return narrow if (widened(narrow, words.shape[1]) == words).all() else words
+
+
+def places_among(keys: Array, ordered: Callable[[Array], Array], size: int) -> Array:
+    """Where each of the keys (rows of words) belongs among ``size`` rows that rise, before any equal ones.
+
+    ``ordered`` gives the rows at some places; words are compared as signed (the first) and unsigned numbers.
+    """
+    low, high = np.zeros(len(keys), np.int64), np.full(len(keys), size)
+    while (undecided := np.flatnonzero(low < high)).size:
+        middle = (low[undecided] + high[undecided]) // 2
+        is_below = _less(ordered(middle), keys[undecided])
+        low[undecided[is_below]] = middle[is_below] + 1
+        high[undecided[~is_below]] = middle[~is_below]
+    return low
+
+
+def _less(ones: Array, others: Array) -> Array:
+    less = ones[:, 0].view(np.int64) < others[:, 0].view(np.int64)
+    same = ones[:, 0] == others[:, 0]
+    for place in range(1, ones.shape[1]):
+        less |= same & (ones[:, place] < others[:, place])
+        same &= ones[:, place] == others[:, place]
+    return less
+
+
+def falling_keys(words: Array) -> Array:
+    """Rows, highest word first, that rise as the numbers fall."""
+    return np.ascontiguousarray(~words[:, ::-1])
 
 
 def falling(words: Array, *ties: Array) -> Array:
     """The order of the numbers from the largest to the smallest; of equal ones by the ties, rising, the first first."""
     keys = [~words[:, place] for place in range(words.shape[1] - 1)]
     return np.lexsort((*reversed(ties), *keys, ~words[:, -1].astype(np.int64)))
-
-
-def same_as_before(words: Array) -> Array:
-    """For each number but the first, whether it equals the one before it."""
-    found: Array = (words[1:] == words[:-1]).all(axis=1)
-    return found
