@@ -155,7 +155,7 @@ def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
                 *(Label(text, None, "benchmark", "Pool", is_dex=True, is_contract=True) for text in addresses(pools)),
             ]
         )
-        file = pq.ParquetFile(folder / "raw.parquet")
+        file = pq.ParquetFile(folder / "raw.parquet", pre_buffer=False)
         reader = pa.RecordBatchReader.from_batches(TRANSFERS, file.iter_batches(100_000))
         began, wall = spent(), time.monotonic()
         store.add_transfers(reader, "benchmark")

@@ -132,7 +132,8 @@ class Incoming:
         if self.table is not None:
             yield self.table
         elif self.path is not None:
-            for batch in pq.ParquetFile(self.path).iter_batches(_BATCH):
+            # pre_buffer keeps all that was read until the end
+            for batch in pq.ParquetFile(self.path, pre_buffer=False).iter_batches(_BATCH):
                 yield pa.Table.from_batches([batch])
 
 
@@ -162,8 +163,9 @@ class Change:
         self._opened = Opened(root / "arrays")
         self._view = View(self.manifest, self._opened)
         self._dictionary = Dictionary(self._view.dictionary.volumes)
-        self._group_bytes = memory // 8
-        self._chunk = max(memory // 512, 1 << 10)
+        # the query engine has a quarter of the memory; sorting a group, and a chunk of changes, take as much
+        self._group_bytes = memory // 16
+        self._chunk = max(memory // 2_048, 1 << 10)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
         self._dealings: list[Dealings] = []
@@ -235,6 +237,7 @@ class Change:
         for path in self._sort_out(tables):
             yield from self._of_bucket(path)
             path.unlink()
+            pa.default_memory_pool().release_unused()
 
     def _sort_out(self, tables: Iterable[pa.Table]) -> list[Path]:
         """Writes all rows to files, those of a token to one."""
@@ -359,7 +362,7 @@ class Change:
 
     def _note_dealings(self, name: str, number: int, moves: Moves, whole: bool) -> None:
         """Keeps what is new for the adjacency; of a large import it is read again from the part's file."""
-        if whole and len(moves) > self._chunk:
+        if whole and 16 * len(moves) > self._chunk:
             moves = self._opened.part(name).moves
         self._dealings.append(_dealings(number, moves))
 

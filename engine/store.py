@@ -78,7 +78,7 @@ class Store:
         self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
         self._duckdb.execute("SET threads = 1")  # many small queries side by side, rather than many threads for each
-        self._duckdb.execute(f"SET memory_limit = '{self._memory // 2}B'")  # the arrays take the other half
+        self._duckdb.execute(f"SET memory_limit = '{self._memory // 4}B'")  # the rest is for rows and arrays
         self._duckdb.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
         self._opened = Opened(root / "arrays")
         self._pinned: tuple[int, View] | None = None
