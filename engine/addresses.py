@@ -78,6 +78,10 @@ class Activity:
     transfers: Array
     first_times: Array
 
+    def at(self, places: Array) -> Activity:
+        """Some of them."""
+        return Activity(self.relations[places], self.transfers[places], self.first_times[places])
+
     def facts(self, place: int, label: AddressLabel) -> AddressFacts:
         """The facts of one of them."""
         first = int(self.first_times[place])
@@ -221,25 +225,21 @@ def _kind(label: AddressLabel) -> int:
     return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract
 
 
-def facts_of(
-    store: Store, view: View, numbers: Array, texts: Sequence[str], second: int, chain: str | None
-) -> dict[str, AddressFacts]:
-    """Facts of each address, given by its number (``UNKNOWN`` for none) and its text."""
+def facts_of(store: Store, texts: Sequence[str], known: Activity, chain: str | None) -> dict[str, AddressFacts]:
+    """Facts of each address, of which all but the labels are known. Labels of ``chain`` name an address first."""
     labels = store.labels(texts, chain)
-    known = np.flatnonzero(numbers != UNKNOWN)
-    found = activity(view, numbers[known], second)
-    by_text: dict[str, AddressFacts] = {}
-    for place, number in enumerate(known.tolist()):
-        by_text[texts[number]] = found.facts(place, labels.get(texts[number], UNLABELLED))
-    return {text: by_text.get(text) or AddressFacts(label=labels.get(text, UNLABELLED)) for text in texts}
+    return {text: known.facts(place, labels.get(text, UNLABELLED)) for place, text in enumerate(texts)}
 
 
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
     """Facts of each address, those without any transfer included. Labels of ``chain`` name an address first."""
-    view = store.view()
-    return facts_of(store, view, view.dictionary.find(list(addresses)), list(addresses), to_unix(as_of), chain)
+    view, texts = store.view(), list(addresses)
+    # a number beyond all others is one without transfers
+    numbers = view.dictionary.find(texts)
+    known = activity(view, np.where(numbers == UNKNOWN, view.dictionary.size, numbers), to_unix(as_of))
+    return facts_of(store, texts, known, chain)
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:

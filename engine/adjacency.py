@@ -2,7 +2,7 @@
 
 Every transfer of something is an entry at its sender and one at its receiver (a single one where they are the same).
 An address's entries stand together by rising time, so what counts as of a second is the first of them. Of each entry
-is noted whether it is the first with its counterparty, and sums of these notes stand at every 256th entry: a degree as
+is noted whether it is the first with its counterparty, and sums of these notes stand at every 64th entry: a degree as
 of any second is a difference of two sums. A run holds the transfers of some imports; a store has a large one and a few
 small ones.
 """
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from engine.arrays import ArrayFile, Arrays, read_arrays, spans
 from engine.words import Array
 
-_STEP: Final = 256
+_STEP: Final = 64
 """Entries from one sum to the next."""
 
 ANY: Final = 1
@@ -183,7 +183,7 @@ def _placed(owners: Array, starts: Array) -> dict[str, Array]:
 
 
 class _Sums:
-    """Counts the bits of ``firsts``, which come piece by piece: how many there are before every 256th entry."""
+    """Counts the bits of ``firsts``, which come piece by piece: how many there are before every 64th entry."""
 
     def __init__(self) -> None:
         self.found = [np.zeros((1, 3), np.int64)]

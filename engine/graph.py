@@ -14,7 +14,7 @@ import numpy as np
 
 from contract.requests import MapOptions
 from contract.times import to_unix
-from engine.addresses import CEX, DEX, AddressFacts, activity, are_wallets, facts_of, kinds_of_addresses
+from engine.addresses import CEX, DEX, Activity, AddressFacts, activity, are_wallets, facts_of, kinds_of_addresses
 from engine.balances import Balances
 from engine.clusters import Cluster, clusters_of
 from engine.manifest import View
@@ -23,9 +23,11 @@ from engine.relationships import (
     Link,
     Met,
     TimeNode,
+    among,
     counted_tokens,
     counting,
     entries_of,
+    joined_entries,
     links_within,
     met_by,
     windows_of,
@@ -62,52 +64,73 @@ class Scene:
 def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
     """The graph of a map without its time nodes, which make no cluster. ``largest`` are the map's top holders."""
     view = store.view()
-    plain = options.model_copy(update={"use_time_nodes": False})
+    scene = Scene(store, view, token, to_unix(as_of), options.model_copy(update={"use_time_nodes": False}))
     addresses = view.dictionary.find([address for address, _ in largest.holders])
-    return graph_of(Scene(store, view, token, to_unix(as_of), plain), addresses, largest.holders, addresses)
+    return graph_of(scene, largest.holders, addresses, activity(view, addresses, scene.second), addresses)
 
 
-def graph_of(scene: Scene, addresses: Array, holders: Sequence[tuple[str, int]], everybody: Array) -> Graph:
-    """The graph of a map. ``addresses`` are the numbers of its top ``holders``; among ``everybody`` who holds the
-    token, too, the exchanges of time nodes are found."""
+def graph_of(
+    scene: Scene, holders: Sequence[tuple[str, int]], addresses: Array, known: Activity, everybody: Array
+) -> Graph:
+    """The graph of a map: its top ``holders``, their numbers and what is known of them; among ``everybody`` who holds
+    the token, too, the exchanges of time nodes are found."""
     store, view, rules = scene.store, scene.view, scene.store.rules
     is_shown = scene.is_wallet(addresses)
-    shown = np.sort(addresses[is_shown]).astype(np.int32)
+    shown = addresses[is_shown].astype(np.int32)
     counts = counting(view, counted_tokens(store, (scene.token.chain, scene.token.address)))
     around = entries_of(view, shown, counts, scene.second)
     met = met_by(around)
-    magic = _magic_nodes(scene, met, addresses) if scene.options.use_magic_nodes else np.empty(0, np.int32)
-
-    nodes = np.concatenate([shown, magic])
-    exchanges = np.empty(0, np.int32)
-    if scene.options.use_time_nodes:
-        exchanges = _exchanges(scene, met, everybody)
-    judged = np.unique(np.concatenate([nodes, exchanges]))
-    supernodes = judged[activity(view, judged, scene.second).relations[:, 0] >= rules.supernode_degree]
-    links = links_within(view, entries_of(view, nodes, counts, scene.second), supernodes)
+    magic, known_magic = _magic_nodes(scene, met, addresses)
+    exchanges = _exchanges(scene, met, everybody)
+    supernodes = np.concatenate(
+        [
+            shown[known.relations[is_shown, 0] >= rules.supernode_degree],
+            exchanges[activity(view, exchanges, scene.second).relations[:, 0] >= rules.supernode_degree],
+        ]
+    )
+    links = links_within(view, joined_entries([around, entries_of(view, magic, counts, scene.second)]), supernodes)
     windows = windows_of(view, rules, around, exchanges, supernodes) if len(exchanges) else []
     texts = view.dictionary.texts(magic)
-    facts = facts_of(store, view, magic, texts, scene.second, scene.token.chain) if texts else {}
+    facts = facts_of(store, texts, known_magic, scene.token.chain) if texts else {}
     sizes = dict(holder for holder, is_one in zip(holders, is_shown.tolist(), strict=True) if is_one)
     pairs = [(link.from_address, link.to_address) for link in links]
     return Graph(facts, links, windows, clusters_of(sizes, texts, pairs))
 
 
-def _magic_nodes(scene: Scene, met: Met, top: Array) -> Array:
-    """The neighbours that are wallets of their own, the most connected first, as many as the rules allow."""
-    rules = scene.store.rules
-    strong = np.flatnonzero((met.holders >= rules.magic_links) & ~np.isin(met.addresses, top))
-    fit = strong[scene.is_wallet(met.addresses[strong])]
-    degrees = activity(scene.view, met.addresses[fit], scene.second).relations[:, 0]
-    fit = fit[degrees < rules.supernode_degree]
-    by_text = scene.view.dictionary.ranks(met.addresses[fit])
-    order = np.lexsort((by_text, -met.transfers[fit], -met.holders[fit]))
-    chosen: Array = met.addresses[fit[order[: rules.magic_limit]]]
-    return chosen
+def _magic_nodes(scene: Scene, met: Met, top: Array) -> tuple[Array, Activity]:
+    """The neighbours that are wallets of their own, the most connected first, as many as the rules allow; and what is
+    known of them."""
+    rules, view = scene.store.rules, scene.view
+    strong = np.flatnonzero((met.holders >= rules.magic_links) & ~among(met.addresses, top))
+    fit = strong[scene.is_wallet(met.addresses[strong])] if scene.options.use_magic_nodes else strong[:0]
+    fit = fit[np.lexsort((-met.transfers[fit], -met.holders[fit]))]
+    asked = 2 * rules.magic_limit
+    while True:
+        some = fit[: _with_equals(met, fit, asked)]
+        known = activity(view, met.addresses[some], scene.second)
+        kept = np.flatnonzero(known.relations[:, 0] < rules.supernode_degree)
+        if len(kept) >= rules.magic_limit or len(some) == len(fit):
+            break
+        asked *= 4
+    mine = some[kept]
+    order = np.lexsort((view.dictionary.ranks(met.addresses[mine]), -met.transfers[mine], -met.holders[mine]))
+    chosen = order[: rules.magic_limit]
+    return met.addresses[mine[chosen]], known.at(kept[chosen])
+
+
+def _with_equals(met: Met, ordered: Array, most: int) -> int:
+    """How many of the ordered ones are the first so many, with all that are as connected as the last of these."""
+    if len(ordered) <= most:
+        return len(ordered)
+    last = ordered[most - 1]
+    equal = (met.holders[ordered] == met.holders[last]) & (met.transfers[ordered] == met.transfers[last])
+    return int(np.flatnonzero(equal)[-1]) + 1
 
 
 def _exchanges(scene: Scene, met: Met, everybody: Array) -> Array:
     """Exchanges and allow-listed contracts: they are never nodes of their own, but in a time window they are."""
+    if not scene.options.use_time_nodes:
+        return np.empty(0, np.int32)
     rules, view = scene.store.rules, scene.view
     fewest = min(rules.magic_links, rules.time_links)
     kinds = kinds_of_addresses(scene.store, view)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from contract.tables import TABLES, amount_columns, build
 from contract.times import to_unix
-from engine.addresses import AddressFacts, address_facts, facts_of
+from engine.addresses import AddressFacts, activity, address_facts, facts_of
 from engine.balances import (
     Balances,
     held_as_of,
@@ -98,7 +98,7 @@ def holder_rows(
     facts: dict[str, AddressFacts] = {}
     if details:
         texts = [address for address, _ in largest.holders]
-        facts = facts_of(store, view, addresses, texts, to_unix(as_of), token.chain)
+        facts = facts_of(store, texts, activity(view, addresses, to_unix(as_of)), token.chain)
     common = {"chain": token.chain, "as_of": as_of, "token_address": token.address}
     return [common | row for row in holding_rows(store, token, largest, limit, facts)]
 

@@ -18,7 +18,7 @@ from contract.requests import MapOptions
 from contract.tables import TABLES, amount_columns, build
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, facts_of, first_times, kinds_of_addresses
+from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, activity, facts_of, first_times, kinds_of_addresses
 from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds, token_units
 from engine.graph import Graph, Scene, graph_of
 from engine.holders import holding_rows
@@ -79,8 +79,9 @@ def _drawing(scene: Scene, held: Held) -> Drawing:
     top = Balances(held.supply, listed(view, held, limit), [])
     addresses = held.addresses[:limit]
     texts = [address for address, _ in top.holders]
-    facts = facts_of(store, view, addresses, texts, scene.second, scene.token.chain)
-    return Drawing(scene, held, top, facts, graph_of(scene, addresses, top.holders, held.addresses))
+    known = activity(view, addresses, scene.second)
+    facts = facts_of(store, texts, known, scene.token.chain)
+    return Drawing(scene, held, top, facts, graph_of(scene, top.holders, addresses, known, held.addresses))
 
 
 def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Grouped by (from, to, token) as the seed says (2.4); transfers to oneself and of
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -105,12 +105,22 @@ def counting(view: View, tokens: TokenKeys) -> Array:
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int) -> Entries:
     """All that the addresses sent and received up to the second, of the tokens that count."""
-    pieces = [_of_run(run, addresses, counts, second) for run in view.runs]
-    if len(pieces) == 1:
-        return pieces[0]
-    empty = np.empty(0, np.int64)
+    nobody, nothing = np.empty(0, np.int32), np.empty(0, np.bool_)
+    pieces = [_of_run(run, addresses, counts, second) for run in view.runs] if len(addresses) else []
+    pieces = pieces or [Entries(addresses, nobody.astype(np.int64), nobody, nobody, nothing, nobody.astype(np.uint32))]
+    return pieces[0] if len(pieces) == 1 else _together(addresses, pieces)
+
+
+def joined_entries(pieces: Sequence[Entries]) -> Entries:
+    """The entries of several lists of addresses as those of one."""
+    firsts = np.cumsum([0, *(len(piece.addresses) for piece in pieces)])
+    moved = [replace(piece, owners=piece.owners + first) for piece, first in zip(pieces, firsts, strict=False)]
+    return _together(np.concatenate([piece.addresses for piece in pieces]), moved)
+
+
+def _together(addresses: Array, pieces: Sequence[Entries]) -> Entries:
     columns = ([getattr(piece, name) for piece in pieces] for name in ("owners", "others", "tokens", "inward", "times"))
-    return Entries(addresses, *(np.concatenate([empty.astype(np.int32), *column]) for column in columns))
+    return Entries(addresses, *(np.concatenate(column) for column in columns))
 
 
 def _of_run(run: Run, addresses: Array, counts: Array, second: int) -> Entries:
@@ -127,9 +137,9 @@ def _of_run(run: Run, addresses: Array, counts: Array, second: int) -> Entries:
 def met_by(entries: Entries) -> Met:
     """Every address outside the entries' own that deals with one inside, in no order."""
     outside = np.flatnonzero(~among(entries.others, entries.addresses))
-    pairs, transfers = np.unique(
-        (entries.others[outside].astype(np.int64) << 32) | entries.owners[outside], return_counts=True
-    )
+    pairs = np.sort((entries.others[outside].astype(np.int64) << 32) | entries.owners[outside])
+    firsts = np.flatnonzero(np.concatenate([pairs[:1] >= 0, pairs[1:] != pairs[:-1]]))
+    transfers, pairs = np.diff(np.append(firsts, len(pairs))), pairs[firsts]
     others = (pairs >> 32).astype(np.int32)
     starts = np.flatnonzero(np.concatenate([others[:1] >= 0, others[1:] != others[:-1]]))
     sums = np.add.reduceat(transfers, starts) if len(starts) else transfers
@@ -140,6 +150,11 @@ def among(addresses: Array, few: Array) -> Array:
     """For each of the addresses, whether it is one of the few."""
     if not len(few):
         return np.zeros(len(addresses), np.bool_)
+    if len(addresses) > 4_096:
+        marks = np.zeros(int(max(few.max(), addresses.max())) + 1, np.bool_)
+        marks[few] = True
+        marked: Array = marks[addresses]
+        return marked
     ordered = np.sort(few).astype(addresses.dtype)
     places = np.minimum(np.searchsorted(ordered, addresses), len(ordered) - 1)
     found: Array = ordered[places] == addresses

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -35,6 +36,7 @@ from engine.search import search
 
 _GRACE_SECONDS: Final = 3_600
 _FOLDERS: Final = ("transfers", "openings", "arrays")
+K = TypeVar("K")
 T = TypeVar("T")
 
 _UNITS: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -48,6 +50,34 @@ WITH RECURSIVE known (chain) AS (
 )
 SELECT chain FROM known WHERE chain IS NOT NULL
 """
+
+
+class Answers(Generic[K, T]):
+    """Answers by what was asked, so that each is asked for once."""
+
+    def __init__(self) -> None:
+        self._known: dict[K, T | None] = {}
+
+    def of(self, asked: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, T]]) -> dict[K, T]:
+        """The answers that there are; ``read`` is asked for those that are not known."""
+        new = [one for one in asked if one not in self._known]
+        if new:
+            found = read(new)
+            self._known.update((one, found.get(one)) for one in new)
+        return {one: known for one in asked if (known := self._known[one]) is not None}
+
+
+class Remembered:
+    """What a store that remembers was told of tokens and labels."""
+
+    def __init__(self) -> None:
+        self.tokens: Answers[tuple[str, str], TokenInfo] = Answers()
+        self.indexed: list[tuple[str, str]] | None = None
+        self._labels: dict[str | None, Answers[str, AddressLabel]] = {}
+
+    def labels(self, chain: str | None) -> Answers[str, AddressLabel]:
+        """Labels as they are on a chain's maps."""
+        return self._labels.setdefault(chain, Answers())
 
 
 @dataclass(frozen=True)
@@ -83,6 +113,7 @@ class Store:
         self._opened = Opened(root / "arrays")
         self._pinned: tuple[int, View] | None = None
         self._latest: tuple[Manifest, View] | None = None
+        self._remembered: Remembered | None = None
         self._derived: dict[str, tuple[object, Any]] = {}
         self._changes = ChangeLog(self._prepared_catalog())
         with self._catalog() as catalog:
@@ -250,6 +281,12 @@ class Store:
         pinned._pinned = self._pinned or self._now()
         return pinned
 
+    def remembering(self) -> Store:
+        """A snapshot that also keeps the tokens and labels that it was asked for: for very many answers at once."""
+        pinned = self.snapshot()
+        pinned._remembered = Remembered()
+        return pinned
+
     def view(self) -> View:
         """The arrays of the store as they are now; of a snapshot, as they were when it was taken."""
         return (self._pinned or self._now())[1]
@@ -328,6 +365,10 @@ class Store:
 
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         """Metadata of the tokens that are known among the keys."""
+        memory = self._remembered
+        return memory.tokens.of(keys, self._read_tokens) if memory else self._read_tokens(keys)
+
+    def _read_tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         sql = f"""
             SELECT {INFO_COLUMNS} FROM tokens
             JOIN json_each(?) AS wanted
@@ -339,6 +380,13 @@ class Store:
 
     def indexed_tokens(self) -> list[tuple[str, str]]:
         """Keys of the tokens whose transfers count on every map."""
+        if self._remembered:
+            if self._remembered.indexed is None:
+                self._remembered.indexed = self._read_indexed_tokens()
+            return self._remembered.indexed
+        return self._read_indexed_tokens()
+
+    def _read_indexed_tokens(self) -> list[tuple[str, str]]:
         with self._catalog() as catalog:
             return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
 
@@ -354,6 +402,14 @@ class Store:
 
     def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
         """One merged label for each address that has any; see ``labels.merged_labels``."""
+        memory = self._remembered
+        return (
+            memory.labels(chain).of(addresses, partial(self._read_labels, chain))
+            if memory
+            else self._read_labels(chain, addresses)
+        )
+
+    def _read_labels(self, chain: str | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
         with self._catalog() as catalog:
             return merged_labels(catalog, addresses, chain)
 

@@ -38,7 +38,7 @@ def sweep(
     A token that nobody holds at an instant has no row of it. The store is read as it is when the pass begins. Raises
     ``UnknownToken`` or ``UnsupportedToken`` when it comes to such a token.
     """
-    snapshot, made_at = store.snapshot(), computed_at or utc_now()
+    snapshot, made_at = store.remembering(), computed_at or utc_now()
     view = snapshot.view()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in MAP_TABLES}
     for chain, address in tokens:
@@ -67,7 +67,7 @@ def sweep_holders(
     store: Store, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], limit: int, details: bool = False
 ) -> Iterator[pa.Table]:
     """The lake's ``holders`` rows of every token at every instant, some instants to a batch, as ``sweep`` has them."""
-    snapshot = store.snapshot()
+    snapshot = store.remembering()
     view = snapshot.view()
     rows: list[dict[str, Any]] = []
     for chain, address in tokens:
