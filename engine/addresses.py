@@ -6,16 +6,16 @@ are left out: anyone can make one between any two addresses, so they say nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from contract.tables import TABLES, build
-from contract.times import from_unix, to_unix
+from contract.tables import TABLES
+from contract.times import to_unix
 from engine.adjacency import NEVER, Run
 from engine.arrays import spans
 from engine.dictionary import UNKNOWN
@@ -23,6 +23,7 @@ from engine.labels import UNLABELLED, AddressLabel
 from engine.manifest import View
 from engine.records import Rules
 from engine.store import Store
+from engine.tables import Columns, repeated, table_of
 from engine.words import Array
 
 CEX: Final = 1
@@ -51,22 +52,6 @@ class AddressFacts:
         """Belongs on a map: no exchange, contract or hypernode (seed, section 2.6)."""
         label = self.label
         return not (label.is_cex or label.is_dex or label.is_contract or self.transfers > rules.hypernode_transfers)
-
-    def details(self, rules: Rules) -> dict[str, Any]:
-        """The contract's address details, as columns."""
-        return {
-            "degree": self.degree,
-            "inward_relations": self.inward_relations,
-            "outward_relations": self.outward_relations,
-            "is_supernode": self.is_supernode(rules),
-            "is_contract": self.label.is_contract,
-            "is_cex": self.label.is_cex,
-            "is_dex": self.label.is_dex,
-            "label": self.label.name,
-            "entity_id": self.label.entity_id,
-            "first_activity_date": None if self.first_time is None else from_unix(self.first_time),
-            "is_paid_label": self.label.is_paid_label,
-        }
 
 
 @dataclass(frozen=True)
@@ -231,6 +216,24 @@ def facts_of(store: Store, texts: Sequence[str], known: Activity, chain: str | N
     return {text: known.facts(place, labels.get(text, UNLABELLED)) for place, text in enumerate(texts)}
 
 
+def detail_columns(facts: Sequence[AddressFacts], rules: Rules) -> Columns:
+    """The contract's address details, as columns of ``tables.table_of``."""
+    labels = [fact.label for fact in facts]
+    return {
+        "degree": [fact.degree for fact in facts],
+        "inward_relations": [fact.inward_relations for fact in facts],
+        "outward_relations": [fact.outward_relations for fact in facts],
+        "is_supernode": [fact.is_supernode(rules) for fact in facts],
+        "is_contract": [label.is_contract for label in labels],
+        "is_cex": [label.is_cex for label in labels],
+        "is_dex": [label.is_dex for label in labels],
+        "label": [label.name for label in labels],
+        "entity_id": [label.entity_id for label in labels],
+        "first_activity_date": [None if fact.first_time is None else fact.first_time * 1_000_000 for fact in facts],
+        "is_paid_label": [label.is_paid_label for label in labels],
+    }
+
+
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
@@ -244,9 +247,7 @@ def address_facts(
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
     """The lake's ``addresses`` rows of the addresses, in the order asked for."""
-    facts: Mapping[str, AddressFacts] = address_facts(store, addresses, as_of, chain)
-    rows = [
-        {"chain": chain or "", "as_of": as_of, "address": address, **facts[address].details(store.rules)}
-        for address in addresses
-    ]
-    return build(TABLES["addresses"], rows)
+    facts = address_facts(store, addresses, as_of, chain)
+    common = {"chain": chain or "", "as_of": to_unix(as_of) * 1_000_000}
+    columns = {"address": list(addresses), **detail_columns([facts[address] for address in addresses], store.rules)}
+    return table_of(TABLES["addresses"], repeated(common, columns) | columns)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Context, Decimal
 from typing import Final
 
 import numpy as np
@@ -36,7 +35,6 @@ from engine.words import (
     widened,
 )
 
-_EXACT: Final = Context(prec=400)
 _BLOCK: Final = 4_096
 
 
@@ -198,36 +196,28 @@ class _Ledger:
         order = falling(new, self._dictionary.ranks(newcomers))
         newcomers, new = newcomers[order], new[order]
 
-        def keys(places: Array) -> Array:
-            return self._keys(addresses[places], balances[places])
-
-        places = places_among(self._keys(newcomers, new), keys, len(addresses))
-        places += self._unclear_steps(newcomers, new, addresses, balances, places)
+        places = places_among(falling_keys(new), lambda some: falling_keys(balances[some]), len(addresses))
+        tied = np.flatnonzero(places < len(addresses))
+        tied = tied[(balances[places[tied]] == new[tied]).all(axis=1)]
+        for newcomer in tied.tolist():
+            places[newcomer] = self._place_among_equals(newcomers[newcomer], addresses, balances, int(places[newcomer]))
         return np.insert(addresses, places, newcomers), np.insert(balances, places, new, axis=0)
 
-    def _keys(self, addresses: Array, balances: Array) -> Array:
-        """Rows that rise in the order of holders: falling balance, then the first sixteen bytes of the address."""
-        return np.concatenate([falling_keys(balances), self._dictionary.beginnings(addresses)], axis=1)
-
-    def _unclear_steps(self, newcomers: Array, new: Array, addresses: Array, balances: Array, places: Array) -> Array:
-        """How much further newcomers belong whose key is that of others: there the whole text decides."""
-        steps = np.zeros(len(places), np.int64)
-        next_ones = np.minimum(places, len(addresses) - 1) if len(addresses) else places[:0]
-        if not len(next_ones):
-            return steps
-        own = self._keys(newcomers, new)
-        alike = (self._keys(addresses[next_ones], balances[next_ones]) == own).all(axis=1) & (places < len(addresses))
-        for newcomer in np.flatnonzero(alike).tolist():
-            (text,) = self._dictionary.texts(newcomers[newcomer : newcomer + 1])
-            place = int(places[newcomer])
-            while place < len(addresses):
-                (known,) = self._dictionary.texts(addresses[place : place + 1])
-                same = (self._keys(addresses[place : place + 1], balances[place : place + 1])[0] == own[newcomer]).all()
-                if not same or known > text:
-                    break
-                place += 1
-            steps[newcomer] = place - int(places[newcomer])
-        return steps
+    def _place_among_equals(self, newcomer: int, addresses: Array, balances: Array, first: int) -> int:
+        """Where an address belongs among those, from the first on, that hold as much."""
+        (text,) = self._dictionary.texts(np.array([newcomer]))
+        low, step = first, 1
+        while low + step < len(addresses) and (balances[low + step] == balances[first]).all():
+            step *= 2
+        high = min(low + step, len(addresses))
+        while low < high:
+            middle = (low + high) // 2
+            is_equal = (balances[middle] == balances[first]).all()
+            if is_equal and self._dictionary.texts(addresses[middle : middle + 1])[0] < text:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
         """The first holders, or the first after a balance and an address."""
@@ -274,11 +264,6 @@ def _among(addresses: Array, sorted_ones: Array, size: int) -> Array:
 def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:
     """The error to raise where nobody holds the token then."""
     return NoHolders(f"nobody holds {token.name} ({token.address} on {token.chain}) at {as_of.isoformat()}Z")
-
-
-def token_units(raw: int, decimals: int) -> Decimal:
-    """A raw integer amount in token units, exact."""
-    return _EXACT.scaleb(Decimal(raw), -decimals)
 
 
 def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:

@@ -13,16 +13,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from contract.requests import MapOptions
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE
+from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
 from contract.times import from_unix, to_unix
 from engine.balances import largest_balances, mappable_token, nobody_holds
 from engine.clusters import Cluster
 from engine.errors import UnknownCluster
 from engine.graph import clusters_as_of
 from engine.records import TokenInfo
-from engine.relationships import Link, link_rows
+from engine.relationships import Link
 from engine.store import Store
-from engine.tables import built, column
+from engine.tables import built, column, token_units
 
 _LINK: Final = (
     column("cluster_id", pa.int64(), "The cluster, 1 is the largest of the map"),
@@ -177,21 +177,27 @@ def _link_rows(store: Store, ties: Sequence[_Tie], magic: Mapping[str, object]) 
     def kind(address: str) -> str:
         return "magic" if address in magic else "holder"
 
-    rows = []
-    for tie, row in zip(ties, link_rows(store, links), strict=True):
-        del row["rel_type"]
-        rows.append(
-            row
-            | {
-                "cluster_id": tie.cluster_id,
-                "from_kind": kind(tie.link.from_address),
-                "to_kind": kind(tie.link.to_address),
-                "token_symbol": tokens[tie.link.chain, tie.link.token_address].symbol,
-                "total_value_raw": str(tie.link.total_value),
-                "strength": tie.strength,
-            }
-        )
-    return rows
+    return [
+        {
+            "cluster_id": tie.cluster_id,
+            "from_address": link.from_address,
+            "from_kind": kind(link.from_address),
+            "to_address": link.to_address,
+            "to_kind": kind(link.to_address),
+            "transfer_chain": link.chain,
+            "transfer_token": link.token_address,
+            "token_symbol": tokens[link.chain, link.token_address].symbol,
+            **amount_columns(
+                "total_value", token_units(link.total_value, tokens[link.chain, link.token_address].decimals)
+            ),
+            "total_value_raw": str(link.total_value),
+            "total_transfers": link.total_transfers,
+            "first_date": from_unix(link.first_time),
+            "last_date": from_unix(link.last_time),
+            "strength": tie.strength,
+        }
+        for tie, link in zip(ties, links, strict=True)
+    ]
 
 
 def _transfers(store: Store, ties: Sequence[_Tie], as_of: datetime, most: int) -> pa.Table:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from contract.tables import TABLES, amount_columns, build
+from contract.tables import TABLES
 from contract.times import to_unix
-from engine.addresses import AddressFacts, activity, address_facts, facts_of
+from engine.addresses import AddressFacts, activity, address_facts, detail_columns, facts_of
 from engine.balances import (
     Balances,
     held_as_of,
@@ -19,12 +19,11 @@ from engine.balances import (
     listed,
     mappable_token,
     nobody_holds,
-    token_units,
 )
 from engine.manifest import View
 from engine.records import TokenInfo
 from engine.store import Store
-from engine.tables import column
+from engine.tables import Columns, column, repeated, table_of
 
 HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
     column("amount_raw", pa.string(), "What it holds as a raw integer, exact")
@@ -73,13 +72,12 @@ def holders_page(
     balances = largest_balances(store, chain, token_address, as_of, limit + 1, place)
     if not balances.holders and after is None:
         raise nobody_holds(token, as_of)
-    facts: dict[str, AddressFacts] = {}
+    facts: dict[str, AddressFacts] | None = None
     if details:
         facts = address_facts(store, [address for address, _ in balances.holders[:limit]], as_of, chain)
     first = after.rank + 1 if after else 1
-    rows = holding_rows(store, token, balances, limit, facts, first)
-    common = {"chain": chain, "as_of": as_of, "token_address": token_address}
-    page = build(TABLES["holders"], [common | row for row in rows])
+    told = Balances(balances.supply, balances.holders[:limit], [])
+    page = table_of(TABLES["holders"], _columns(store, token, as_of, told, facts, first))
     raw = pa.array([str(balance) for _, balance in balances.holders[:limit]], pa.string())
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
     if len(balances.holders) <= limit:
@@ -88,37 +86,33 @@ def holders_page(
     return page, HolderPosition(balance, address, first + limit - 1)
 
 
-def holder_rows(
-    store: Store, view: View, token: TokenInfo, as_of: datetime, limit: int, details: bool
-) -> list[dict[str, Any]]:
-    """Rows of the lake's ``holders``: the largest ones at the instant; none where nobody holds the token."""
+def holder_columns(store: Store, view: View, token: TokenInfo, as_of: datetime, limit: int, details: bool) -> Columns:
+    """Columns of the lake's ``holders``: the largest ones at the instant; no row where nobody holds the token."""
     held = held_as_of(view, (token.chain, token.address), to_unix(as_of), limit)
     addresses = held.addresses[:limit]
     largest = Balances(held.supply, listed(view, held, limit), [])
-    facts: dict[str, AddressFacts] = {}
+    facts: dict[str, AddressFacts] | None = None
     if details:
         texts = [address for address, _ in largest.holders]
         facts = facts_of(store, texts, activity(view, addresses, to_unix(as_of)), token.chain)
-    common = {"chain": token.chain, "as_of": as_of, "token_address": token.address}
-    return [common | row for row in holding_rows(store, token, largest, limit, facts)]
+    return _columns(store, token, as_of, largest, facts, 1)
 
 
-def holding_rows(
+def _columns(
     store: Store,
     token: TokenInfo,
-    balances: Balances,
-    limit: int,
-    facts: Mapping[str, AddressFacts],
-    first_rank: int = 1,
-) -> list[dict[str, Any]]:
-    """Rank, address, amount, share and, where facts are given, details of the largest holders."""
-    return [
-        {
-            "rank": rank,
-            "address": address,
-            **amount_columns("amount", token_units(balance, token.decimals)),
-            "share": balances.share(balance),
-            **(facts[address].details(store.rules) if address in facts else {}),
-        }
-        for rank, (address, balance) in enumerate(balances.holders[:limit], start=first_rank)
-    ]
+    as_of: datetime,
+    largest: Balances,
+    facts: Mapping[str, AddressFacts] | None,
+    first: int,
+) -> Columns:
+    holders = largest.holders
+    holding: Columns = {
+        "rank": list(range(first, first + len(holders))),
+        "address": [address for address, _ in holders],
+        "amount": [(balance, token.decimals) for _, balance in holders],
+        "share": [largest.share(balance) for _, balance in holders],
+    }
+    common = {"chain": token.chain, "as_of": to_unix(as_of) * 1_000_000, "token_address": token.address}
+    details = {} if facts is None else detail_columns([facts[address] for address, _ in holders], store.rules)
+    return repeated(common, holding) | holding | details

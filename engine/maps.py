@@ -6,7 +6,7 @@ them into rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,17 +15,27 @@ import numpy as np
 import pyarrow as pa
 
 from contract.requests import MapOptions
-from contract.tables import TABLES, amount_columns, build
+from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import CEX, CONTRACT, DEX, AddressFacts, activity, facts_of, first_times, kinds_of_addresses
-from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds, token_units
+from engine.addresses import (
+    CEX,
+    CONTRACT,
+    DEX,
+    AddressFacts,
+    activity,
+    detail_columns,
+    facts_of,
+    first_times,
+    kinds_of_addresses,
+)
+from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds
 from engine.graph import Graph, Scene, graph_of
-from engine.holders import holding_rows
 from engine.manifest import View
 from engine.records import TokenInfo
-from engine.relationships import link_rows
+from engine.relationships import link_columns
 from engine.store import Store
+from engine.tables import Columns, joined_columns, repeated, table_of
 from engine.words import Array, falling_keys, from_ints, lane_of, places_among, to_ints, total, widened
 
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
@@ -51,27 +61,31 @@ def map_as_of(
     asked for. Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
     """
     token = mappable_token(store, chain, token_address)
-    rows = map_rows(store, store.view(), token, as_of, options, computed_at)
-    return {name: build(TABLES[name], rows[name]) for name in MAP_TABLES}
+    return map_tables([map_columns(store, store.view(), token, as_of, options, computed_at)])
 
 
-def map_rows(
+def map_columns(
     store: Store, view: View, token: TokenInfo, as_of: datetime, options: MapOptions, computed_at: datetime
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the map's tables, the common columns included. Raises ``NoHolders``."""
+) -> dict[str, Columns]:
+    """The columns of the map's tables. Raises ``NoHolders``."""
     held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
     if not len(held.addresses):
         raise nobody_holds(token, as_of)
     drawing = _drawing(Scene(store, view, token, to_unix(as_of), options), held)
-    rows = {
-        "maps": [_map_row(drawing, computed_at)],
-        "map_nodes": _node_rows(store, token, drawing.top, drawing.facts, drawing.graph, options.limit),
-        "grouped_transfers": _relationship_rows(store, drawing.graph),
-        "clusters": _cluster_rows(token, drawing.top, drawing.graph),
-        "cluster_members": _member_rows(drawing.graph),
+    tables = {
+        "maps": {name: [figure] for name, figure in _map_row(drawing, computed_at).items()},
+        "map_nodes": _node_columns(drawing),
+        "grouped_transfers": _relationship_columns(store, drawing.graph),
+        "clusters": _cluster_columns(drawing),
+        "cluster_members": _member_columns(drawing.graph),
     }
-    common = {"chain": token.chain, "as_of": as_of, "token_address": token.address}
-    return {name: [common | row for row in rows[name]] for name in MAP_TABLES}
+    common = {"chain": token.chain, "as_of": to_unix(as_of) * 1_000_000, "token_address": token.address}
+    return {name: repeated(common, columns) | columns for name, columns in tables.items()}
+
+
+def map_tables(maps: Sequence[dict[str, Columns]]) -> dict[str, pa.Table]:
+    """The maps' tables, one map after another."""
+    return {name: table_of(TABLES[name], joined_columns([columns[name] for columns in maps])) for name in MAP_TABLES}
 
 
 def _drawing(scene: Scene, held: Held) -> Drawing:
@@ -131,54 +145,49 @@ def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
     return np.insert(sizes, places, whole, axis=0)
 
 
-def _node_rows(
-    store: Store,
-    token: TokenInfo,
-    balances: Balances,
-    facts: Mapping[str, AddressFacts],
-    graph: Graph,
-    limit: int,
-) -> list[dict[str, Any]]:
-    top = [
-        {"kind": "top_holder", "is_shown_on_map": facts[row["address"]].is_shown(store.rules), **row}
-        for row in holding_rows(store, token, balances, limit, facts)
-    ]
-    magic = [
-        {"kind": "magic", "address": address, "is_shown_on_map": True, **fact.details(store.rules)}
-        for address, fact in graph.magic.items()
-    ]
-    windows = [
-        {"kind": "time", "address": node.address, "time_node": number}
-        for number, node in enumerate(graph.time_nodes, start=1)
-    ]
-    return [*top, *magic, *windows]
+def _node_columns(drawing: Drawing) -> Columns:
+    rules, top, magic = drawing.scene.store.rules, drawing.top, drawing.graph.magic
+    windows = drawing.graph.time_nodes
+    facts = [drawing.facts[address] for address, _ in top.holders]
+    alike: Columns = {
+        "kind": ["top_holder"] * len(facts) + ["magic"] * len(magic) + ["time"] * len(windows),
+        "address": [address for address, _ in top.holders] + list(magic) + [node.address for node in windows],
+        "is_shown_on_map": [fact.is_shown(rules) for fact in facts] + [True] * len(magic) + [None] * len(windows),
+        "time_node": [None] * (len(facts) + len(magic)) + list(range(1, len(windows) + 1)),
+    }
+    further: list[None] = [None] * (len(magic) + len(windows))
+    holding: Columns = {
+        "rank": list(range(1, len(facts) + 1)) + further,
+        "amount": [(balance, drawing.scene.token.decimals) for _, balance in top.holders] + further,
+        "share": [top.share(balance) for _, balance in top.holders] + further,
+    }
+    details = detail_columns([*facts, *magic.values()], rules)
+    return alike | holding | {name: column + [None] * len(windows) for name, column in details.items()}
 
 
-def _relationship_rows(store: Store, graph: Graph) -> list[dict[str, Any]]:
+def _relationship_columns(store: Store, graph: Graph) -> Columns:
     timed = [(number, link) for number, node in enumerate(graph.time_nodes, start=1) for link in node.links]
-    rows = link_rows(store, [*graph.links, *(link for _, link in timed)])
-    for row, (number, _) in zip(rows[len(graph.links) :], timed, strict=True):
-        row["time_node"] = number
-    return rows
+    columns = link_columns(store, [*graph.links, *(link for _, link in timed)])
+    return columns | {"time_node": [None] * len(graph.links) + [number for number, _ in timed]}
 
 
-def _cluster_rows(token: TokenInfo, balances: Balances, graph: Graph) -> list[dict[str, Any]]:
-    return [
-        {
-            "cluster_id": number,
-            "share": balances.share(cluster.amount),
-            **amount_columns("amount", token_units(cluster.amount, token.decimals)),
-            "holder_count": len(cluster.holders),
-            "magic_node_count": len(cluster.magic_nodes),
-        }
+def _cluster_columns(drawing: Drawing) -> Columns:
+    clusters, decimals = drawing.graph.clusters, drawing.scene.token.decimals
+    return {
+        "cluster_id": list(range(1, len(clusters) + 1)),
+        "share": [drawing.top.share(cluster.amount) for cluster in clusters],
+        "amount": [(cluster.amount, decimals) for cluster in clusters],
+        "holder_count": [len(cluster.holders) for cluster in clusters],
+        "magic_node_count": [len(cluster.magic_nodes) for cluster in clusters],
+    }
+
+
+def _member_columns(graph: Graph) -> Columns:
+    members = [
+        (number, address, kind)
         for number, cluster in enumerate(graph.clusters, start=1)
+        for kind, found in (("holder", cluster.holders), ("magic", cluster.magic_nodes))
+        for address in found
     ]
-
-
-def _member_rows(graph: Graph) -> list[dict[str, Any]]:
-    return [
-        {"cluster_id": number, "address": address, "kind": kind}
-        for number, cluster in enumerate(graph.clusters, start=1)
-        for kind, members in (("holder", cluster.holders), ("magic", cluster.magic_nodes))
-        for address in members
-    ]
+    names = ("cluster_id", "address", "kind")
+    return {name: [member[place] for member in members] for place, name in enumerate(names)}

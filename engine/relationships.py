@@ -9,30 +9,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from contract.models import GROUPED_TRANSFER
-from contract.tables import TABLES, amount_columns, build
-from contract.times import from_unix, to_unix
+from contract.tables import TABLES
+from contract.times import to_unix
 from engine.addresses import address_facts
 from engine.adjacency import Run
 from engine.arrays import spans
-from engine.balances import token_units
 from engine.dictionary import UNKNOWN
 from engine.manifest import View
 from engine.parts import Moves, summed
 from engine.records import Rules
 from engine.store import Store
+from engine.tables import Columns, repeated, table_of
 from engine.words import Array, limbs, to_ints
 
 TokenKeys = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last."""
 
     from_address: str
@@ -277,25 +276,21 @@ def without_supernode_pairs(links: Iterable[Link], supernodes: Collection[str]) 
     return [link for link in links if link.from_address not in supernodes or link.to_address not in supernodes]
 
 
-def link_rows(store: Store, links: Sequence[Link]) -> list[dict[str, Any]]:
-    """Links as the lake's relationship columns, amounts in token units."""
+def link_columns(store: Store, links: Sequence[Link]) -> Columns:
+    """Links as the lake's relationship columns (see ``tables.table_of``)."""
     tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
-    return [
-        {
-            "from_address": link.from_address,
-            "to_address": link.to_address,
-            "rel_type": GROUPED_TRANSFER,
-            "transfer_chain": link.chain,
-            "transfer_token": link.token_address,
-            **amount_columns(
-                "total_value", token_units(link.total_value, tokens[link.chain, link.token_address].decimals)
-            ),
-            "total_transfers": link.total_transfers,
-            "first_date": from_unix(link.first_time),
-            "last_date": from_unix(link.last_time),
-        }
-        for link in links
-    ]
+    decimals = {key: token.decimals for key, token in tokens.items()}
+    return {
+        "from_address": [link.from_address for link in links],
+        "to_address": [link.to_address for link in links],
+        "rel_type": [GROUPED_TRANSFER] * len(links),
+        "transfer_chain": [link.chain for link in links],
+        "transfer_token": [link.token_address for link in links],
+        "total_value": [(link.total_value, decimals[link.chain, link.token_address]) for link in links],
+        "total_transfers": [link.total_transfers for link in links],
+        "first_date": [link.first_time * 1_000_000 for link in links],
+        "last_date": [link.last_time * 1_000_000 for link in links],
+    }
 
 
 def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | None, as_of: datetime) -> pa.Table:
@@ -306,6 +301,7 @@ def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | 
     facts = address_facts(store, addresses, as_of)
     supernodes = {address for address, fact in facts.items() if fact.is_supernode(store.rules)}
     links = links_among(store, addresses, counted_tokens(store, context), as_of)
-    common = {"chain": "", "as_of": as_of, "address_set": ""}
-    rows = [common | row for row in link_rows(store, without_supernode_pairs(links, supernodes))]
-    return build(TABLES["subgraph_transfers"], rows).drop_columns(list(common))
+    columns = link_columns(store, without_supernode_pairs(links, supernodes))
+    common = {"chain": "", "as_of": to_unix(as_of) * 1_000_000, "address_set": ""}
+    rows = table_of(TABLES["subgraph_transfers"], repeated(common, columns) | columns)
+    return rows.drop_columns(list(common))

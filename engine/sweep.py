@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from contract.requests import MapOptions
-from contract.tables import TABLES, build
+from contract.tables import TABLES
 from contract.times import utc_now
 from engine.balances import mappable_token
 from engine.errors import NoHolders
-from engine.holders import holder_rows
-from engine.maps import MAP_TABLES, map_rows
+from engine.holders import holder_columns
+from engine.maps import map_columns, map_tables
 from engine.store import Store
+from engine.tables import Columns, joined_columns, table_of
 
 _MAPS: Final = 32
 """Maps to a batch."""
@@ -40,27 +41,19 @@ def sweep(
     """
     snapshot, made_at = store.remembering(), computed_at or utc_now()
     view = snapshot.view()
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in MAP_TABLES}
+    maps: list[dict[str, Columns]] = []
     for chain, address in tokens:
         token = mappable_token(snapshot, chain, address)
         for as_of in instants:
             try:
-                found = map_rows(snapshot, view, token, as_of, options, made_at)
+                maps.append(map_columns(snapshot, view, token, as_of, options, made_at))
             except NoHolders:
                 continue
-            for name in MAP_TABLES:
-                rows[name] += found[name]
-            if len(rows["maps"]) == _MAPS:
-                yield _built(rows)
-    if rows["maps"]:
-        yield _built(rows)
-
-
-def _built(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
-    tables = {name: build(TABLES[name], found) for name, found in rows.items()}
-    for found in rows.values():
-        found.clear()
-    return tables
+            if len(maps) == _MAPS:
+                yield map_tables(maps)
+                maps = []
+    if maps:
+        yield map_tables(maps)
 
 
 def sweep_holders(
@@ -69,13 +62,13 @@ def sweep_holders(
     """The lake's ``holders`` rows of every token at every instant, some instants to a batch, as ``sweep`` has them."""
     snapshot = store.remembering()
     view = snapshot.view()
-    rows: list[dict[str, Any]] = []
+    found: list[Columns] = []
     for chain, address in tokens:
         token = mappable_token(snapshot, chain, address)
         for as_of in instants:
-            rows += holder_rows(snapshot, view, token, as_of, limit, details)
-            if len(rows) >= _ROWS:
-                yield build(TABLES["holders"], rows)
-                rows = []
-    if rows:
-        yield build(TABLES["holders"], rows)
+            found.append(holder_columns(snapshot, view, token, as_of, limit, details))
+            if sum(len(columns["rank"]) for columns in found) >= _ROWS:
+                yield table_of(TABLES["holders"], joined_columns(found))
+                found = []
+    if any(columns["rank"] for columns in found):
+        yield table_of(TABLES["holders"], joined_columns(found))
