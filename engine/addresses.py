@@ -31,6 +31,8 @@ DEX: Final = 2
 CONTRACT: Final = 4
 BUSY: Final = 8
 """It has more transfers than a map allows, if not at every instant."""
+LABELLED: Final = 16
+"""A label, or a token of that address, tells something of it."""
 
 
 @dataclass(frozen=True)
@@ -181,18 +183,18 @@ def are_hypernodes(store: Store, view: View, addresses: Array, second: int) -> A
     return found
 
 
-def are_wallets(store: Store, view: View, addresses: Array, second: int) -> Array:
+def are_wallets(store: Store, view: View, all_kinds: Array, addresses: Array, second: int) -> Array:
     """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
-    kinds = kinds_of_addresses(store, view)[addresses]
-    found: Array = kinds == 0
-    busy = np.flatnonzero(kinds == BUSY)
+    kinds = all_kinds[addresses]
+    found: Array = (kinds & (CEX | DEX | CONTRACT)) == 0
+    busy = np.flatnonzero(found & ((kinds & BUSY) != 0))
     if len(busy):
         found[busy] = ~are_hypernodes(store, view, addresses[busy], second)
     return found
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
-    """Of every address by its number: ``CEX``, ``DEX`` and ``CONTRACT``, as labels and tokens say now, and ``BUSY``."""
+    """Of every address by its number: its kinds, as labels and tokens say now, ``LABELLED`` and ``BUSY``."""
 
     def find() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
@@ -207,12 +209,20 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
 
 
 def _kind(label: AddressLabel) -> int:
-    return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract
+    return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract + LABELLED
 
 
-def facts_of(store: Store, texts: Sequence[str], known: Activity, chain: str | None) -> dict[str, AddressFacts]:
-    """Facts of each address, of which all but the labels are known. Labels of ``chain`` name an address first."""
-    labels = store.labels(texts, chain)
+def labelled_ones(kinds: Array, addresses: Array, texts: Sequence[str]) -> list[str]:
+    """The addresses, given by number and text, that have a label."""
+    return [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
+
+
+def facts_of(
+    store: Store, texts: Sequence[str], known: Activity, labelled: Sequence[str], chain: str | None
+) -> dict[str, AddressFacts]:
+    """Facts of each address, of which all but the labels are known; only the ``labelled`` ones may have any. Labels of
+    ``chain`` name an address first."""
+    labels = store.labels(labelled, chain) if labelled else {}
     return {text: known.facts(place, labels.get(text, UNLABELLED)) for place, text in enumerate(texts)}
 
 
@@ -239,10 +249,9 @@ def address_facts(
 ) -> dict[str, AddressFacts]:
     """Facts of each address, those without any transfer included. Labels of ``chain`` name an address first."""
     view, texts = store.view(), list(addresses)
-    # a number beyond all others is one without transfers
     numbers = view.dictionary.find(texts)
-    known = activity(view, np.where(numbers == UNKNOWN, view.dictionary.size, numbers), to_unix(as_of))
-    return facts_of(store, texts, known, chain)
+    numbers[numbers == UNKNOWN] = view.dictionary.size
+    return facts_of(store, texts, activity(view, numbers, to_unix(as_of)), texts, chain)
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:

@@ -14,7 +14,17 @@ import numpy as np
 
 from contract.requests import MapOptions
 from contract.times import to_unix
-from engine.addresses import CEX, DEX, Activity, AddressFacts, activity, are_wallets, facts_of, kinds_of_addresses
+from engine.addresses import (
+    CEX,
+    DEX,
+    Activity,
+    AddressFacts,
+    activity,
+    are_wallets,
+    facts_of,
+    kinds_of_addresses,
+    labelled_ones,
+)
 from engine.balances import Balances
 from engine.clusters import Cluster, clusters_of
 from engine.manifest import View
@@ -48,23 +58,26 @@ class Graph:
 
 @dataclass(frozen=True)
 class Scene:
-    """Where a graph is drawn: the store and its arrays, the token, the second, the options."""
+    """Where a graph is drawn: the store and its arrays, the kinds of all addresses, the token, the second, the
+    options."""
 
     store: Store
     view: View
+    kinds: Array
     token: TokenInfo
     second: int
     options: MapOptions
 
     def is_wallet(self, addresses: Array) -> Array:
         """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
-        return are_wallets(self.store, self.view, addresses, self.second)
+        return are_wallets(self.store, self.view, self.kinds, addresses, self.second)
 
 
 def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
     """The graph of a map without its time nodes, which make no cluster. ``largest`` are the map's top holders."""
     view = store.view()
-    scene = Scene(store, view, token, to_unix(as_of), options.model_copy(update={"use_time_nodes": False}))
+    plain = options.model_copy(update={"use_time_nodes": False})
+    scene = Scene(store, view, kinds_of_addresses(store, view), token, to_unix(as_of), plain)
     addresses = view.dictionary.find([address for address, _ in largest.holders])
     return graph_of(scene, largest.holders, addresses, activity(view, addresses, scene.second), addresses)
 
@@ -91,7 +104,8 @@ def graph_of(
     links = links_within(view, joined_entries([around, entries_of(view, magic, counts, scene.second)]), supernodes)
     windows = windows_of(view, rules, around, exchanges, supernodes) if len(exchanges) else []
     texts = view.dictionary.texts(magic)
-    facts = facts_of(store, texts, known_magic, scene.token.chain) if texts else {}
+    labelled = labelled_ones(scene.kinds, magic, texts)
+    facts = facts_of(store, texts, known_magic, labelled, scene.token.chain)
     sizes = dict(holder for holder, is_one in zip(holders, is_shown.tolist(), strict=True) if is_one)
     pairs = [(link.from_address, link.to_address) for link in links]
     return Graph(facts, links, windows, clusters_of(sizes, texts, pairs))
@@ -133,10 +147,9 @@ def _exchanges(scene: Scene, met: Met, everybody: Array) -> Array:
         return np.empty(0, np.int32)
     rules, view = scene.store.rules, scene.view
     fewest = min(rules.magic_links, rules.time_links)
-    kinds = kinds_of_addresses(scene.store, view)
     allowed = view.dictionary.find(sorted(rules.time_allowed))
     found = [np.empty(0, np.int32)]
     for known in (met.addresses[met.holders >= fewest], everybody):
-        marked = (kinds[known] & (CEX | DEX)) != 0
+        marked = (scene.kinds[known] & (CEX | DEX)) != 0
         found.append(known[marked | np.isin(known, allowed) if len(allowed) else marked])
     return np.unique(np.concatenate(found))

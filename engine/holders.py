@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from contract.tables import TABLES
 from contract.times import to_unix
-from engine.addresses import AddressFacts, activity, address_facts, detail_columns, facts_of
+from engine.addresses import (
+    AddressFacts,
+    activity,
+    address_facts,
+    detail_columns,
+    facts_of,
+    kinds_of_addresses,
+    labelled_ones,
+)
 from engine.balances import (
     Balances,
     held_as_of,
@@ -94,7 +102,9 @@ def holder_columns(store: Store, view: View, token: TokenInfo, as_of: datetime, 
     facts: dict[str, AddressFacts] | None = None
     if details:
         texts = [address for address, _ in largest.holders]
-        facts = facts_of(store, texts, activity(view, addresses, to_unix(as_of)), token.chain)
+        known = activity(view, addresses, to_unix(as_of))
+        labelled = labelled_ones(kinds_of_addresses(store, view), addresses, texts)
+        facts = facts_of(store, texts, known, labelled, token.chain)
     return _columns(store, token, as_of, largest, facts, 1)
 
 

@@ -28,7 +28,7 @@ ORDER BY precedence DESC, chain, source
 _MARKED: Final = """
 SELECT address, max(is_cex), max(is_dex), max(is_contract)
 FROM (
-    SELECT address, is_cex, is_dex, is_contract FROM labels WHERE is_cex OR is_dex OR is_contract
+    SELECT address, is_cex, is_dex, is_contract FROM labels
     UNION ALL
     SELECT address, 0, 0, 1 FROM tokens
 )
@@ -74,7 +74,7 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """The kinds of all addresses that are more than a wallet, without their names."""
+    """The kinds of all addresses that a label, a token or a burn makes known, without their names."""
     marked = {
         address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
         for address, is_cex, is_dex, is_contract in catalog.execute(_MARKED)

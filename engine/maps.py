@@ -28,6 +28,7 @@ from engine.addresses import (
     facts_of,
     first_times,
     kinds_of_addresses,
+    labelled_ones,
 )
 from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds
 from engine.graph import Graph, Scene, graph_of
@@ -71,7 +72,8 @@ def map_columns(
     held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
     if not len(held.addresses):
         raise nobody_holds(token, as_of)
-    drawing = _drawing(Scene(store, view, token, to_unix(as_of), options), held)
+    scene = Scene(store, view, kinds_of_addresses(store, view), token, to_unix(as_of), options)
+    drawing = _drawing(scene, held)
     tables = {
         "maps": {name: [figure] for name, figure in _map_row(drawing, computed_at).items()},
         "map_nodes": _node_columns(drawing),
@@ -94,15 +96,16 @@ def _drawing(scene: Scene, held: Held) -> Drawing:
     addresses = held.addresses[:limit]
     texts = [address for address, _ in top.holders]
     known = activity(view, addresses, scene.second)
-    facts = facts_of(store, texts, known, scene.token.chain)
+    labelled = labelled_ones(scene.kinds, addresses, texts)
+    facts = facts_of(store, texts, known, labelled, scene.token.chain)
     return Drawing(scene, held, top, facts, graph_of(scene, top.holders, addresses, known, held.addresses))
 
 
 def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:
     scene, held, top, clusters = drawing.scene, drawing.held, drawing.top, drawing.graph.clusters
     store, view = scene.store, scene.view
-    kinds = kinds_of_addresses(store, view)[held.addresses]
-    marked = np.flatnonzero(kinds)
+    kinds = scene.kinds[held.addresses]
+    marked = np.flatnonzero(kinds & (CEX | DEX | CONTRACT))
     is_free = scene.is_wallet(held.addresses)
     sizes = _entity_sizes(drawing, is_free)
     figures = metrics.figures_of(sizes)

@@ -70,7 +70,8 @@ class Answers(Generic[K, T]):
 class Remembered:
     """What a store that remembers was told of tokens and labels."""
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
         self.tokens: Answers[tuple[str, str], TokenInfo] = Answers()
         self.indexed: list[tuple[str, str]] | None = None
         self._labels: dict[str | None, Answers[str, AddressLabel]] = {}
@@ -284,7 +285,7 @@ class Store:
     def remembering(self) -> Store:
         """A snapshot that also keeps the tokens and labels that it was asked for: for very many answers at once."""
         pinned = self.snapshot()
-        pinned._remembered = Remembered()
+        pinned._remembered = Remembered(self._changes.generation())
         return pinned
 
     def view(self) -> View:
@@ -316,8 +317,9 @@ class Store:
         return self._pinned[0] if self._pinned else self._changes.generation()
 
     def metadata_generation(self) -> int:
-        """As ``generation``, but of a snapshot, too, that of now, as its tokens and labels are."""
-        return self._changes.generation()
+        """As ``generation``, but of a snapshot, too, that of now, as its tokens and labels are; of a store that
+        remembers these, when it began to."""
+        return self._remembered.generation if self._remembered else self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
         """As ``first_change_since``, by what was there when the store was last asked anything of its changes."""
@@ -414,7 +416,7 @@ class Store:
             return merged_labels(catalog, addresses, chain)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
-        """The kinds of all addresses that are more than a wallet; see ``labels.marked_addresses``."""
+        """The kinds of all addresses that anything is known of; see ``labels.marked_addresses``."""
         with self._catalog() as catalog:
             return marked_addresses(catalog)
 
