@@ -155,9 +155,11 @@ def first_times(store: Store, view: View) -> Array:
         dtype = np.result_type(*(run.times.dtype for run in runs)) if runs else np.dtype(np.uint32)
         found = np.full(size, np.iinfo(dtype).max, dtype)
         for run in runs:
-            places = np.flatnonzero(run.crowd)
-            addresses = run.addresses[places] if len(run.addresses) else places
-            found[addresses] = np.minimum(found[addresses], run.times[run.starts[places]])
+            if len(run.addresses):
+                found[run.addresses] = np.minimum(found[run.addresses], run.begun)
+            else:
+                own = found[: len(run.begun)]
+                np.minimum(own, np.where(run.begun == np.iinfo(run.begun.dtype).max, own, run.begun), out=own)
         return found
 
     return store.derive("first times", view, find)

@@ -66,7 +66,8 @@ def joined_dealings(pieces: Sequence[Dealings]) -> Dealings:
 @dataclass(frozen=True)
 class Run:
     """A run as it is read. ``addresses`` are those with entries, rising, or empty where the place is the number
-    itself; entries of place n are from ``starts[n]`` to ``starts[n + 1]``. Of an entry: ``others`` the counterparty,
+    itself; entries of place n are from ``starts[n]`` to ``starts[n + 1]``, the first of them at the second ``begun[n]``
+    (its type's last one where there is none). Of an entry: ``others`` the counterparty,
     ``kinds`` token number times two, plus one where the transfer came in, ``times`` unix seconds."""
 
     addresses: Array
@@ -76,6 +77,7 @@ class Run:
     times: Array
     firsts: Array
     sums: Array
+    begun: Array
 
     @staticmethod
     def of(arrays: Arrays) -> Run:
@@ -140,7 +142,7 @@ class Run:
         return np.diff(self.starts)
 
 
-_COLUMNS: Final = ("addresses", "starts", "others", "kinds", "times", "firsts", "sums")
+_COLUMNS: Final = ("addresses", "starts", "others", "kinds", "times", "firsts", "sums", "begun")
 
 Ranged = Callable[[int, int], Dealings]
 """The transfers that an address from one number up to another (excluded) has part in."""
@@ -159,27 +161,31 @@ def write_run(path: Path, owners: Array, counts: Array, ranged: Ranged, times: n
     with ArrayFile(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, size)
-        sums = _Sums()
+        sums, begun = _Sums(), np.empty(len(owners), times)
         for first, last in itertools.pairwise(edges):
             low, high = int(owners[first]), int(owners[last - 1]) + 1
             for name, column in _entries(ranged(low, high), low, high).items():
                 file.fill(name, int(starts[first]), column)
                 if name == "firsts":
                     sums.take(column)
+                if name == "times":
+                    begun[first:last] = column[starts[first:last] - starts[first]]
         file.add("sums", np.concatenate(sums.found))
-        for name, column in _placed(owners, starts).items():
+        for name, column in _placed(owners, starts, begun).items():
             file.add(name, column)
     return size
 
 
-def _placed(owners: Array, starts: Array) -> dict[str, Array]:
-    """``addresses`` and ``starts`` of a run: a place for each number where most of them have entries."""
+def _placed(owners: Array, starts: Array, begun: Array) -> dict[str, Array]:
+    """``addresses``, ``starts`` and ``begun`` of a run: a place for each number where most of them have entries."""
     size = int(owners[-1]) + 1
     if 4 * len(owners) < size:
-        return {"addresses": owners.astype(np.int32), "starts": starts}
+        return {"addresses": owners.astype(np.int32), "starts": starts, "begun": begun}
     counts = np.zeros(size + 1, np.int64)
     counts[owners + 1] = np.diff(starts)
-    return {"addresses": np.empty(0, np.int32), "starts": np.cumsum(counts)}
+    first_times = np.full(size, np.iinfo(begun.dtype).max, begun.dtype)
+    first_times[owners] = begun
+    return {"addresses": np.empty(0, np.int32), "starts": np.cumsum(counts), "begun": first_times}
 
 
 class _Sums:

@@ -8,6 +8,7 @@ memory: a large import is first sorted out on disk into buckets of tokens.
 from __future__ import annotations
 
 import itertools
+import ctypes
 import os
 import shutil
 import sqlite3
@@ -37,6 +38,7 @@ _BUCKETS: Final = 64
 _TAILS: Final = 8
 """How many small parts or runs there are before they are made one."""
 _BATCH: Final = 131_072
+_M_MMAP_THRESHOLD: Final = -3
 
 _KEY: Final = """md5_number_lower(
     coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address) || '/' || log_index || '/'
@@ -233,6 +235,7 @@ class Change:
         return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))
 
     def _from_buckets(self, tables: Iterable[pa.Table]) -> Iterator[Incoming]:
+        _give_back_at_once()
         self._spool.mkdir()
         for path in self._sort_out(tables):
             yield from self._of_bucket(path)
@@ -579,6 +582,16 @@ _REPETITIVE: Final = [
     "chain", "token_address", "token_standard", "token_id", "time_kind", "log_index_kind", "source",
 ]  # fmt: skip
 """Columns in which few values stand again and again; a dictionary of the others would be as long as they are."""
+
+
+def _give_back_at_once() -> None:
+    """Lets the C library return large pieces of memory as soon as they are free.
+
+    glibc keeps pieces of up to 32 MB once it has seen some come and go; a large import would hold twice what it needs.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if mallopt:
+        mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
