@@ -7,8 +7,8 @@ memory: a large import is first sorted out on disk into buckets of tokens.
 
 from __future__ import annotations
 
-import itertools
 import ctypes
+import itertools
 import os
 import shutil
 import sqlite3
