@@ -105,7 +105,7 @@ ORDER BY {_IN_ORDER}
 """
 
 _SPLIT: Final = f"""
-SELECT * FROM read_parquet($stored) WHERE (block_number <= $block) = $kept ORDER BY {_IN_ORDER}
+SELECT *, {_KEY} AS key FROM read_parquet($stored) WHERE (block_number <= $block) = $kept ORDER BY {_IN_ORDER}
 """
 
 
@@ -418,10 +418,12 @@ class Change:
     def _cut(self, key: tuple[str, str], part: PartFile, after_block: int) -> Removed:
         folder = "openings" if part.kind == OPENING else "transfers"
         bound = {"stored": [str(self._path(folder, part.file))], "block": after_block}
-        kept, gone = (self._split(key, bound | {"kept": side}) for side in (True, False))
+        gone = self._split(key, bound | {"kept": False})
         moves, period = _encoded(gone)
         replacing = None
-        if kept.keys.size:
+        if period.rows < part.transfers:
+            self._spool.mkdir(exist_ok=True)
+            kept = self._write_sorted(_SPLIT, bound | {"kept": True})
             name = uuid.uuid4().hex
             kept_moves, kept_period = _encoded(kept)
             write_rows(self._path(folder, name), kept.batches())
@@ -431,7 +433,7 @@ class Change:
         return Removed(period.rows, period.first_time, moves)
 
     def _split(self, key: tuple[str, str], bound: Mapping[str, Any]) -> Incoming:
-        rows = self._query(f"SELECT *, {_KEY} AS key FROM ({_SPLIT})", bound)
+        rows = self._query(_SPLIT, bound)
         return Incoming(*key, rows["key"].to_numpy(), self._numbered(rows))
 
     def _remove_dealings(self, removed: Dealings) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
 from engine.search import search
 
 _GRACE_SECONDS: Final = 3_600
+_SPILL_SECONDS: Final = 86_400
 _FOLDERS: Final = ("transfers", "openings", "arrays")
 K = TypeVar("K")
 T = TypeVar("T")
@@ -250,8 +252,13 @@ class Store:
         replaced within the last hour stay, for a reader may still be in them."""
         for folder in _FOLDERS:
             for path in (self.root / folder).iterdir():
-                if path.stem not in named and time.time() - path.stat().st_mtime > _GRACE_SECONDS:
+                if path.stem not in named and _age(path) > _GRACE_SECONDS:
                     path.unlink(missing_ok=True)
+        for path in self.root.glob(".spool-*"):  # of another import, which is over or we would not be here
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self.root.glob(".spill/*"):
+            if _age(path) > _SPILL_SECONDS:
+                path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ reading
 
@@ -433,6 +440,14 @@ def memory_bytes(text: str) -> int:
     if size < 64 * _UNITS["MB"]:
         raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")
     return size
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file was last written, 0 where it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _history(key: tuple[str, str], parts: Sequence[PartFile]) -> History | None:

@@ -281,6 +281,15 @@ def test_abandoned_files_are_removed_after_the_grace(build: Build) -> None:
     assert (old.exists(), young.exists()) == (False, True)
 
 
+def test_what_a_killed_import_sorted_out_on_disk_is_removed_by_the_next(build: Build) -> None:
+    store = build()
+    spool = store.root / ".spool-of-the-killed"
+    spool.mkdir()
+    (spool / "1.parquet").write_bytes(b"half a file")
+    store.add_transfers(table([transfer("mint -> a")]), "file")
+    assert not spool.exists()
+
+
 def test_an_abandoned_file_is_never_read(build: Build) -> None:
     store = build(transfer("mint -> a", 5))
     stray(store, age=60)
