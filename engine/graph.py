@@ -38,9 +38,10 @@ from engine.relationships import (
     counting,
     entries_of,
     joined_entries,
-    links_within,
+    links_of,
     met_by,
     windows_of,
+    within,
 )
 from engine.store import Store
 from engine.words import Array
@@ -101,8 +102,12 @@ def graph_of(
             exchanges[activity(view, exchanges, scene.second).relations[:, 0] >= rules.supernode_degree],
         ]
     )
-    links = links_within(view, joined_entries([around, entries_of(view, magic, counts, scene.second)]), supernodes)
-    windows = windows_of(view, rules, around, exchanges, supernodes) if len(exchanges) else []
+    among_nodes = within(joined_entries([around, entries_of(view, magic, counts, scene.second)]), supernodes)
+    used, in_windows = windows_of(view, rules, around, exchanges, supernodes)
+    windows = [TimeNode(exchange, []) for exchange in used]
+    links: list[Link] = []
+    for number, link in links_of(view, [among_nodes, in_windows]):
+        (links if number < 0 else windows[number].links).append(link)
     texts = view.dictionary.texts(magic)
     labelled = labelled_ones(scene.kinds, magic, texts)
     facts = facts_of(store, texts, known_magic, labelled, scene.token.chain)

@@ -160,10 +160,19 @@ def among(addresses: Array, few: Array) -> Array:
     return found
 
 
-def links_of(
-    view: View, senders: Array, receivers: Array, tokens: Array, times: Array, sets: Array
-) -> list[tuple[int, Link]]:
-    """The transfers given, each once, as links by (from, to, chain, token), set by set."""
+class Chosen(NamedTuple):
+    """Transfers that make links, each once; a set (the links of a map, those of a time node) makes links of its own."""
+
+    senders: Array
+    receivers: Array
+    tokens: Array
+    times: Array
+    sets: Array
+
+
+def links_of(view: View, pieces: Sequence[Chosen]) -> list[tuple[int, Link]]:
+    """The transfers as links, with the number of their set, by that, then by (from, to, chain, token)."""
+    senders, receivers, tokens, times, sets = (np.concatenate(column) for column in zip(*pieces, strict=True))
     if not len(senders):
         return []
     ends = (senders.astype(np.int64) << 32) | receivers
@@ -207,7 +216,7 @@ def _sums(view: View, ends: Array, tokens: Array, times: Array, groups: Array) -
 
 
 def _add_values(sums: list[int], moves: Moves, ends: Array, times: Array, groups: Array) -> None:
-    if not len(moves):
+    if not len(moves) or times.max() < moves.times[0] or times.min() > moves.times[-1]:
         return
     limits = np.iinfo(moves.times.dtype)
     seconds = np.clip(times, limits.min, limits.max).astype(moves.times.dtype)
@@ -227,28 +236,31 @@ def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_
     view = store.view()
     numbers = view.dictionary.find(list(addresses))
     numbers = np.unique(numbers[numbers != UNKNOWN]).astype(np.int32)
-    return links_within(view, entries_of(view, numbers, counting(view, tokens), to_unix(as_of)))
+    entries = entries_of(view, numbers, counting(view, tokens), to_unix(as_of))
+    return [link for _, link in links_of(view, [within(entries, numbers[:0])])]
 
 
-def links_within(view: View, entries: Entries, supernodes: Array | None = None) -> list[Link]:
-    """Links among the entries' own addresses, but for those between two of the supernodes."""
+def within(entries: Entries, supernodes: Array) -> Chosen:
+    """The transfers among the entries' own addresses, but for those between two of the supernodes, as set -1."""
     inside = entries.at(np.flatnonzero(~entries.inward & among(entries.others, entries.addresses)))
     senders, receivers = inside.ends()
-    if supernodes is not None:
+    if len(supernodes):
         kept = np.flatnonzero(~(among(senders, supernodes) & among(receivers, supernodes)))
         inside, senders, receivers = inside.at(kept), senders[kept], receivers[kept]
-    sets = np.zeros(len(senders), np.int64)
-    return [link for _, link in links_of(view, senders, receivers, inside.tokens, inside.times, sets)]
+    return Chosen(senders, receivers, inside.tokens, inside.times, np.full(len(senders), -1))
 
 
-def windows_of(view: View, rules: Rules, entries: Entries, exchanges: Array, supernodes: Array) -> list[TimeNode]:
-    """Each exchange and window of time that enough of the entries' addresses share, the most shared first, at most
-    ``time_limit``. What is between two supernodes is dropped before it is counted."""
+def windows_of(
+    view: View, rules: Rules, entries: Entries, exchanges: Array, supernodes: Array
+) -> tuple[list[str], Chosen]:
+    """The exchange of each window of time that enough of the entries' addresses share, the most shared first, at most
+    ``time_limit``; and the transfers of each window, as sets from 0. What is between two supernodes is dropped before
+    it is counted."""
     uses = entries.at(np.flatnonzero(among(entries.others, exchanges)))
     own = uses.addresses[uses.owners]
     uses = uses.at(np.flatnonzero(~(among(own, supernodes) & among(uses.others, supernodes))))
     if not len(uses.owners):
-        return []
+        return [], Chosen(*uses.ends(), uses.tokens, uses.times, uses.owners)
     window = uses.times.astype(np.int64) // rules.time_window
     order = np.lexsort((uses.owners, window, uses.others))
     uses, window = uses.at(order), window[order]
@@ -265,10 +277,7 @@ def windows_of(view: View, rules: Rules, entries: Entries, exchanges: Array, sup
     sets = place_of[np.cumsum(is_first) - 1]
     kept = np.flatnonzero(sets >= 0)
     chosen = uses.at(kept)
-    found: list[TimeNode] = [TimeNode(text, []) for _, text, *_ in ranked]
-    for number, link in links_of(view, *chosen.ends(), chosen.tokens, chosen.times, sets[kept]):
-        found[number].links.append(link)
-    return found
+    return [text for _, text, *_ in ranked], Chosen(*chosen.ends(), chosen.tokens, chosen.times, sets[kept])
 
 
 def without_supernode_pairs(links: Iterable[Link], supernodes: Collection[str]) -> list[Link]:
