@@ -485,11 +485,11 @@ class Change:
         return self._folder[folder] / f"{name}.parquet"
 
     def _keys(self, part: PartFile) -> Array:
-        return read_arrays(self._opened.path(part.file, "keys"))["keys"]
+        return read_arrays(self._opened.path(part.file, "part"))["keys"]
 
     def _write_part(self, name: str, moves: Moves, keys: Array) -> None:
-        write_arrays(self._opened.path(name, "part"), part_of(moves, self._dictionary.ranks, self._chunk))
-        write_arrays(self._opened.path(name, "keys"), {"keys": np.sort(keys)})
+        arrays = part_of(moves, self._dictionary.ranks, self._chunk)
+        write_arrays(self._opened.path(name, "part"), {**arrays, "keys": np.sort(keys)})
 
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
         for old in replaced:

@@ -138,7 +138,7 @@ def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
     members = {holder for cluster in clusters for holder in cluster.holders}
     alone = is_free.copy()
     alone[[place for place, (address, _) in enumerate(drawing.top.holders) if address in members]] = False
-    sizes = held.balances if alone.all() else held.balances[alone]
+    sizes = held.balances if alone.all() else held.balances[np.flatnonzero(alone)]
     if not clusters:
         return sizes
     amounts = [cluster.amount for cluster in clusters]
