@@ -15,7 +15,7 @@ import sqlite3
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -332,7 +332,7 @@ class Change:
         if incoming.table is not None:
             self._cursor.register("imported", incoming.table)
         else:
-            imported = f"read_parquet('{incoming.path}')"
+            imported = _read(incoming.path)
         files = [str(self._path("transfers", part.file)) for part in stored] or [str(self.empty_file())]
         self._cursor.execute(_JUDGED.format(imported=imported), {"stored": files})
         verdicts = self._cursor.sql(_VERDICTS).to_arrow_table().to_pylist()
@@ -359,7 +359,7 @@ class Change:
             sql = _MERGED
         else:
             columns = ", ".join(TRANSFERS.names)
-            sql = _MERGED.replace("FROM added", f"SELECT {columns} FROM read_parquet('{added.path}')")
+            sql = _MERGED.replace("FROM added", f"SELECT {columns} FROM {_read(added.path)}")
         for batch in self._cursor.sql(sql, params={"stored": files}).to_arrow_reader(_BATCH):
             yield pa.Table.from_batches([batch])
 
@@ -463,8 +463,9 @@ class Change:
 
     def begin_grace(self, name: str) -> None:
         """Counts the grace of the files that are being replaced from now on, however old they are."""
-        for folder in self._folder.values():
-            for path in folder.glob(f"{name}.*"):
+        places = [self._path(folder, name) for folder in ("transfers", "openings")]
+        for path in (*places, *(self._opened.path(name, kind) for kind in ("part", "run", "volume"))):
+            with suppress(FileNotFoundError):
                 os.utime(path)
 
     def empty_file(self) -> Path:
@@ -594,6 +595,11 @@ def _give_back_at_once() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt:
         mallopt(_M_MMAP_THRESHOLD, 1 << 18)
+
+
+def _read(path: Path | None) -> str:
+    """A Parquet file in SQL, where its name can't be bound."""
+    return "read_parquet('{}')".format(str(path).replace("'", "''"))
 
 
 def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:

@@ -161,6 +161,16 @@ def test_an_import_that_does_not_fit_into_memory_is_as_one_that_does(seed: int, 
     assert not list(spilled.root.glob(".spool*"))
 
 
+def test_a_store_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    rows = [transfer(f"mint -> a{number % 9}", number, at=number + 1) for number in range(300)]
+    with Store(tmp_path / 'it\'s "mine" $x') as store:
+        store._memory = 8_000
+        for _ in range(2):
+            store.add_transfers(table(rows), "file")
+        store.roll_back("eth", 200)
+        assert sum(held(store).values()) == sum(range(200))
+
+
 @pytest.mark.parametrize(("text", "expected"), [("64MB", 64 * 10**6), ("1.5 GB", 15 * 10**8), ("2gb", 2 * 10**9)])
 def test_a_memory_limit_is_an_amount_of_bytes(text: str, expected: int) -> None:
     assert memory_bytes(text) == expected
