@@ -30,7 +30,7 @@ from engine.adjacency import Dealings, joined_dealings, of_runs, owners_of, with
 from engine.arrays import read_arrays, sync_folder, write_arrays
 from engine.dictionary import Dictionary, joined
 from engine.manifest import BASE, OPENING, TAIL, Opened, PartFile, View, read_manifest
-from engine.parts import Moves, joined_moves, part_of
+from engine.parts import Moves, joined_moves, write_part
 from engine.records import TRANSFERS
 from engine.words import Array, from_texts
 
@@ -489,8 +489,7 @@ class Change:
         return read_arrays(self._opened.path(part.file, "part"))["keys"]
 
     def _write_part(self, name: str, moves: Moves, keys: Array) -> None:
-        arrays = part_of(moves, self._dictionary.ranks, self._chunk)
-        write_arrays(self._opened.path(name, "part"), {**arrays, "keys": np.sort(keys)})
+        write_part(self._opened.path(name, "part"), moves, np.sort(keys), self._dictionary.ranks, self._chunk)
 
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
         for old in replaced:

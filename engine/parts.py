@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from engine.arrays import Arrays, compact_times, spans, upto
+from engine.arrays import ArrayFile, Arrays, compact_times, spans, upto
 from engine.words import Array, falling, from_limbs, lane_of, limbs, narrowed, together, total, widened
 
 DAY: Final = 86_400
@@ -44,6 +45,8 @@ class Moves:
 
 def joined_moves(pieces: list[Moves]) -> Moves:
     """All transfers of the pieces by rising time."""
+    if len(pieces) == 1 and (pieces[0].times[1:] >= pieces[0].times[:-1]).all():
+        return pieces[0]
     times = np.concatenate([piece.times.astype(np.int64) for piece in pieces])
     whole = Moves(
         times,
@@ -115,8 +118,9 @@ def summed(addresses: Array, spread: Array) -> tuple[Array, Array]:
     return ordered[starts], from_limbs(np.add.reduceat(spread[order], starts, axis=0))
 
 
-def part_of(moves: Moves, ranks: Ranks, chunk: int) -> Arrays:
-    """What a part's file holds. About ``chunk`` changes of balances are put in order at a time, to bound memory."""
+def write_part(path: Path, moves: Moves, keys: Array, ranks: Ranks, chunk: int) -> None:
+    """Writes a part and the sorted hashes of its rows' keys. About ``chunk`` changes of balances are put in order at a
+    time, to bound memory."""
     lane = lane_of(total(moves.values))
     values = narrowed(moves.values, lane) if moves.values.shape[1] >= lane else widened(moves.values, lane)
     moves = Moves(moves.times, moves.senders, moves.receivers, values)
@@ -126,20 +130,18 @@ def part_of(moves: Moves, ranks: Ranks, chunk: int) -> Arrays:
     )
     del found
     order = _order(holders, balances, ranks, chunk)
-    places = np.empty(len(order), np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
-    return {
-        "times": compact_times(moves.times),
-        "senders": moves.senders,
-        "receivers": moves.receivers,
-        "values": moves.values,
-        "holders": holders[order],
-        "balances": balances[order],
-        "first_days": first_days[order],
-        "end_days": end_days[order],
-        "index": holders,
-        "places": places,
-    }
+    with ArrayFile(path) as file:
+        file.add("times", compact_times(moves.times))
+        for name, column in (("senders", moves.senders), ("receivers", moves.receivers), ("values", moves.values)):
+            file.add(name, column)
+        intervals = {"holders": holders, "balances": balances, "first_days": first_days, "end_days": end_days}
+        for name, column in intervals.items():
+            starts = range(0, max(len(order), 1), chunk)
+            file.add(name, (column[order[start : start + chunk]] for start in starts))
+        places = np.empty(len(order), np.int32)
+        places[order] = np.arange(len(order), dtype=np.int32)
+        for name, column in (("index", holders), ("places", places), ("keys", keys)):
+            file.add(name, column)
 
 
 def _intervals(moves: Moves, chunk: int) -> Iterator[tuple[Array, Array, Array, Array]]:
