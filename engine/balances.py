@@ -6,6 +6,7 @@ A lossy history can leave an address below nothing. Such an address is never a h
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -196,28 +197,35 @@ class _Ledger:
         order = falling(new, self._dictionary.ranks(newcomers))
         newcomers, new = newcomers[order], new[order]
 
-        places = places_among(falling_keys(new), lambda some: falling_keys(balances[some]), len(addresses))
-        tied = np.flatnonzero(places < len(addresses))
-        tied = tied[(balances[places[tied]] == new[tied]).all(axis=1)]
-        for newcomer in tied.tolist():
-            places[newcomer] = self._place_among_equals(newcomers[newcomer], addresses, balances, int(places[newcomer]))
+        places = self._places(newcomers, new, addresses, balances)
         return np.insert(addresses, places, newcomers), np.insert(balances, places, new, axis=0)
 
-    def _place_among_equals(self, newcomer: int, addresses: Array, balances: Array, first: int) -> int:
-        """Where an address belongs among those, from the first on, that hold as much."""
-        (text,) = self._dictionary.texts(np.array([newcomer]))
-        low, step = first, 1
-        while low + step < len(addresses) and (balances[low + step] == balances[first]).all():
-            step *= 2
-        high = min(low + step, len(addresses))
-        while low < high:
-            middle = (low + high) // 2
-            is_equal = (balances[middle] == balances[first]).all()
-            if is_equal and self._dictionary.texts(addresses[middle : middle + 1])[0] < text:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def _places(self, newcomers: Array, new: Array, addresses: Array, balances: Array) -> Array:
+        """Where the newcomers belong among the holders: by falling balance, then address."""
+
+        def held(places: Array) -> Array:
+            return falling_keys(balances[places])
+
+        keys, nowhere = falling_keys(new), np.zeros(len(new), np.int64)
+        places = places_among(keys, held, nowhere, nowhere + len(addresses))
+        ends = places_among(keys, held, places, nowhere + len(addresses), after_equals=True)
+        tied = np.flatnonzero(places < ends)
+        if len(tied):
+            places[tied] = self._places_among_equals(newcomers[tied], addresses, places[tied], ends[tied])
+        return places
+
+    def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
+        """Where each of the newcomers belongs among the addresses from its start to its end, which stand in order."""
+        find = self._dictionary.beginnings
+        own = find(newcomers)
+        firsts = places_among(own, lambda places: find(addresses[places]), starts, ends)
+        lasts = places_among(own, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
+        for place in np.flatnonzero(firsts < lasts).tolist():
+            # these begin alike, so the whole texts decide
+            (text,) = self._dictionary.texts(newcomers[place : place + 1])
+            texts = self._dictionary.texts(addresses[firsts[place] : lasts[place]])
+            firsts[place] += bisect_left(texts, text)
+        return firsts
 
     def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
         """The first holders, or the first after a balance and an address."""

@@ -206,6 +206,10 @@ class Dictionary:
     def _which(self, numbers: Array) -> Array:
         return np.searchsorted(np.array([volume.first for volume in self.volumes]), numbers, side="right") - 1
 
+    def beginnings(self, numbers: Array) -> Array:
+        """The first sixteen bytes of each address as two words that sort as the addresses do, the first one signed."""
+        return np.stack([self._heads(numbers, 0) ^ np.uint64(1 << 63), self._heads(numbers, 8)], axis=1)
+
     def ranks(self, numbers: Array) -> Array:
         """Places of the addresses among each other in the order of their texts. The numbers must be distinct."""
         order = np.argsort(self._heads(numbers, 0), kind="stable")

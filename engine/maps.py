@@ -144,7 +144,8 @@ def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
     amounts = [cluster.amount for cluster in clusters]
     lane = max(lane_of(max(amounts)), sizes.shape[1])
     sizes, whole = widened(sizes, lane), from_ints(sorted(amounts, reverse=True), lane)
-    places = places_among(falling_keys(whole), lambda places: falling_keys(sizes[places]), len(sizes))
+    nowhere = np.zeros(len(whole), np.int64)
+    places = places_among(falling_keys(whole), lambda some: falling_keys(sizes[some]), nowhere, nowhere + len(sizes))
     return np.insert(sizes, places, whole, axis=0)
 
 

@@ -169,15 +169,19 @@ def fitting(words: Array, lane: int) -> Array:
     return narrow if (widened(narrow, words.shape[1]) == words).all() else words
 
 
-def places_among(keys: Array, ordered: Callable[[Array], Array], size: int) -> Array:
-    """Where each of the keys (rows of words) belongs among ``size`` rows that rise, before any equal ones.
+def places_among(
+    keys: Array, ordered: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
+) -> Array:
+    """Where each of the keys (rows of words) belongs among rows that rise from its ``low`` place to its ``high`` one.
 
-    ``ordered`` gives the rows at some places; words are compared as signed (the first) and unsigned numbers.
+    That is before equal ones, or after them. ``ordered`` gives the rows at some places; words are compared as signed
+    (the first) and unsigned numbers.
     """
-    low, high = np.zeros(len(keys), np.int64), np.full(len(keys), size)
+    low, high = low.copy(), high.copy()
     while (undecided := np.flatnonzero(low < high)).size:
         middle = (low[undecided] + high[undecided]) // 2
-        is_below = _less(ordered(middle), keys[undecided])
+        rows, mine = ordered(middle), keys[undecided]
+        is_below = ~_less(mine, rows) if after_equals else _less(rows, mine)
         low[undecided[is_below]] = middle[is_below] + 1
         high[undecided[~is_below]] = middle[~is_below]
     return low
