@@ -37,14 +37,21 @@ class Computing:
         self._of_owner: Counter[Hashable] = Counter()
         self.pending = 0
 
-    async def run(self, work: Callable[[], Result], owner: Hashable, same: Hashable | None = None) -> Result:
+    async def run(
+        self,
+        work: Callable[[], Result],
+        owner: Hashable,
+        same: Hashable | None = None,
+        keep: Callable[[Result], None] | None = None,
+    ) -> Result:
         """The result of ``work``; callers that name the ``same`` thing while it is computed share one computation.
 
+        It is under way until ``keep`` has the result, so whoever comes later finds it kept.
         Raises ``ServiceError`` (``unavailable``) after too long a wait, and what ``work`` raises.
         """
         flight = self._flights.get(same) if same is not None else None
         if flight is None:
-            flight = self._start(work, owner, same)
+            flight = self._start(work, owner, same, keep)
         try:
             return await asyncio.wait_for(asyncio.shield(flight), self._seconds)
         except TimeoutError as error:
@@ -63,10 +70,16 @@ class Computing:
             await asyncio.wait(self._flights.values(), timeout=self._closing_seconds)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _start(self, work: Callable[[], Result], owner: Hashable, same: Hashable | None) -> asyncio.Task[Result]:
+    def _start(
+        self,
+        work: Callable[[], Result],
+        owner: Hashable,
+        same: Hashable | None,
+        keep: Callable[[Result], None] | None,
+    ) -> asyncio.Task[Result]:
         if self.pending >= self._most_waiting:
             raise ServiceError("unavailable", "Too many answers are waiting to be computed", {"Retry-After": "5"})
-        task = asyncio.create_task(self._in_turn(work, owner))
+        task = asyncio.create_task(self._in_turn(work, owner, keep))
         key = same if same is not None else task
         self._flights[key] = task
         task.add_done_callback(lambda done: self._landed(key, done))
@@ -77,14 +90,19 @@ class Computing:
         if not task.cancelled():
             task.exception()  # it counts as seen even where every caller is gone
 
-    async def _in_turn(self, work: Callable[[], Result], owner: Hashable) -> Result:
+    async def _in_turn(
+        self, work: Callable[[], Result], owner: Hashable, keep: Callable[[Result], None] | None
+    ) -> Result:
         turn = self._turns.setdefault(owner, asyncio.Semaphore(self._most_of_owner))
         self.pending += 1
         self._of_owner[owner] += 1
         try:
             async with turn:
                 context = copy_context()  # for the log to know which request a thread works for
-                return await asyncio.get_running_loop().run_in_executor(self._executor, context.run, work)
+                result = await asyncio.get_running_loop().run_in_executor(self._executor, context.run, work)
+                if keep is not None:
+                    keep(result)
+                return result
         finally:
             self.pending -= 1
             self._of_owner[owner] -= 1

@@ -117,6 +117,8 @@ class Meter:
         if found is not None and is_known(tags, found):
             return not_modified(found)
         charge = await self.backend.cashier.reserve(Demand(self.key.id, request.endpoint, request.cost))
+        if found is None and key is not None and not _is_refresh(request):
+            found = self.backend.cache.peek(key)  # what another caller asked for may be there by now
         try:
             written = found or await self._compute(request, compute, form, key, tabular)
         except BaseException:
@@ -142,9 +144,12 @@ class Meter:
         same = None if key is None else (key, _is_refresh(request))
         if same is not None:
             self._note("shared" if backend.computing.is_under_way(same) else "miss")
-        written, lifetime = await backend.computing.run(work, self.key.account, same)
-        if key is not None:
-            backend.cache.keep(key, written, lifetime)
+
+        def keep(found: tuple[Written, int | None]) -> None:
+            if key is not None:
+                backend.cache.keep(key, *found)
+
+        written, _ = await backend.computing.run(work, self.key.account, same, keep)
         return written
 
     def _remember(self, request: requests.Request, form: Format) -> None:
