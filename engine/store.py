@@ -98,7 +98,7 @@ class Store:
     """A store's folder, opened or made. Reads are safe from many threads; imports queue.
 
     ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them.
-    ``memory_limit`` (as ``"2GB"``) is what an import may use, whatever its size; it spills to the store's folder.
+    ``memory_limit`` (as ``"2GB"``) is what an import aims at, whatever its size; it spills to the store's folder.
     Raises ``BadSource`` when the folder holds a store of another format. One of format 1 is brought up to date.
     """
 

@@ -204,7 +204,7 @@ class EngineSettings(Section):
 
     store: Folder | None = Field(default=None, description="Folder of the engine's store; home/engine by default")
     memory_limit: MemoryLimit = Field(
-        default="2GB", description="Memory that an import may use, whatever its size; it spills to the store's folder"
+        default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
     thresholds: Thresholds = Thresholds()
 
