@@ -47,7 +47,7 @@ def examine(quiet: bool, as_json: bool) -> bool:
 
 
 def _versions() -> Finding:
-    names = ("dagster", "duckdb", "pyarrow", "httpx", "pydantic")
+    names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
     found = ", ".join(f"{name} {version(name)}" for name in names)
     fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(

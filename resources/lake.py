@@ -12,6 +12,7 @@ How files appear together stands in ``commits``, loading into DuckDB in ``wareho
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -126,6 +127,26 @@ class Lake:
         found = {name: _parsed(name, data) for name, data in files.items() if data is not None}
         return found if len(found) == len(files) else None
 
+    def hold(
+        self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None
+    ) -> dict[str, Path] | None:
+        """The files of one partition by table (or of some tables) under other names in ``folder``, for a reader that
+        opens them by itself: whatever is committed meanwhile, they stay. None where one is not that of the manifest.
+        """
+        names = [name for name in (manifest.tables if tables is None else tables) if manifest.tables[name] != NO_FILE]
+        held = {name: folder / f"{uuid4().hex}.parquet" for name in names}
+        for name, path in held.items():
+            try:
+                _linked(commits.file_of(self.root, manifest, name), path)
+                intact = commits.is_intact(path.read_bytes(), manifest.tables[name])
+            except FileNotFoundError:
+                intact = False
+            if not intact:
+                for other in held.values():
+                    other.unlink(missing_ok=True)
+                return None
+        return held
+
     def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
         """A table's file; empty where there is none to be, None where it is not the one of the manifest."""
         file = manifest.tables[table]
@@ -215,6 +236,16 @@ class Lake:
                 f"the lake {self.root} holds answers of {self.provider!r}, and answers of {provider!r} do not belong "
                 "among them; set HOLDERLAKE_HOME to another folder for that provider"
             )
+
+
+def _linked(path: Path, name: Path) -> None:
+    """Another name of a file; a copy where the file system has no such thing, or the place is on another one."""
+    try:
+        name.hardlink_to(path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(path, name)
 
 
 def _subject_column(table: str, by: str) -> str:
