@@ -253,7 +253,7 @@ def _workspace(work: Work) -> Any:
     from resources.settings import Settings
     from resources.workspace import Endpoint, Workspace
 
-    asked = ProviderSettings(url=work.url, rate_per_minute=work.rate, concurrency=work.concurrency)
+    asked = ProviderSettings(url=work.url, rate_per_minute=work.rate)
     settings = Settings(home=work.home, provider=asked, watchlist={"eth": work.tokens})
     return Workspace(settings, lambda: Endpoint(work.url, SecretStr(KEY), "benchmark"))
 
@@ -279,7 +279,18 @@ def carry_out(way: str, work: Work) -> None:
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     rows = _rows(work)
-    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": own.ru_maxrss / 1_000, "rows": rows, **told}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu": cpu,
+                "system": own.ru_stime,
+                "peak": own.ru_maxrss / 1_000,
+                "rows": rows,
+                **told,
+            }
+        )
+    )
 
 
 def _rows(work: Work) -> int:

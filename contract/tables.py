@@ -301,8 +301,9 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     return pa.table(arrays, schema=schema)
 
 
-def learnt(table: Table, rows: pa.Table, fetched_at: datetime) -> pa.Table:
-    """The engine's rows with the instant at which they were learnt."""
-    stamps = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
-    stamped = rows.append_column(table.schema.field("fetched_at"), stamps)
+def learnt(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
+    """The engine's rows with the instant at which they were learnt: of all of them, or a column of instants."""
+    if isinstance(fetched_at, datetime):
+        fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
+    stamped = rows.append_column(table.schema.field("fetched_at"), fetched_at)
     return stamped if stamped.schema.equals(table.schema, check_metadata=True) else stamped.cast(table.schema)

@@ -29,6 +29,7 @@ from contract.prices import parse_credits
 from contract.requests import Request
 from contract.times import utc_now
 from resources.errors import MalformedAnswer, ProviderError, RateLimited, TransientError, Unreachable, error_of
+from resources.pace import Gate, Pace
 
 LONGEST_WAIT: Final = 300.0
 """Seconds: a provider that asks for more is not waited for."""
@@ -74,7 +75,8 @@ class _Outcome:
 class ProviderClient:
     """Sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one whole attempt. ``first_wait``: seconds before the first retry; it doubles. Raises
+    ``timeout``: seconds for one whole attempt. ``concurrency``: calls under way at a time, at most; how many there are
+    follows the provider's latency (``pace``). ``first_wait``: seconds before the first retry; it doubles. Raises
     ``ValueError`` on a base address or a key that can't be used.
     """
 
@@ -86,7 +88,7 @@ class ProviderClient:
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
         attempts: int = 5,
-        concurrency: int = 8,
+        concurrency: int = 256,
         first_wait: float = 0.5,
     ) -> None:
         url = _checked_address(base_url)
@@ -98,7 +100,8 @@ class ProviderClient:
         self._resume_at = 0.0
         self._closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._slots = asyncio.Semaphore(concurrency)
+        self.pace = Pace(concurrency)
+        self._gate = Gate(lambda: self.pace.limit)
         self._limiter = _limiter(rate_per_minute)
         self._retry = stamina.AsyncRetryingCaller(
             attempts=attempts, timeout=None, wait_initial=first_wait, wait_max=30.0, wait_jitter=first_wait
@@ -155,12 +158,14 @@ class ProviderClient:
         """
 
         async def in_turn() -> T:
-            async with self._slots:
+            async with self._gate.turn():
                 await self._turn()
                 try:
                     return await work()
-                except RateLimited as error:
-                    self._pause(error.retry_after)
+                except TransientError as error:
+                    self.pace.troubled()
+                    if isinstance(error, RateLimited):
+                        self._pause(error.retry_after)
                     raise
 
         return await self._retry(self._wait_before_retry, in_turn)
@@ -225,18 +230,19 @@ class ProviderClient:
         if self._closing or self._session is None:
             return self._unreachable("the client is closed", maybe_charged=False)
         try:
-            async with (
-                asyncio.timeout(self._timeout),
-                self._session.request(
-                    request.method,
-                    self._url(request),
-                    data=None if request.body is None else wire.encode(request.body),
-                    headers=self._headers(request),
-                    # Elsewhere than where it was meant for, the key would be given away.
-                    allow_redirects=False,
-                ) as answer,
-            ):
-                content = await answer.read()
+            with self.pace.timed():
+                async with (
+                    asyncio.timeout(self._timeout),
+                    self._session.request(
+                        request.method,
+                        self._url(request),
+                        data=None if request.body is None else wire.encode(request.body),
+                        headers=self._headers(request),
+                        # Elsewhere than where it was meant for, the key would be given away.
+                        allow_redirects=False,
+                    ) as answer,
+                ):
+                    content = await answer.read()
             return _Outcome(answer.status, {name.lower(): value for name, value in answer.headers.items()}, content)
         except aiohttp.ConnectionTimeoutError:
             return self._unreachable("no connection in time", maybe_charged=False)

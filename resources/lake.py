@@ -127,9 +127,7 @@ class Lake:
         found = {name: _parsed(name, data) for name, data in files.items() if data is not None}
         return found if len(found) == len(files) else None
 
-    def hold(
-        self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None
-    ) -> dict[str, Path] | None:
+    def hold(self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None) -> dict[str, Path] | None:
         """The files of one partition by table (or of some tables) under other names in ``folder``, for a reader that
         opens them by itself: whatever is committed meanwhile, they stay. None where one is not that of the manifest.
         """

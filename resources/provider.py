@@ -13,14 +13,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from contract.batches import Batches
 from contract.requests import Request
-from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
+from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
 from resources.client import ProviderClient, RawAnswer
 from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, Unreachable
 from resources.ledger import Booking, CreditLedger, Release, Reserve, Reserved, Settle
+from resources.pace import Gate
+
+_ASIDE: Final = 32
+"""So many answers may wait to be read, whatever the pace."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,13 @@ class Provider:
         self.provider_id = provider_id
         self.run_id = run_id
         self.counters = Counters()
+        self.room = Gate(lambda: 2 * client.pace.limit + _ASIDE)
+        """Places for answers that are waited for, or not read yet. Who asks for many takes one for each: it bounds
+        what is in memory."""
         self._client = client
         self._ledger = ledger
         self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, None)
+        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, None)
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
@@ -179,7 +187,7 @@ class Provider:
                 await self._books.submit(Release(entry))
             raise
         # Archived, then settled: between the two the entry is still reserved, so a crash there counts it too.
-        kept = await asyncio.to_thread(self._keep, ask, answer)
+        kept = await self._keep(ask, answer)
         cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
         await self._books.submit(Settle(entry, cost, answer.credits_remaining))
         self.counters.credits += cost
@@ -201,16 +209,10 @@ class Provider:
             raise
         return reserved.entry
 
-    def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
+    async def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
+        arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
         try:
-            return self._archive.put(
-                ask.key,
-                ask.request,
-                answer.raw,
-                fetched_at=answer.fetched_at,
-                provider_id=self.provider_id,
-                as_of=ask.as_of,
-            )
+            return await self._keeping.submit(arrived)
         except OSError as error:
             raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
 

@@ -117,7 +117,7 @@ class ProviderSettings(Section):
     url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
     timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
     attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
-    concurrency: int = Field(default=16, ge=1, description="Calls under way at a time")
+    concurrency: int = Field(default=256, ge=1, description="Calls under way at a time at most; latency decides")
     rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
 
 

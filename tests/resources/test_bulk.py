@@ -25,8 +25,8 @@ AS_OF = datetime(2026, 11, 20)
 Tables = Mapping[str, pa.Table]
 
 SHORT: dict[str, Callable[[bytes], Tables]] = {
-    "map": lambda raw: bulk.map_tables(raw, "eth", TOKEN.upper(), AS_OF),
-    "holders": lambda raw: {"holders": bulk.holder_rows(raw, "eth", TOKEN.upper(), AS_OF)},
+    "map": lambda raw: bulk.map_tables([raw], "eth", [TOKEN.upper()], AS_OF),
+    "holders": lambda raw: {"holders": bulk.holder_rows([raw], "eth", [TOKEN.upper()], AS_OF)},
     "subgraph": lambda raw: {"subgraph_transfers": bulk.subgraph_rows([raw], "friends", "eth", AS_OF)},
     "addresses": lambda raw: {"addresses": bulk.address_rows(raw, "eth", AS_OF)},
 }
@@ -237,9 +237,9 @@ def test_bytes_of_every_kind_have_the_outcome_of_the_long_way(raw: bytes) -> Non
 
 def test_a_refusal_is_one_of_the_two_that_callers_know() -> None:
     with pytest.raises(MalformedAnswer, match="not JSON"):
-        bulk.map_tables(b"<html>", "eth", TOKEN, AS_OF)
+        bulk.map_tables([b"<html>"], "eth", [TOKEN], AS_OF)
     with pytest.raises(BadAnswer, match=f"holder {ALICE} twice"):
-        bulk.holder_rows(encode([holder(ALICE, 1), holder(ALICE, 2)]), "eth", TOKEN, AS_OF)
+        bulk.holder_rows([encode([holder(ALICE, 1), holder(ALICE, 2)])], "eth", [TOKEN], AS_OF)
 
 
 # --- Several answers of one subgraph

@@ -418,7 +418,7 @@ class DiesBeforeSettling(CreditLedger):
         return super().carry_out(bookings)
 
 class DiesBeforeKeeping(AnswerArchive):
-    def put(self, *told, **more):
+    def put_all(self, arrived):
         os.kill(os.getpid(), 9)
 
 async def main():
