@@ -190,7 +190,7 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
         groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
         batch = _together(await _side_by_side(groups))
     if wanted and not batch.skipped:
-        await asyncio.to_thread(_commit, asking, family, part, wanted, batch)
+        await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
     if batch.outage and not batch.covered:
         raise batch.outage
     manifest = lake.manifest(family.name, part.chain, part.as_of)

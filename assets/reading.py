@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,9 @@ from contract import wire
 from contract.tables import INSTANT_TYPE, TABLES, learnt
 from resources.pace import Gate
 from resources.provider import Fetched
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 _AT_ONCE: Final = 16
 _PATIENCE: Final = 0.2
@@ -53,6 +57,8 @@ class Reader:
     def __init__(self) -> None:
         self._waiting: list[tuple[Unread, asyncio.Future[Tables]]] = []
         self._begun: set[asyncio.Task[None]] = set()
+        # One thread: several would only take turns at the interpreter, each with memory of its own.
+        self._thread = ThreadPoolExecutor(1, "reading")
         self._timer: asyncio.TimerHandle | None = None
 
     async def read(self, unread: Unread, room: Gate) -> Tables:
@@ -70,6 +76,10 @@ class Reader:
             self._timer = loop.call_later(_PATIENCE, self._begin)
         return await future
 
+    async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
+        """The result of work on tables, in the thread where all such work is done."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+
     def _begin(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -81,7 +91,7 @@ class Reader:
             task.add_done_callback(self._begun.discard)
 
     async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Tables]]]) -> None:
-        results = await asyncio.to_thread(_read_all, [unread for unread, _ in batch])
+        results = await self.run(_read_all, [unread for unread, _ in batch])
         for (_, future), result in zip(batch, results, strict=True):
             if future.done():  # its caller was cancelled meanwhile
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -106,8 +107,9 @@ class Provider:
         what is in memory."""
         self._client = client
         self._ledger = ledger
-        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, None)
-        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, None)
+        threads = ThreadPoolExecutor(2, "books")  # they wait for the disk, the one or the other
+        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, threads)
+        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, threads)
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
