@@ -34,8 +34,11 @@ from tests.end_to_end.filler import READY, ROOMS
 
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "6"))
 REQUESTS = max(100, 10 * KILLS)
-REQUESTS_AN_INSTANT = 25
-INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(REQUESTS // REQUESTS_AN_INSTANT)]
+REQUESTS_AN_INSTANT, REQUESTS_ONCE = 23, 9
+INSTANTS = [
+    datetime(2026, 10, 1) - timedelta(days=7 * back)
+    for back in range((REQUESTS - REQUESTS_ONCE) // REQUESTS_AN_INSTANT + 1)
+]
 SECONDS_A_REQUEST = 0.02
 WRITES_A_REQUEST = {"archive": 3, "lake": 6, "warehouse": 0.3}
 LEFT_BEHIND = {
@@ -77,8 +80,9 @@ def test_a_backfill_killed_again_and_again_ends_like_one_left_alone_and_pays_at_
     backfill = Backfill(tmp_path / "home", service.customer(), INSTANTS)
     left_behind: Counter[str] = Counter()
     for number, reach in enumerate(_reaches(random.Random(20261121), KILLS)):
+        before = _left_behind(backfill.home)
         _kill(backfill.start(f"life {number}"), *reach)
-        left_behind.update(name for name, pattern in LEFT_BEHIND.items() if any(backfill.home.glob(pattern)))
+        left_behind.update({name for name, _ in _left_behind(backfill.home) - before})
     backfill.finish("last life")
 
     _ends_like(backfill, undisturbed)
@@ -128,6 +132,10 @@ def _kill(process: subprocess.Popen[str], aim: str, times: int, seconds: float) 
         said[word] += 1
     time.sleep(seconds)
     _is_killed(process)
+
+
+def _left_behind(home: Path) -> set[tuple[str, Path]]:
+    return {(name, path) for name, pattern in LEFT_BEHIND.items() for path in home.glob(pattern)}
 
 
 def _is_killed(process: subprocess.Popen[str]) -> None:
