@@ -133,6 +133,10 @@ class Backfill:
         listed.write_text("\n".join(instant.isoformat() for instant in self.instants))
         return self._python("-m", "pipelines.cli", "backfill", "--instants", str(listed))
 
+    def rebuild(self) -> None:
+        """Makes lake and warehouse again from what the archive holds."""
+        ended(self._python("-m", "pipelines.cli", "rebuild"))
+
     def finish(self, run: str = "undisturbed") -> None:
         """Runs until all is there."""
         ended(self.start(run))

@@ -24,7 +24,7 @@ from assets.holders import HOLDERS
 from assets.maps import MAPS
 from contract.times import from_unix, to_unix
 from pipelines.retries import Failure, failures, retry
-from resources.errors import CreditsExhausted
+from resources.errors import CreditsExhausted, TransientError
 from resources.settings import Settings
 from resources.workspace import Endpoint, Workspace
 from tests.end_to_end.faulty_provider import (
@@ -151,6 +151,23 @@ def test_a_day_that_the_provider_never_answers_keeps_no_other_day_of_a_lonely_to
         filled = {manifest.as_of for manifest in workspace.lake.manifests("holders") if manifest.covered}
         assert filled == {*days} - {bad_day}
         assert set(named(workspace)) == set(fates)
+
+
+def test_an_outage_ends_a_backfill_before_everything_was_asked_in_vain(tmp_path: Path) -> None:
+    tokens = TOKENS[:2]
+    days = [INSTANTS[0] + timedelta(days=day) for day in range(100)]
+    asked = questions(tokens, days)["holders"]
+    with (
+        FaultyProvider(dict.fromkeys(asked, Fate("an outage", lasting=BROKEN))).serving() as provider,
+        closing(workspace_of(provider, tmp_path, tokens)) as workspace,
+    ):
+        with pytest.raises(TransientError):
+            fill(workspace, HOLDERS, CHAIN, *days)
+        assert len(provider.asked) < len(asked) / 2
+        provider.is_well = True
+        fill(workspace, HOLDERS, CHAIN, *days)
+        assert set(provider.paid) == {*asked}
+        assert failures(workspace) == []
 
 
 # ------------------------------------------------------------------------------------------- what is expected
