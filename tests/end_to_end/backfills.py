@@ -120,12 +120,11 @@ class Backfill:
     customer: Customer
     instants: Sequence[datetime]
     settings: Mapping[str, str] = field(default_factory=dict)
-    chunk: int = 2
 
     def start(self, run: str) -> subprocess.Popen[str]:
         """The process, without Dagster around it."""
         instants = [instant.isoformat() for instant in self.instants]
-        return self._python("-m", "tests.end_to_end.filler", run, str(self.chunk), *instants)
+        return self._python("-m", "tests.end_to_end.filler", run, *instants)
 
     def start_command(self) -> subprocess.Popen[str]:
         """The command as a person runs it."""

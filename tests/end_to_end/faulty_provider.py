@@ -72,6 +72,8 @@ class FaultyProvider:
     is_well: bool = False
     empty_after: int | None = None
     """So many answers are left in the caller's allowance; None for no end."""
+    refusal: Step | None = None
+    """What it says when the allowance is used up."""
     asked: Counter[Question] = field(default_factory=Counter)
     paid: Counter[Question] = field(default_factory=Counter)
     unknown: Counter[Question] = field(default_factory=Counter)
@@ -111,9 +113,9 @@ class FaultyProvider:
         if fault is not None:
             self.unknown[question] += fault in UNKNOWN_OUTCOMES
             return fault
-        if self.empty_after == 0:
+        if self.empty_after == 0 and self.refusal is not None:
             self.refused += 1
-            return error(429, "credits_exhausted", "The credits are used up until 2026-12-01")
+            return self.refusal
         if self.empty_after is not None:
             self.empty_after -= 1
         raw = answer_to(question, fate)

@@ -41,6 +41,7 @@ from tests.end_to_end.faulty_provider import (
     questions,
 )
 from tests.filling import fill
+from tests.resources.misbehaving import Step, error
 
 REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "300"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
@@ -49,6 +50,7 @@ ASKED = questions(TOKENS, INSTANTS)
 FATES = deal(ASKED, seed=20261121)
 PATIENCE = 3.0
 CONCURRENCY = 16
+USED_UP = "The credits are used up until 2026-12-01"
 FAMILIES = {"holders": HOLDERS, "map": MAPS}
 """What asks each endpoint."""
 COLUMNS = {
@@ -122,12 +124,19 @@ def test_all_that_is_good_lands_and_all_that_is_bad_is_named_until_it_is_well_ag
         books_agree(workspace, provider)
 
 
-def test_used_up_credits_stop_a_backfill_at_once_and_after_the_renewal_it_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [error(429, "credits_exhausted", detail=USED_UP), error(429, detail=USED_UP), error(402, detail=USED_UP)],
+    ids=["the contract's", "without a code", "payment required"],
+)
+def test_used_up_credits_stop_a_backfill_at_once_and_after_the_renewal_it_goes_on(
+    tmp_path: Path, refusal: Step
+) -> None:
     with (
-        FaultyProvider({}, empty_after=len(everything()) // 3).serving() as provider,
+        FaultyProvider({}, empty_after=len(everything()) // 3, refusal=refusal).serving() as provider,
         closing(workspace_of(provider, tmp_path)) as workspace,
     ):
-        with pytest.raises(CreditsExhausted, match="2026-12-01"):
+        with pytest.raises(CreditsExhausted, match=USED_UP):
             backfill(workspace)
         assert 1 <= provider.refused <= CONCURRENCY
         assert named(workspace) == {}
