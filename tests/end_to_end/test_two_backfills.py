@@ -22,7 +22,7 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
 
-INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(4)]
+INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3)]
 
 
 @pytest.fixture(scope="module")
