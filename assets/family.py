@@ -35,6 +35,9 @@ ANSWERS_AT_ONCE = 512
 """Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
 many calls are under way, and how many answers are held, is the provider's matter."""
 
+OUTAGE = 16
+"""So many partitions in a row without an answer are an outage, and nothing more is asked for."""
+
 FINAL_FAILURES = frozenset({"no_holders", "unsupported_token"})
 """Answers about the token itself: asking again for the same instant can't change them."""
 
@@ -149,17 +152,29 @@ async def ingest(
     """Fetches and commits partitions of a family; ``landed`` hears of each as it is finished.
 
     ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
-    ceiling. Partitions that were finished by then are in the lake.
+    ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
+    are in the lake. One that got no answer among others that did is left out.
     """
     gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
+    outages: list[TransientError] = []  # since a partition was last answered for
 
-    async def one(as_of: datetime) -> Landed:
+    async def one(as_of: datetime) -> Landed | None:
         async with gate:
-            done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            try:
+                done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            except TransientError as error:
+                outages.append(error)
+                if len(outages) == OUTAGE:
+                    raise
+                return None  # its failures are in the lake, and other partitions may fare better
+            outages.clear()
             landed(done)
             return done
 
-    return await _side_by_side(one(as_of) for as_of in instants)
+    done = [one for one in await _side_by_side(one(as_of) for as_of in instants) if one]
+    if outages and not done:
+        raise outages[0]
+    return done
 
 
 def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequence[str] | None) -> int:

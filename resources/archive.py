@@ -8,18 +8,20 @@ commit was made of which answers, in ``journal``.
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import zstandard
 
@@ -31,6 +33,8 @@ _LEVEL: Final = 3
 _SUFFIX: Final = ".zst"
 _DAMAGED: Final = "damaged"
 _SUPERSEDED: Final = "superseded"
+_CLAIMS: Final = "claims"
+_CLAIM_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,19 @@ class AnswerArchive:
         fitting = (answer for answer in found if answer and answer.sha256 == sha256)
         return next((answer for answer in fitting if fetched_at in (None, answer.fetched_at)), None)
 
+    @asynccontextmanager
+    async def claimed(self, key: str) -> AsyncIterator[None]:
+        """Holds the right to ask for an answer: of several processes one asks, the others wait for what it keeps.
+
+        A process that dies lets go of it. One file stands for many keys, so that there are no more than 4,096.
+        """
+        folder = self.root / _CLAIMS
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / key[:3]).open("a") as file:
+            while not _is_locked(file):  # without a thread: those of both processes might all wait for each other
+                await asyncio.sleep(_CLAIM_SECONDS)
+            yield
+
     def __contains__(self, key: str) -> bool:
         """Whether there is a file of that name; only ``get`` looks into it."""
         return self._path(key).exists()
@@ -222,6 +239,14 @@ class AnswerArchive:
 def as_of_text(as_of: datetime | str | None) -> str:
     """What an answer is true as of, as text: a partition value, words of the caller's, or nothing."""
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
+
+
+def _is_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _sent(request: Request) -> dict[str, Any]:

@@ -173,11 +173,12 @@ class Provider:
     async def _attempt(self, ask: _Ask) -> _Landed:
         """One call when it is its turn, reserved before. An unknown outcome leaves the entry reserved, which counts."""
         self._check_open(ask.request)
-        kept = self._kept(ask)  # another process may have paid while we waited for our turn
-        if kept is not None:
-            return kept
-        entry = await self._reserve(ask.request)
-        return await self._client.to_the_end(self._paid_call(ask, entry))
+        async with self._archive.claimed(ask.key):
+            kept = self._kept(ask)  # another process may have paid while we waited for our turn
+            if kept is not None:
+                return kept
+            entry = await self._reserve(ask.request)
+            return await self._client.to_the_end(self._paid_call(ask, entry))
 
     async def _paid_call(self, ask: _Ask, entry: int) -> _Landed:
         """The call and the end of its books. Cut short, it would be charged all the same."""
@@ -205,11 +206,15 @@ class Provider:
             if not isinstance(self._stop_of(request), BudgetExceeded):  # what is reserved fits below the ceiling
                 self._check_open(request)
         except (asyncio.CancelledError, _Stopped):
-            await asyncio.wait([booking])
-            if booking.exception() is None:
-                self._ledger.release(cast(Reserved, booking.result()).entry)
+            await self._client.to_the_end(self._give_back(booking))
             raise
         return reserved.entry
+
+    async def _give_back(self, booking: asyncio.Future[Reserved | None]) -> None:
+        """Releases what a booking reserved, once it did. Who is cancelled twice would leave it reserved for good."""
+        await asyncio.wait([booking])
+        if booking.exception() is None:
+            await self._books.submit(Release(cast(Reserved, booking.result()).entry))
 
     async def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
         arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
