@@ -115,6 +115,8 @@ class Landed:
     credits: int
     calls: int
     skipped: str | None = None
+    is_new: bool = True
+    """Whether something was asked for; otherwise all was there already."""
 
 
 @dataclass
@@ -211,7 +213,9 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     manifest = lake.manifest(family.name, part.chain, part.as_of)
     rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
     failures = manifest.failures if manifest else 0
-    return Landed(family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped)
+    return Landed(
+        family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped, bool(wanted)
+    )
 
 
 def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: _Batch) -> None:

@@ -207,26 +207,25 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
+    parked: Annotated[bool, typer.Option("--parked", help="Go on with what ran out of credits, instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Carries the plan out in one run. Interrupted, it goes on where it stopped when it is started again."""
+    """Carries the plan out in one run, newest first. Interrupted, it goes on where it stopped when started again."""
+    from pipelines.backfills import carry_out, go_on
     from pipelines.grid import chosen_instants
-    from pipelines.plan import make_plan
-    from pipelines.plan_report import plan_report
-    from pipelines.report import landed_report
-    from pipelines.runs import dagster_instance, fill
 
     settings = _settings()
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = _workspace(settings)
+    if parked:
+        given = [name for name, value in (("--from", start), ("--instants", instants), ("--chain", chain)) if value]
+        if given:
+            raise ValueError(f"--parked knows what it is for; leave out {', '.join(given)}")
+        go_on(workspace, json)
+        return
     chosen = chosen_instants(start, end, every, instants)
-    chains = _chains(workspace, chain, token)
-    if not json:
-        plan_report(make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table), False)
-    with dagster_instance(settings.dagster_home) as instance:
-        fill(workspace, instance, chains, chosen, token or (), tables=table or ())
-    landed_report(workspace, chains, chosen, json)
+    carry_out(workspace, _chains(workspace, chain, token), chosen, token or (), table or (), json)
 
 
 @app.command("rebuild")

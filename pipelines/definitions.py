@@ -8,7 +8,7 @@ from assets.definitions import all_assets, all_checks
 from pipelines.embedded import make_workspace
 from pipelines.jobs import all_jobs
 from pipelines.schedules import daily_schedule
-from pipelines.sensors import chain_sensor
+from pipelines.sensors import chain_sensor, parked_sensor
 from resources.settings import load_settings
 from resources.workspace import Workspace
 
@@ -21,7 +21,7 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
         asset_checks=all_checks(),
         jobs=all_jobs(),
         schedules=[daily_schedule(chosen)],
-        sensors=[chain_sensor(chosen)],
+        sensors=[chain_sensor(chosen), parked_sensor(chosen)],
         resources={"workspace": chosen},
         # a run is a process of its own already; a process a step would cost 2.6 s each
         executor=in_process_executor,

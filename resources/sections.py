@@ -148,6 +148,9 @@ class Schedule(Section):
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
     )
+    resume_parked: bool = Field(
+        default=False, description="Go on by itself with backfills that ran out of credits, once there are some again"
+    )
 
 
 class MapSettings(Section):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -38,7 +39,7 @@ class Workspace:
     def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
         self.settings = settings
         self._endpoint = endpoint
-        self.on_landed: Callable[[object], None] = lambda _: None
+        self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
 
     @property
