@@ -22,7 +22,7 @@ from contract.requests import Request
 from contract.tables import TABLES, build
 from contract.times import partition_text, to_unix, utc_now
 from resources import journal
-from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
+from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
 from resources.lake import SUBJECT_COLUMNS
 from resources.normalise import BadAnswer
 from resources.provider import Fetched, Provider
@@ -37,6 +37,9 @@ many calls are under way, and how many answers are held, is the provider's matte
 
 OUTAGE = 16
 """So many partitions in a row without an answer are an outage, and nothing more is asked for."""
+
+GRACE = 1.0
+"""Seconds in which partitions that have their answers are committed, after credits ran out or a key failed."""
 
 FINAL_FAILURES = frozenset({"no_holders", "unsupported_token"})
 """Answers about the token itself: asking again for the same instant can't change them."""
@@ -173,7 +176,7 @@ async def ingest(
             landed(done)
             return done
 
-    done = [one for one in await _side_by_side(one(as_of) for as_of in instants) if one]
+    done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
     if outages and not done:
         raise outages[0]
     return done
@@ -184,11 +187,17 @@ def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequen
     return ANSWERS_AT_ONCE // max(1, len(tokens) if family.by == "token" else 1) + 1
 
 
-async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, in order. Where one raises the others are cancelled, and none is left behind."""
+async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 0.0) -> list[T]:
+    """The results of all, in order. Where one raises the others are cancelled, and none is left behind.
+
+    ``grace``: seconds that the others are given where asking is in vain from now on, for what they hold is paid.
+    """
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
+    except PermanentError:
+        await asyncio.wait(tasks, timeout=grace)
+        raise
     finally:
         for task in tasks:
             task.cancel()
