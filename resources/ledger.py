@@ -140,7 +140,14 @@ class Release:
     entry: int
 
 
-Booking: TypeAlias = Reserve | Settle | Release
+@dataclass(frozen=True)
+class HoldOff:
+    """The provider wants nobody of this host to call for so many seconds."""
+
+    seconds: float
+
+
+Booking: TypeAlias = Reserve | Settle | Release | HoldOff
 
 
 class CreditLedger:
@@ -208,6 +215,10 @@ class CreditLedger:
             return Reserved(entry, self._next_turn(db, booking.rate_per_minute))
         if isinstance(booking, Settle):
             self._settle(db, booking.entry, booking.cost, booking.credits_remaining)
+        elif isinstance(booking, HoldOff):
+            now = self._seconds()
+            db.execute("INSERT OR IGNORE INTO turns VALUES (1, ?, ?)", (now, now))
+            db.execute("UPDATE turns SET free_at = max(free_at, ?)", (now + booking.seconds,))
         else:
             self._close_entry(db, booking.entry, "released", 0)
         return None
@@ -257,11 +268,14 @@ class CreditLedger:
             return self._next_turn(db, rate_per_minute)
 
     def _next_turn(self, db: sqlite3.Connection, rate_per_minute: int) -> float:
-        now = self._now().replace(tzinfo=UTC).timestamp()
+        now = self._seconds()
         asked_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
         start = max(now, free_at) if asked_at <= now else now  # the clock was set back: the queue means nothing
         db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, start + 60 / rate_per_minute))
         return float(start - now)
+
+    def _seconds(self) -> float:
+        return self._now().replace(tzinfo=UTC).timestamp()
 
     def totals(self, run_id: str | None = None) -> Totals:
         """What is spent and left, of the run's ceiling too where a run is named."""

@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 from contract.batches import Batches
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
-from resources.client import ProviderClient, RawAnswer
-from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, Unreachable
-from resources.ledger import Booking, CreditLedger, Release, Reserve, Reserved, Settle
+from resources.client import LONGEST_WAIT, ProviderClient, RawAnswer
+from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, RateLimited, Unreachable
+from resources.ledger import Booking, CreditLedger, HoldOff, Release, Reserve, Reserved, Settle
 from resources.pace import Gate
 
 _ASIDE: Final = 32
@@ -188,6 +188,8 @@ class Provider:
         except ProviderError as error:
             if not error.maybe_charged:
                 await self._books.submit(Release(entry))
+            if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
+                await self._books.submit(HoldOff(error.retry_after))  # other processes are meant as well
             raise
         # Archived, then settled: between the two the entry is still reserved, so a crash there counts it too.
         kept = await self._keep(ask, answer)
