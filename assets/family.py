@@ -120,6 +120,8 @@ class Landed:
     skipped: str | None = None
     is_new: bool = True
     """Whether something was asked for; otherwise all was there already."""
+    revisions: int = 0
+    """How often, over time, a table's rows of a subject were told otherwise than before."""
 
 
 @dataclass
@@ -222,8 +224,18 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     manifest = lake.manifest(family.name, part.chain, part.as_of)
     rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
     failures = manifest.failures if manifest else 0
+    revised = manifest.revisions if manifest else 0
     return Landed(
-        family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped, bool(wanted)
+        family.name,
+        part.chain,
+        part.as_of,
+        rows,
+        failures,
+        batch.credits,
+        batch.calls,
+        batch.skipped,
+        bool(wanted),
+        revised,
     )
 
 
@@ -240,6 +252,7 @@ def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], 
         asked=set(wanted),
         covered=batch.covered,
         failures=_failures(part, batch.failures, at),
+        final=family.historic,
     )
 
 

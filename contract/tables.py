@@ -234,6 +234,20 @@ _TABLES: Final = (
         _text("answer_hash", "SHA-256 of the archived answer, where one came"),
         token=False,
     ),
+    _table(
+        "revisions",
+        "a table's rows of one subject that a later answer about the same instant tells otherwise",
+        ("family", "subject", "table_name", "fetched_at"),
+        _text("family", "Family of tables that was fetched", required=True),
+        _text("subject", "What was asked for: a token", required=True),
+        _text("table_name", "The table whose rows differ", required=True),
+        _instant("known_since", "When the rows were learnt that are gone now (UTC); null where there were none"),
+        _int("rows_before", "Rows of the subject before", required=True),
+        _int("rows_after", "Rows of the subject now", required=True),
+        _int("rows_gone", "Rows before that are not there now, or differ", required=True),
+        _int("rows_new", "Rows now that were not there before, or differ", required=True),
+        token=False,
+    ),
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})

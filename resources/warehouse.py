@@ -29,7 +29,8 @@ import pyarrow as pa
 from contract.tables import INSTANT_TYPE, TABLES
 from contract.times import parse_partition, utc_now
 from resources import layout
-from resources.lake import FAILURES, Lake, Manifest
+from resources.commits import NO_FILE
+from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 250_000
@@ -142,7 +143,8 @@ class Warehouse:
                     layout.install(connection)
                     for batch in _batches(pending):
                         loading.take(connection, held, batch)
-                    loading.take_failures(connection, held)
+                    for table in SIDE_TABLES:
+                        loading.take_side(connection, held, table)
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         return LoadReport(len(loading.taken), rows, time.monotonic() - began, tuple(loading.damaged))
 
@@ -214,7 +216,7 @@ class _Loading:
         stale: dict[str, list[_Pending]] = {}
         taken = []
         for one in batch:
-            names = one.manifest.tables.keys() - {FAILURES}
+            names = one.manifest.tables.keys() - set(SIDE_TABLES)
             found = self.lake.hold(one.manifest, held, names)
             if found is None:
                 self._note_damage(one.manifest)
@@ -231,19 +233,19 @@ class _Loading:
         _remember(connection, taken)
         self.taken += taken
 
-    def take_failures(self, connection: duckdb.DuckDBPyConnection, held: Path) -> None:
-        """Failures of the partitions that were touched, of all families: a row does not tell whose it is."""
+    def take_side(self, connection: duckdb.DuckDBPyConnection, held: Path, table: str) -> None:
+        """A side table's rows of the partitions that were touched, of all families: a row may not tell whose it is."""
         partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.taken)
         manifests = [
             manifest
             for chain, as_of in partitions
             for manifest in self.lake.manifests(chain=chain, as_of=as_of)
-            if manifest.failures
+            if manifest.tables.get(table, NO_FILE).rows
         ]
-        found = [(manifest, self.lake.hold(manifest, held, [FAILURES])) for manifest in manifests]
-        _delete(connection, FAILURES, self.taken)
-        _insert(connection, FAILURES, [files[FAILURES] for _, files in found if files])
-        self.rows[FAILURES] += sum(manifest.failures for manifest, files in found if files)
+        found = [(manifest, self.lake.hold(manifest, held, [table])) for manifest in manifests]
+        _delete(connection, table, self.taken)
+        _insert(connection, table, [files[table] for _, files in found if files])
+        self.rows[table] += sum(manifest.tables[table].rows for manifest, files in found if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
         """A partition that is being written anew is not damaged: the next load takes it."""
