@@ -319,6 +319,33 @@ def import_files(
     import_paths(_settings().engine_store, files, format, chain, json)
 
 
+@app.command("import-rpc")
+def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[URL]...", help="Nodes' addresses; the settings' by default, where keys belong."),
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
+    token: Tokens = None,
+    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="The chain's own coin as well.")] = False,
+    traces: Annotated[
+        bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
+    ] = None,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block; the settings' by default.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the newest final one by default.")] = None,
+    confirmations: Annotated[
+        int | None, typer.Option(min=0, help="Blocks that must follow one; the settings' by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
+    from pipelines.nodes import Asked, import_from_nodes
+
+    asked = Asked(chain, token or [], all_tokens, native, traces, from_block, to_block, confirmations)
+    import_from_nodes(_settings(), urls or [], asked, json)
+
+
 @app.command()
 def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
     """Imports address labels into the engine's store."""

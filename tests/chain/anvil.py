@@ -1,7 +1,7 @@
 """A real Ethereum node of the tests' own, anvil: blocks at chosen times, transfers from anybody, reorganisations.
 
-The contracts in ``contracts.json`` are ``contracts.sol``, compiled once by solc (npm package ``solc``, optimiser on, EVM
-version paris); what is in it is the bytecode, and the four bytes by which each function is called.
+The contracts in ``contracts.json`` are ``contracts.sol``, compiled once by solc (npm package ``solc``, optimiser on,
+EVM version paris); what is in it is the bytecode, and the four bytes by which each function is called.
 """
 
 from __future__ import annotations

@@ -79,16 +79,11 @@ class Endpoint:
 
     async def ask(self, calls: Sequence[Call], evm_id: int) -> list[Any]:
         """The calls' results, in their order, of the chain ``evm_id`` for certain. Raises ``RpcError``."""
-        answers: list[Any] = []
-        while len(answers) < len(calls):
-            if self.batch > 1:
-                part = calls[len(answers) : len(answers) + self.batch]
-                found, *rest = await self._exchange([chain_id(), *part])
-                self._check(self._number_of(found), evm_id)
-                answers += rest
-            else:
-                await self._check_now_and_then(evm_id)
-                answers += await self._exchange(calls[len(answers) : len(answers) + 1])
+        if self.batch == 1:
+            await self._check_now_and_then(evm_id)
+            return [result for call in calls for result in await self._exchange([call])]
+        found, *answers = await self._exchange([chain_id(), *calls])
+        self._check(self._number_of(found), evm_id)
         return answers
 
     async def _check_now_and_then(self, evm_id: int) -> None:

@@ -209,7 +209,7 @@ class ChainImport:
             width = Width(self._manners.blocks, self._manners.most_blocks)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
-            width = Width(1, max(1, self._node.batch // 2))
+            width = Width(1, max(1, (self._node.batch - 1) // 2))
             await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
         self._checkpoints.thin_out(recent_from, _SPARSE)
 
@@ -322,7 +322,7 @@ class ChainImport:
             await self._find_contracts(tokens)
 
     def _tokens_in_store(self) -> list[TokenInfo]:
-        wished = None if self._wish.tokens is None else set(self._wish.tokens)
+        wished = None if self._wish.tokens is None else {*self._wish.tokens, *([NATIVE] * self._wish.native)}
         keys = [
             (history.chain, history.token_address)
             for history in self._store.histories()

@@ -20,6 +20,13 @@ _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
 
+# By default retries are told by whatever logging library is installed, and structlog's default prints to stdout.
+stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+
+
+class _Unbelievable(Misled):
+    """Answers that came in order, and can't be true."""
+
 
 class Node:
     """Answers of the first endpoint that gives them, the ones named first preferred; an asynchronous context manager.
@@ -76,21 +83,38 @@ class Node:
 
     async def ask(self, calls: Sequence[Call], read: Callable[[list[Any]], T]) -> T:
         """What ``read`` makes of the calls' results; it raises ``Misled`` on results that can't be true, and then
-        another endpoint is asked. Raises ``RpcError`` when all of them fail."""
-        evm_id = await self.evm_id()
+        another endpoint is asked. Raises ``RpcError`` when all of them fail.
+
+        The calls go out in as many requests as the endpoint's batches make them; each is tried again by itself.
+        """
 
         async def attempt() -> T:
-            endpoint = self._next()
+            answers: list[Any] = []
+            asked: list[Endpoint] = []
+            while len(answers) < len(calls):
+                answers += await self._retry(self._worth_a_retry, self._some, calls[len(answers) :], asked)
             try:
-                return read(await endpoint.ask(calls, evm_id))
-            except WrongChain as error:
-                self._rejected[endpoint] = error
-                raise Unavailable(str(error), 0.0) from error
-            except (Unavailable, Misled) as error:
-                self._rest(endpoint, error)
-                raise
+                return read(answers)
+            except Misled as error:
+                for endpoint in asked:
+                    self._rest(endpoint, error)
+                raise _Unbelievable(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
 
-        return await self._retry(self._worth_a_retry, attempt)
+        return await self._retry(self._worth_another_try, attempt)
+
+    async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
+        """Results of the first of the calls, as many as one request takes; ``asked`` hears who gave them."""
+        evm_id, endpoint = await self.evm_id(), self._next()
+        try:
+            answers = await endpoint.ask(calls[: max(1, endpoint.batch - 1)], evm_id)
+        except WrongChain as error:
+            self._rejected[endpoint] = error
+            raise Unavailable(str(error), 0.0) from error
+        except (Unavailable, Misled) as error:
+            self._rest(endpoint, error)
+            raise
+        asked.append(endpoint)
+        return answers
 
     async def head(self) -> int:
         """The newest block's number."""
@@ -124,6 +148,10 @@ class Node:
         seconds = error.retry_after if isinstance(error, Unavailable) else None
         rest = _REST_SECONDS if seconds is None else seconds
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
+
+    def _worth_another_try(self, error: Exception) -> bool | float:
+        """As ``_worth_a_retry``, of answers only; requests were tried again already."""
+        return isinstance(error, _Unbelievable) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
         """Whether to ask again; the seconds to wait where they are known, else the usual growing wait."""
