@@ -108,21 +108,20 @@ class Anvil:
         self.mine()
         return str(self.rpc("eth_getTransactionReceipt", transaction)["contractAddress"])
 
-    def mine(self, calls: Iterable[dict[str, Any]] = (), at: int | None = None) -> int:
+    def mine(self, calls: Sequence[dict[str, Any]] = (), at: int | None = None) -> int:
         """Makes a block of transactions, at a second (unix) if one is given; its number."""
-        sent = [("eth_sendTransaction", [_DEFAULTS | call]) for call in calls]
-        if at is not None:
-            sent.append(("evm_setNextBlockTimestamp", [at]))
-        self.batch([*sent, ("evm_mine", [])])
+        if calls:
+            # calls of one batch run side by side; their numbers keep the transactions in order
+            first = int(self.rpc("eth_getTransactionCount", SENDER, "latest"), 16)
+            numbered = [_DEFAULTS | {"nonce": hex(first + place)} | one for place, one in enumerate(calls)]
+            self.batch([("eth_sendTransaction", [one]) for one in numbered])
+        self.rpc("evm_mine", *([hex(at)] if at is not None else []))
         return self.head()
 
-    def mine_many(self, blocks: Sequence[tuple[int, Sequence[dict[str, Any]]]]) -> None:
-        """Makes blocks, each at its second (unix) of its transactions, in few requests."""
-        calls: list[tuple[str, Sequence[Any]]] = []
-        for at, transactions in blocks:
-            calls += [("eth_sendTransaction", [_DEFAULTS | one]) for one in transactions]
-            calls += [("evm_setNextBlockTimestamp", [at]), ("evm_mine", [])]
-        self.batch(calls)
+    def mine_many(self, blocks: Iterable[tuple[int, Sequence[dict[str, Any]]]]) -> None:
+        """Makes blocks, each at its second (unix) of its transactions."""
+        for at, calls in blocks:
+            self.mine(calls, at)
 
     def head(self) -> int:
         """The newest block's number."""

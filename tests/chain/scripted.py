@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -99,18 +100,19 @@ def _topic(number: int) -> str:
     return f"0x{number:064x}"
 
 
-def way_to(url: str) -> Answer:
+@contextmanager
+def way_to(url: str) -> Iterator[Answer]:
     """What the node at another address answers."""
-    client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
 
-    def answer(method: str, params: list[Any]) -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        reply = client.post("/", json=body).json()
-        if "error" in reply:
-            raise Fault(reply["error"]["code"], reply["error"]["message"])
-        return reply["result"]
+        def answer(method: str, params: list[Any]) -> Any:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            reply = client.post("/", json=body).json()
+            if "error" in reply:
+                raise Fault(reply["error"]["code"], reply["error"]["message"])
+            return reply["result"]
 
-    return answer
+        yield answer
 
 
 class Wait(Exception):
