@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import httpx
@@ -51,6 +52,7 @@ class Anvil:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self._folder = TemporaryDirectory(prefix="holderlake-anvil-")
         arguments = {
             "--host": "127.0.0.1",
             "--port": port,
@@ -59,6 +61,8 @@ class Anvil:
             "--order": "fifo",
             "--base-fee": 0,
             "--gas-limit": 3_000_000_000,
+            "--max-persisted-states": 100_000,  # balances of any past block
+            "--cache-path": self._folder.name,
         }
         flags = ["--no-mining", "--auto-impersonate", "--disable-min-priority-fee", "--silent"]
         written = [str(part) for pair in arguments.items() for part in pair]
@@ -83,6 +87,7 @@ class Anvil:
         self._http.close()
         self._process.kill()
         self._process.wait()
+        self._folder.cleanup()
 
     def rpc(self, method: str, *params: Any) -> Any:
         """The result of one call."""

@@ -115,6 +115,15 @@ def way_to(url: str) -> Iterator[Answer]:
         yield answer
 
 
+class _QuietServer(ThreadingHTTPServer):
+    """Says nothing of clients that hang up."""
+
+    daemon_threads = False
+
+    def handle_error(self, *_: Any) -> None:
+        pass
+
+
 class Wait(Exception):
     """Raised by an answer that is never to come."""
 
@@ -155,8 +164,7 @@ class ScriptedNode:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{path}"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -46,13 +46,22 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node has tol
 
 
 class Checkpoints:
-    """The checkpoints of a store's folder for one chain; made where they are missing."""
+    """The checkpoints of a store's folder for one chain; made where they are missing. A context manager."""
 
     def __init__(self, root: Path, chain: str) -> None:
         self._root = root
         self._chain = chain
-        with self._opened() as database:
-            database.executescript(_SCHEMA)
+        # one thread at a time uses it, but not always the same
+        self._database = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.executescript(_SCHEMA)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -66,34 +75,26 @@ class Checkpoints:
                 ) from None
             yield
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._root / _FILE, timeout=60)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            with connection:
-                yield connection
-
     def evm_id(self) -> int | None:
         """The chain id that this chain was imported from, None before the first import."""
-        with self._opened() as database:
+        with self._database as database:
             found = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
         return int(found[0]) if found else None
 
     def keep_evm_id(self, evm_id: int) -> None:
         """Remembers the chain id."""
-        with self._opened() as database:
+        with self._database as database:
             database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
 
     def covered(self, scope: str) -> list[Interval]:
         """The blocks that were read for the scope."""
         sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
-        with self._opened() as database:
+        with self._database as database:
             return merged(database.execute(sql, (self._chain, scope)))
 
     def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
         """Adds blocks whose rows are stored."""
-        with self._opened() as database:
+        with self._database as database:
             for scope in scopes:
                 key = (self._chain, scope)
                 known = database.execute("SELECT first, last FROM covered WHERE chain = ? AND scope = ?", key)
@@ -107,7 +108,7 @@ class Checkpoints:
 
     def keep_hashes(self, hashes: Mapping[int, str]) -> None:
         """Remembers the hashes of blocks whose rows are about to be stored."""
-        with self._opened() as database:
+        with self._database as database:
             database.executemany(
                 "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
                 [(self._chain, number, own) for number, own in hashes.items()],
@@ -115,7 +116,7 @@ class Checkpoints:
 
     def hash(self, block: int) -> str | None:
         """The hash that the block had."""
-        with self._opened() as database:
+        with self._database as database:
             found = database.execute(
                 "SELECT hash FROM hashes WHERE chain = ? AND number = ?", (self._chain, block)
             ).fetchone()
@@ -124,12 +125,12 @@ class Checkpoints:
     def hashes_up_to(self, block: int) -> dict[int, str]:
         """All hashes of blocks up to ``block``, the newest first."""
         sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number <= ? ORDER BY number DESC"
-        with self._opened() as database:
+        with self._database as database:
             return dict(database.execute(sql, (self._chain, block)).fetchall())
 
     def roll_back(self, after: int) -> None:
         """Forgets what is known of later blocks than ``after``; their rows are gone from the store by then."""
-        with self._opened() as database:
+        with self._database as database:
             database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
@@ -137,7 +138,7 @@ class Checkpoints:
     def thin_out(self, dense_from: int, ends: int) -> None:
         """Of the hashes of blocks before ``dense_from`` keeps every one whose number is a multiple of ``ends``, and
         those at the end of what was read."""
-        with self._opened() as database:
+        with self._database as database:
             database.execute(
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
                 " AND number NOT IN (SELECT last FROM covered WHERE chain = ?)",
@@ -147,13 +148,13 @@ class Checkpoints:
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
         """Those of the addresses that the node was not asked about yet."""
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
-        with self._opened() as database:
+        with self._database as database:
             known = {address for (address,) in database.execute(sql, (self._chain, what))}
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
         """Remembers that the node told about the addresses."""
-        with self._opened() as database:
+        with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
                 [(self._chain, address, what) for address in addresses],

@@ -164,7 +164,7 @@ class ChainImport:
 
     async def run(self) -> NodeReport:
         """Imports what is missing. Raises ``RpcError``; what was stored until then stays and counts."""
-        with self._checkpoints.alone():
+        with self._checkpoints, self._checkpoints.alone():
             await self._identify()
             await self._catch_up()
             await self._describe()
