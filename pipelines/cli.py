@@ -311,12 +311,31 @@ def import_files(
         str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
     ] = None,
     chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    mapped: Annotated[
+        list[str] | None, typer.Option("--map", help="Our column and the file's: value=amount; may be given again.")
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Our column and what it is in every row: token_standard=erc721; may be given again."
+        ),
+    ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map-file", help="A TOML file with such pairs under [columns] and [constants].")
+    ] = None,
+    blocks: Annotated[
+        list[Path] | None,
+        typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
-    from pipelines.imports import import_paths
+    from engine.sources.mapping import ColumnMap, parse_map, read_map
+    from pipelines.imports import Reading, import_paths
 
-    import_paths(_settings().engine_store, files, format, chain, json)
+    written = read_map(map_file) if map_file else ColumnMap()
+    column_map = parse_map(mapped or (), constants or ()).over(written)
+    import_paths(_settings().engine_store, files, Reading(format, chain, column_map, blocks or ()), json)
 
 
 @app.command("import-rpc")

@@ -1,7 +1,8 @@
 """Transfers of a chain's own coin: values of transactions, and of the calls within them where the node traces them.
 
 What is burnt and earned as fees, and what blocks reward, is no transfer. An event has its place in a block, a value
-has none, so its ``log_index`` is made: 2^20 times the transaction's place, plus the call's place within it.
+has none, so its ``log_index`` is made: 2^20 times the transaction's place, plus the call's place within it. No gas
+limit allows so many calls.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from contract.chains import NATIVE
+from engine.sources.layouts import PLACES
 from engine.sources.rpc.errors import Misled
 from engine.sources.rpc.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
 from engine.sources.rpc.rows import Rows
-
-PLACES: Final = 1 << 20
-"""Calls of a transaction that have places of their own; no gas limit allows so many."""
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
