@@ -6,6 +6,7 @@ Where values come from, and how faults are told, stands in ``settings``.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
 
 from contract.models import Address, ChainId, HolderLimit, TokenKey
 from contract.prices import parse_credits
@@ -72,7 +74,10 @@ def _node_url(url: SecretStr) -> SecretStr:
 
 
 def _words(value: Any) -> Any:
-    return value.split() if isinstance(value, str) else value
+    """A list of a variable of the environment: in JSON, or as words."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else value.split()
 
 
 def _long(secret: SecretStr) -> SecretStr:
@@ -212,7 +217,7 @@ class NodeSettings(Section):
     """How a chain's transfers are read from nodes. Addresses of endpoints may hold keys: ``endpoints`` comes from the
     environment only, ``endpoints_file`` names a file with one address a line."""
 
-    endpoints: Annotated[list[NodeUrl], BeforeValidator(_words)] = Field(
+    endpoints: Annotated[list[NodeUrl], BeforeValidator(_words), NoDecode] = Field(
         default=[], description="Addresses of nodes, the preferred one first; environment only"
     )
     endpoints_file: Folder | None = Field(default=None, description="A file that holds the addresses, one a line")
