@@ -25,24 +25,27 @@ CONTRACTS: Final = json.loads(Path(__file__).with_name("contracts.json").read_te
 GENESIS_TIME: Final = 1_672_531_200
 SENDER: Final = "0x" + "5e" * 20
 """Who sends all transactions; anvil lets anybody."""
+MISSING: Final = "the node anvil is not here; the npm package '@foundry-rs/anvil-linux-amd64' holds it (see .ci/run)"
 _BATCH: Final = 500
 _DEFAULTS: Final = {"from": SENDER, "gas": hex(2_000_000), "gasPrice": "0x0"}
 
 
-def program() -> str:
-    """The node's program: what ``HOLDERLAKE_ANVIL`` names, else ``anvil`` of the PATH, else as ``.ci/run`` installs it.
-
-    Skips the test without it, or fails it where real parts are required.
-    """
+def find() -> str | None:
+    """The node's program: as ``HOLDERLAKE_ANVIL`` names it, else in the PATH, else where ``.ci/run`` installs it."""
     installed = ROOT / ".cache" / "anvil" / "node_modules" / "@foundry-rs"
     named = [os.environ.get("HOLDERLAKE_ANVIL"), shutil.which("anvil")]
     found = [*filter(None, named), *map(str, installed.glob("anvil-*/bin/anvil"))]
-    if not found:
-        text = "the node anvil is not here; the npm package '@foundry-rs/anvil-linux-amd64' holds it (see .ci/run)"
+    return found[0] if found else None
+
+
+def program() -> str:
+    """The node's program. Skips the test without it, or fails it where real parts are required."""
+    found = find()
+    if found is None:
         if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
-    return found[0]
+            pytest.fail(MISSING, pytrace=False)
+        pytest.skip(MISSING)
+    return found
 
 
 class Anvil:

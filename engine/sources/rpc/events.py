@@ -6,8 +6,8 @@ few early tokens that index nothing, for what they move can't be told. A word of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from engine.sources.rpc.errors import Misled
@@ -24,10 +24,11 @@ TOPICS: Final = [TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH]
 
 _WORD: Final = 64
 _MAX: Final = 2**256 - 1
-_HEX: Final = re.compile(r"0x[0-9a-fA-F]*")
+_FILLING: Final = "0x" + "0" * 24
+_DIGITS: Final = "0123456789abcdefABCDEF"
 
-Move = tuple[str, str, str, int, int | None]
-"""Standard, sender, receiver, value and token id."""
+Move = tuple[str, str, str, str, str | None]
+"""Standard, sender, receiver, and value and token id in decimal."""
 
 
 def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
@@ -36,26 +37,27 @@ def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> 
     Raises ``Misled`` where an event's own numbers or hashes can't be read.
     """
     passed_over = 0
-    for log in logs:
-        try:
-            block, index = number(log.block_number), number(log.log_index)
+    add = rows.add
+    try:
+        for log in logs:
+            moves = moves_of(log)
+            if moves is None:
+                passed_over += 1
+                continue
+            block = number(log.block_number)
             time = number(log.block_timestamp) if log.block_timestamp else times[block]
-        except ValueError as error:
-            raise Misled(f"an event's place can't be read: {error}") from None
-        moves = moves_of(log)
-        if moves is None:
-            passed_over += 1
-            continue
-        token, transaction = log.address.lower(), log.transaction_hash.lower()
-        for standard, sender, receiver, value, token_id in moves:
-            rows.add(token, standard, sender, receiver, value, token_id, block, time, transaction, index)
+            token, transaction, index = _lower(log.address), log.transaction_hash.lower(), number(log.log_index)
+            for standard, sender, receiver, value, token_id in moves:
+                add((token, standard, sender, receiver, value, token_id, block, time, transaction, index))
+    except ValueError as error:
+        raise Misled(f"an event's place can't be read: {error}") from None
     return passed_over
 
 
 def moves_of(log: Log) -> list[Move] | None:
     """What the event moves, None where it is no transfer."""
     topics, data = log.topics, log.data[2:]
-    if not topics or len(data) % _WORD or not _HEX.fullmatch(log.data):
+    if not topics or len(data) % _WORD or data.strip(_DIGITS):
         return None
     if topics[0] == TRANSFER:
         return _of_transfer(topics, data)
@@ -65,7 +67,9 @@ def moves_of(log: Log) -> list[Move] | None:
     if sender is None or receiver is None:
         return None
     items = _single(data) if topics[0] == TRANSFER_SINGLE else _batch(data) if topics[0] == TRANSFER_BATCH else None
-    return None if items is None else [("erc1155", sender, receiver, value, item) for item, value in items.items()]
+    if items is None:
+        return None
+    return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
 
 
 def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
@@ -74,9 +78,10 @@ def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
     sender, receiver = _address(topics[1]), _address(topics[2])
     if sender is None or receiver is None:
         return None
-    if len(topics) == 4:
-        return [("erc721", sender, receiver, 1, number(topics[3]))] if not data else None
-    return [("erc20", sender, receiver, int(data, 16), None)] if len(data) == _WORD else None
+    if len(topics) == 3:
+        return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD else None
+    item = topics[3][2:]
+    return [("erc721", sender, receiver, "1", str(int(item, 16)))] if not data and _is_hex(item) else None
 
 
 def _single(data: str) -> dict[int, int] | None:
@@ -107,7 +112,17 @@ def _words(data: str) -> Iterator[int]:
     return (int(data[at : at + _WORD], 16) for at in range(0, len(data), _WORD))
 
 
+@lru_cache(maxsize=1 << 12)
+def _lower(address: str) -> str:
+    return address.lower()
+
+
+@lru_cache(maxsize=1 << 16)
 def _address(topic: str) -> str | None:
     """The address in a topic, which is filled up with zeros on its left."""
-    is_one = len(topic) == _WORD + 2 and topic.startswith("0x" + "0" * 24) and _HEX.fullmatch(topic)
+    is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
     return f"0x{topic[26:].lower()}" if is_one else None
+
+
+def _is_hex(text: str) -> bool:
+    return text != "" and not text.strip(_DIGITS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from engine.sources.rpc.reading import (
     Reader,
     Tracer,
     ValueReader,
+    in_order,
     parts,
     tracer_of,
 )
@@ -232,28 +233,18 @@ class ChainImport:
         return tracer
 
     async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Reads the part's blocks, several ranges at a time, and stores them in order."""
-        under_way: deque[asyncio.Task[list[Piece]]] = deque()
+        """Reads the part's blocks and stores them, many at a time."""
         basket = _Basket()
-        position = part.first
-        try:
-            while position <= part.last or under_way:
-                while position <= part.last and len(under_way) < self._manners.concurrency:
-                    end = min(position + reader.width.value - 1, part.last)
-                    under_way.append(asyncio.create_task(reader.read(position, end)))
-                    position = end + 1
-                for piece in await under_way.popleft():
+        async with aclosing(in_order(reader, part.first, part.last, self._manners.concurrency)) as pieces:
+            async for some in pieces:
+                for piece in some:
                     self._check_parent(basket, piece)
                     basket.add(piece)
                     self._count(piece)
                 if basket.rows >= self._manners.commit_rows or basket.age > _FLUSH_SECONDS:
                     await self._store_basket(basket, part)
                     basket = _Basket()
-            await self._store_basket(basket, part)
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+        await self._store_basket(basket, part)
 
     def _check_parent(self, basket: _Basket, piece: Piece) -> None:
         known = basket.hashes.get(piece.first - 1) or self._checkpoints.hash(piece.first - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -120,8 +121,9 @@ class Trace(msgspec.Struct, rename="camel", gc=False):
     result: TraceResult | None = None
 
 
+@lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
-    """A quantity. Raises ``ValueError``."""
+    """A quantity; the same ones come again and again. Raises ``ValueError``."""
     if not _QUANTITY.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is no quantity")
     return int(text, 16)

@@ -36,7 +36,7 @@ def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -
     for transaction in block.transactions:
         own, first = transaction.hash.lower(), number(transaction.transaction_index) * PLACES
         for place, sender, receiver, value in moved[own]:
-            rows.add(NATIVE, "native", sender, receiver, value, None, height, time, own, first + place)
+            rows.add((NATIVE, "native", sender, receiver, str(value), None, height, time, own, first + place))
 
 
 def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Moved]]:

@@ -6,7 +6,9 @@ must be there, and hashes of events, headers and their parents must fit each oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -26,6 +28,7 @@ _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
 """An answer of just so many events, or a multiple, may be one that was cut off without a word."""
 _SEVERAL: Final = 2
+_KINDS: Final = frozenset(TOPICS)
 
 T = TypeVar("T")
 
@@ -106,20 +109,21 @@ class EventReader:
             raise TooMuch(f"{len(logs)} events may be an answer that was cut off")
         headers = {block: checked_header(block, own) for block, own in zip(wanted, found[groups:], strict=True)}
         _linked(headers)
-        for log in logs:
-            self._check(log, first, last)
+        self._check(logs, first, last)
         return logs, headers
 
-    def _check(self, log: Log, first: int, last: int) -> None:
-        block = _number(log.block_number)
-        if not first <= block <= last:
-            raise Misled(f"events of blocks {first} to {last} were asked for, and one of block {block} came")
-        if log.removed:
-            raise Misled(f"an event of block {block} was removed by a reorganisation")
-        if self._tokens is not None and log.address.lower() not in self._tokens:
-            raise Misled(f"an event of token {log.address[:64]} came, which was not asked for")
-        if not log.topics or log.topics[0] not in TOPICS:
-            raise Misled(f"an event of block {block} is of another kind than asked for")
+    def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
+        """Raises ``Misled`` unless all events are what was asked for."""
+        for block in map(_number, {log.block_number for log in logs}):
+            if not first <= block <= last:
+                raise Misled(f"events of blocks {first} to {last} were asked for, and one of block {block} came")
+        if any(log.removed for log in logs):
+            raise Misled(f"an event of blocks {first} to {last} was removed by a reorganisation")
+        if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
+            raise Misled(f"an event of blocks {first} to {last} is of another kind than asked for")
+        strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
+        if strangers:
+            raise Misled(f"an event of token {min(strangers)[:64]} came, which was not asked for")
 
 
 class ValueReader:
@@ -185,6 +189,22 @@ async def tracer_of(node: Node, block: int) -> Tracer:
     return RECEIPTS
 
 
+async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
+    """The blocks' pieces in order, read several ranges at a time, ahead of whoever takes them. Raises ``RpcError``."""
+    under_way: deque[asyncio.Task[list[Piece]]] = deque()
+    try:
+        while first <= last or under_way:
+            while first <= last and len(under_way) < concurrency:
+                end = min(first + reader.width.value - 1, last)
+                under_way.append(asyncio.create_task(reader.read(first, end)))
+                first = end + 1
+            yield await under_way.popleft()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items, ``size`` at a time."""
     return (items[at : at + size] for at in range(0, len(items), size))
@@ -200,10 +220,10 @@ def _linked(headers: dict[int, Header]) -> None:
 
 def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
     """Raises ``ChainMoved`` where an event is of a block that is no longer the chain's."""
-    for log in logs:
-        block = number(log.block_number)
-        if block in headers and headers[block].hash != log.block_hash:
-            raise ChainMoved(f"block {block} was reorganised while it was read")
+    for text, own in {(log.block_number, log.block_hash) for log in logs}:
+        header = headers.get(number(text))
+        if header is not None and header.hash != own:
+            raise ChainMoved(f"block {number(text)} was reorganised while it was read")
 
 
 def _number(text: str) -> int:

@@ -22,6 +22,10 @@ _FILLED: Final = (
 )
 
 
+Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
+"""Token, standard, sender, receiver, value, token id, block, time (unix seconds), transaction, log index."""
+
+
 class Rows:
     """Rows of one chain and source; ``log_index_kind`` as in the records."""
 
@@ -32,24 +36,9 @@ class Rows:
             "log_index_kind": log_index_kind,
             "source": source,
         }
-        self._rows: list[tuple[Any, ...]] = []
-
-    def add(  # noqa: PLR0913, PLR0917 - a row has so many columns
-        self,
-        token: str,
-        standard: str,
-        sender: str,
-        receiver: str,
-        value: int,
-        token_id: int | None,
-        block: int,
-        time: int,
-        transaction: str,
-        log_index: int,
-    ) -> None:
-        """Adds a transfer; raw integers, unix seconds."""
-        item = None if token_id is None else str(token_id)
-        self._rows.append((token, standard, sender, receiver, str(value), item, block, time, transaction, log_index))
+        self._rows: list[Row] = []
+        self.add = self._rows.append
+        """Adds a transfer."""
 
     def table(self) -> pa.Table:
         """The rows so far."""
