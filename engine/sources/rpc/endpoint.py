@@ -14,12 +14,23 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from engine.sources.rpc.errors import Misled, RpcError, TooMuch, Unavailable, WrongChain, shortened, understood
+from engine.sources.rpc.errors import (
+    BatchTooLong,
+    Misled,
+    Refused,
+    RpcError,
+    TooMuch,
+    Unavailable,
+    WrongChain,
+    shortened,
+    understood,
+)
 from engine.sources.rpc.messages import Call, chain_id, number
 
 _CONNECT_SECONDS: Final = 10.0
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
+_KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
 """Requests after which an endpoint that takes no batches is asked for its chain again; others tell with each batch."""
 
@@ -140,7 +151,8 @@ class Endpoint:
             return Unavailable(f"{self.host} limits the rate", _seconds(answer.headers.get("retry-after")))
         if fault is not None:
             return understood(self.host, fault.code, fault.message, is_divisible=is_divisible)
-        return Unavailable(f"{self.host} answers {status}", _seconds(answer.headers.get("retry-after")))
+        advice = "; is its key right?" if status in _KEY_REFUSED else ""
+        return Unavailable(f"{self.host} answers {status}{advice}", _seconds(answer.headers.get("retry-after")))
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
@@ -151,12 +163,12 @@ class Endpoint:
             return {reply.id: reply for reply in found}
         if expected == 1:
             return {found.id: found}
-        words = found.error.message if found.error else "one answer to many calls"
+        words = found.error.message if found.error else "one answer to many calls, as if batches were unknown"
         failure = understood(self.host, found.error.code if found.error else 0, words, is_divisible=is_divisible)
-        if isinstance(failure, Unavailable) or (isinstance(failure, TooMuch) and "batch" not in words.lower()):
+        if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
-        self.batch = max(1, min(self.batch, expected - 1) // 2)  # it takes no batches, or none so long
-        raise Unavailable(f"{self.host} takes no batch of {expected}: {shortened(words)}", 0.0)
+        self.batch = min(self.batch, max(1, expected // 2))  # it takes no batches, or none so long
+        raise BatchTooLong(f"{self.host} takes no batch of {expected}: {shortened(words)}")
 
     def _result(self, call: Call, reply: _Reply | None) -> Any:
         if reply is None:

@@ -1,12 +1,14 @@
 """What can go wrong with a node, and how its words are understood.
 
-RpcError                 an endpoint's host stands in the message, never its address
-├── Unavailable          no whole answer, or none now: worth a retry
-├── Misled               an answer that contradicts itself or the question: worth another endpoint
-├── TooMuch              more than the endpoint gives at a time: to be asked for in smaller parts
-├── Refused              an error that asking again would not change
-├── WrongChain           the endpoint is of another chain, or became one
-└── ChainMoved           the blocks that were read are no longer the chain's; Diverged: nor is any that we know
+RpcError             an endpoint's host stands in the message, never its address
+- Unavailable        no whole answer, or none now: worth a retry
+- Misled             an answer that contradicts itself or the question: worth another endpoint
+- TooMuch            more than the endpoint gives at a time: to be asked for in smaller parts
+- BatchTooLong       more calls in one request than the endpoint takes; it is sent fewer from then on
+- Refused            an error that asking again would not change
+- WrongChain         the endpoint is of another chain, or became one
+- ChainMoved         the blocks that were read are no longer the chain's
+- Diverged           nor is any block that we know
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ class Misled(RpcError):
 
 class TooMuch(RpcError):
     """The endpoint limits blocks, results, bytes or time of an answer."""
+
+
+class BatchTooLong(RpcError):
+    """The endpoint takes fewer calls in one request, or one only."""
 
 
 class Refused(RpcError):
@@ -78,8 +84,8 @@ _SIZE: Final = re.compile(
     r"block range|range (is )?(too|limit|exceed)|\brange\b.*\b(large|wide|limit|max|exceed|less|greater|up to)"
     r"|too many (results|blocks|logs|topics)|too (large|wide|big|long)|more than \d+ (results|logs|blocks)"
     r"|exceeds?\b.*\b(limit|max|range|size|results|blocks|logs)|limit(ed)? .*\b(range|blocks|results|logs)"
-    r"|maximum\b.*\b(range|blocks|results|logs)|response size|query (time|returned)|time.?d? ?out|timeout|took too long"
-    r"|deadline exceeded|reduce the|smaller|narrow",
+    r"|max(imum)?\b.*\b(range|blocks|results|logs)|response size|query (time|returned)|time.?d? ?out|timeout"
+    r"|took too long|deadline exceeded|reduce the|smaller|narrow",
     re.IGNORECASE,
 )
 _PASSING: Final = re.compile(

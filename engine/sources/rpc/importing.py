@@ -228,7 +228,7 @@ class ChainImport:
         return segments({tracer.scope: covered}, self._wish.first, last)
 
     async def _tracer(self, block: int) -> Tracer:
-        tracer = await tracer_of(self._node, block) if self._wish.traced else RECEIPTS
+        tracer = await tracer_of(self._node, [self._wish.first, block]) if self._wish.traced else RECEIPTS
         self._report.values_from = tracer.name
         return tracer
 
@@ -248,7 +248,7 @@ class ChainImport:
 
     def _check_parent(self, basket: _Basket, piece: Piece) -> None:
         known = basket.hashes.get(piece.first - 1) or self._checkpoints.hash(piece.first - 1)
-        if known is not None and known != piece.parent:
+        if known is not None and piece.parent and known != piece.parent:
             raise ChainMoved(f"block {piece.first} does not follow the block {piece.first - 1} that was read before")
 
     def _count(self, piece: Piece) -> None:

@@ -154,11 +154,6 @@ def block_receipts(block: int) -> Call:
     return Call("eth_getBlockReceipts", [hex(block)], list[Receipt] | None)
 
 
-def receipt(transaction: str) -> Call:
-    """One receipt."""
-    return Call("eth_getTransactionReceipt", [transaction], Receipt | None)
-
-
 def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) -> Call:
     """Events of the blocks, by any of the addresses and with any of the first topics."""
     wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics]}

@@ -12,7 +12,7 @@ import stamina.instrumentation
 from pydantic import SecretStr
 
 from engine.sources.rpc.endpoint import Endpoint
-from engine.sources.rpc.errors import Misled, RpcError, Unavailable, WrongChain
+from engine.sources.rpc.errors import BatchTooLong, Misled, Refused, RpcError, Unavailable, WrongChain
 from engine.sources.rpc.messages import Call, Header, block_number, header, number
 
 _REST_SECONDS: Final = 5.0
@@ -104,17 +104,23 @@ class Node:
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
         """Results of the first of the calls, as many as one request takes; ``asked`` hears who gave them."""
-        evm_id, endpoint = await self.evm_id(), self._next()
-        try:
-            answers = await endpoint.ask(calls[: max(1, endpoint.batch - 1)], evm_id)
-        except WrongChain as error:
-            self._rejected[endpoint] = error
-            raise Unavailable(str(error), 0.0) from error
-        except (Unavailable, Misled) as error:
-            self._rest(endpoint, error)
-            raise
-        asked.append(endpoint)
-        return answers
+        evm_id = await self.evm_id()
+        refusals: list[Refused] = []
+        for endpoint in self._by_preference():
+            try:
+                answers = await _some_of(endpoint, calls, evm_id)
+            except WrongChain as error:
+                self._rejected[endpoint] = error
+                raise Unavailable(str(error), 0.0) from error
+            except (Unavailable, Misled) as error:
+                self._rest(endpoint, error)
+                raise
+            except Refused as error:
+                refusals.append(error)  # another one may have what this one has not
+            else:
+                asked.append(endpoint)
+                return answers
+        raise refusals[0]
 
     async def head(self) -> int:
         """The newest block's number."""
@@ -129,20 +135,23 @@ class Node:
         return await self.ask([header(block) for block in blocks], read) if blocks else {}
 
     async def _first_evm_id(self) -> int:
-        endpoint = self._next()
+        endpoint = self._by_preference()[0]
         try:
             return await endpoint.chain_id()
         except (Unavailable, Misled) as error:
             self._rest(endpoint, error)
             raise
 
-    def _next(self) -> Endpoint:
-        """The first endpoint that is not resting, else the one that has rested longest."""
+    def _by_preference(self) -> list[Endpoint]:
+        """The endpoints that are not resting, as they were named, then the others by the end of their rest.
+
+        Raises ``WrongChain`` where all were rejected.
+        """
         chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         if not chosen:
             raise WrongChain("; ".join(self.rejected))
         now = asyncio.get_running_loop().time()
-        return min(chosen, key=lambda endpoint: max(0.0, self._resting.get(endpoint, 0.0) - now))
+        return sorted(chosen, key=lambda endpoint: max(0.0, self._resting.get(endpoint, 0.0) - now))
 
     def _rest(self, endpoint: Endpoint, error: RpcError) -> None:
         seconds = error.retry_after if isinstance(error, Unavailable) else None
@@ -168,6 +177,14 @@ class Node:
         now = asyncio.get_running_loop().time()
         left = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         return not left or any(self._resting.get(endpoint, 0.0) <= now for endpoint in left)
+
+
+async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> list[Any]:
+    while True:
+        try:
+            return await endpoint.ask(calls[: max(1, endpoint.batch - 1)], evm_id)
+        except BatchTooLong:
+            continue  # it is sent fewer now; one call is no batch
 
 
 def checked_header(wanted: int, found: Header | None) -> Header:

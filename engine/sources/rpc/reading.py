@@ -7,15 +7,17 @@ must be there, and hashes of events, headers and their parents must fit each oth
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
+from engine.records import TRANSFERS
 from engine.sources.rpc import messages
-from engine.sources.rpc.errors import ChainMoved, Misled, Refused, TooMuch
+from engine.sources.rpc.errors import ChainMoved, Misled, Refused, TooMuch, Unavailable
 from engine.sources.rpc.events import TOPICS, add_transfers
 from engine.sources.rpc.messages import Block, Call, Header, Log, number
 from engine.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
@@ -59,22 +61,14 @@ class Reader(Protocol):
         ...
 
 
-class EventReader:
-    """Reads transfer events of tokens, all where ``tokens`` is None.
+class _HalvingReader(ABC):
+    """Halves a range that is too much for the endpoint, until it is not."""
 
-    Of blocks from ``recent_from`` on each hash is learnt, of earlier ones that of the first and the last of a piece.
-    """
-
-    def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
+    def __init__(self, width: Width) -> None:
         self.width = width
-        self._node = node
-        self._chain = chain
-        self._tokens = None if tokens is None else frozenset(tokens)
-        self._groups = [None] if tokens is None else [list(part) for part in parts(sorted(tokens), _ADDRESSES_A_CALL)]
-        self._recent_from = recent_from
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """As ``Reader``. A range that is too much for the endpoint is halved until it is not."""
+        """As ``Reader``."""
         try:
             piece = await self._piece(first, last)
         except TooMuch as error:
@@ -85,6 +79,24 @@ class EventReader:
             return [*await self.read(first, middle), *await self.read(middle + 1, last)]
         self.width.grow()
         return [piece]
+
+    @abstractmethod
+    async def _piece(self, first: int, last: int) -> Piece: ...
+
+
+class EventReader(_HalvingReader):
+    """Reads transfer events of tokens, all where ``tokens`` is None.
+
+    Of blocks from ``recent_from`` on each hash is learnt, of earlier ones that of the first and the last of a piece.
+    """
+
+    def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
+        super().__init__(width)
+        self._node = node
+        self._chain = chain
+        self._tokens = None if tokens is None else frozenset(tokens)
+        self._groups = [None] if tokens is None else [list(part) for part in parts(sorted(tokens), _ADDRESSES_A_CALL)]
+        self._recent_from = recent_from
 
     async def _piece(self, first: int, last: int) -> Piece:
         recent = range(max(first, self._recent_from), last + 1)
@@ -126,24 +138,25 @@ class EventReader:
             raise Misled(f"an event of token {min(strangers)[:64]} came, which was not asked for")
 
 
-class ValueReader:
-    """Reads what transactions moved of the chain's coin, by a ``Tracer``."""
+class ValueReader(_HalvingReader):
+    """Reads what transactions moved of the chain's coin, by a ``Tracer``. The first block of a chain has none."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
-        self.width = width
+        super().__init__(width)
         self._node = node
         self._chain = chain
         self._tracer = tracer
 
-    async def read(self, first: int, last: int) -> list[Piece]:
-        """As ``Reader``."""
-        blocks = range(first, last + 1)
-        calls = [call for block in blocks for call in (messages.block(block), self._tracer.call(block))]
-        piece = await self._node.ask(calls, lambda found: self._piece(first, last, found))
-        self.width.grow()
-        return [piece]
+    async def _piece(self, first: int, last: int) -> Piece:
+        begin = max(first, 1)
+        if begin > last:
+            return Piece(first, last, "", TRANSFERS.empty_table())
+        calls = [call for block in range(begin, last + 1) for call in (messages.block(block), self._tracer.call(block))]
+        calls = [replace(call, is_divisible=last > begin) for call in calls]
+        piece = await self._node.ask(calls, lambda found: self._checked(begin, last, found))
+        return replace(piece, first=first, parent=piece.parent if begin == first else "")
 
-    def _piece(self, first: int, last: int, found: Sequence[Any]) -> Piece:
+    def _checked(self, first: int, last: int, found: Sequence[Any]) -> Piece:
         rows = Rows(self._chain, SOURCE, "synthetic")
         headers: dict[int, Header] = {}
         transactions = 0
@@ -178,13 +191,13 @@ TRACERS: Final = (
 )
 
 
-async def tracer_of(node: Node, block: int) -> Tracer:
-    """The best way that the node has, tried on a block. Raises ``RpcError`` where it has none."""
+async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
+    """The best way that the node has of these blocks: many nodes have no traces, or none of old blocks."""
     for tracer in TRACERS:
         try:
-            if await node.ask([tracer.call(block)], lambda found: found[0]) is not None:
+            if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
                 return tracer
-        except Refused:
+        except (Refused, Unavailable, Misled):
             continue
     return RECEIPTS
 

@@ -253,6 +253,27 @@ def test_an_endpoint_that_takes_no_batches_is_asked_call_by_call(store: Store, s
     assert values(store) == WHOLE
 
 
+def test_an_endpoint_that_takes_short_batches_only_is_sent_shorter_ones(store: Store, serve: Serve) -> None:
+    def short(handler: BaseHTTPRequestHandler, calls: Calls) -> bool:
+        if len(calls) > 10:
+            error = {"code": -32600, "message": "batch too large: at most 10 calls"}
+            send(handler, {"jsonrpc": "2.0", "id": None, "error": error})
+        return len(calls) > 10
+
+    node = serve(honest().answer, short)
+    import_chain(store, node.url, tokens=(TOKEN,))
+    assert values(store) == WHOLE
+
+
+def test_what_one_endpoint_refuses_another_is_asked_for(store: Store, serve: Serve) -> None:
+    def refuse(params: list[Any], told: Any) -> Any:
+        raise Fault(-32000, "history has been pruned for this block")
+
+    pruned, whole = serve(lying("eth_getLogs", refuse)), serve(honest().answer)
+    import_chain(store, pruned.url, whole.url, tokens=(TOKEN,))
+    assert values(store) == WHOLE
+
+
 def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: Serve) -> None:
     node = serve(honest(with_times=False).answer)
     import_chain(store, node.url, tokens=(TOKEN,), reorg_depth=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine.sources.rpc.node import Node
 from engine.store import Store
 from tests.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
 from tests.chain.importer import import_chain
-from tests.chain.scripted import ScriptedNode, way_to
+from tests.chain.scripted import Answer, Fault, ScriptedNode, send, way_to
 
 ZERO = "0x" + "00" * 20
 ANN, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
@@ -80,6 +81,51 @@ def test_coins_are_read_with_what_contracts_move_and_without_what_was_undone(anv
         ("native", payer, BOB, "7", None),
         ("native", SENDER, payer, "8", None),
     ]
+
+
+TRACERS = ["trace_block", "debug_traceBlockByNumber"]
+
+
+def without(answers: Answer, *methods: str) -> Answer:
+    """The answers of a node that does not know some methods."""
+
+    def answer(method: str, params: list[Any]) -> Any:
+        if method in methods:
+            raise Fault(-32601, f"the method {method} does not exist/is not available")
+        return answers(method, params)
+
+    return answer
+
+
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_coins_are_the_same_by_whichever_way_a_node_traces_calls(tracer: str, anvil: Anvil, store: Store) -> None:
+    pay(anvil)
+    others = [own for own in TRACERS if own != tracer]
+    with way_to(anvil.url) as answers, ScriptedNode(without(answers, *others)) as node:
+        assert import_chain(store, node.url, tokens=("native",)).values_from == tracer
+    both = import_chain(store, anvil.url, chain="other", tokens=("native",))
+    key = "SELECT tx_hash, log_index, from_address, to_address, value FROM read_parquet($files) WHERE chain = $chain"
+    here, there = (store.query(key, {"chain": chain}).to_pylist() for chain in ("test", "other"))
+    assert both.added == len(here) == 4
+    assert here == there
+
+
+def test_blocks_whose_transactions_are_too_much_are_asked_for_in_smaller_parts(anvil: Anvil, store: Store) -> None:
+    pay(anvil)
+    anvil.mine_many([(GENESIS_TIME + 100 + block, [{"to": BOB, "value": "0x1"}]) for block in range(60)])
+    with way_to(anvil.url) as answers:
+
+        def limited(handler: BaseHTTPRequestHandler, calls: list[dict[str, Any]]) -> bool:
+            is_much = sum(call["method"] == "trace_block" for call in calls) > 3
+            if is_much:
+                send(handler, b"", 413)
+            return is_much
+
+        with ScriptedNode(answers, limited) as node:
+            import_chain(store, node.url, tokens=("native",))
+    history = store.history("test", "native")
+    assert history is not None
+    assert history.transfers == 4 + 60
 
 
 def test_coins_are_read_from_transactions_alone_where_nothing_is_traced(anvil: Anvil, store: Store) -> None:
