@@ -347,7 +347,9 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
     token: Tokens = None,
     all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
-    native: Annotated[bool, typer.Option("--native", help="The chain's own coin as well.")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="The chain's own coin; besides tokens where --token is given.")
+    ] = False,
     traces: Annotated[
         bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
     ] = None,

@@ -78,6 +78,12 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
     )
 
 
+async def newest_block(settings: Settings, chain: str) -> int:
+    """The newest block of the chain's nodes. Raises ``SettingsError`` where there is none, ``RpcError`` where all fail."""
+    async with _node(_endpoints(settings, chain), settings.node(chain), chain) as node:
+        return await node.head()
+
+
 async def _import(
     settings: Settings, store: Store, urls: Sequence[str], asked: Asked, hear: Callable[[Progress], None]
 ) -> NodeReport:

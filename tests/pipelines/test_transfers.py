@@ -160,10 +160,10 @@ def test_the_schedule_asks_for_the_day_that_has_ended(tmp_path: Path, instance: 
     assert [isinstance(one, RunRequest) and one.partition_key for one in requests] == ["test|2026-05-01"]
 
 
-def run(home: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *arguments: str, command: str = "import-rpc", **settings: str) -> subprocess.CompletedProcess[str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "import-rpc", *arguments],
+        [sys.executable, "-m", "pipelines.cli", command, *arguments],
         cwd=ROOT,
         env=own | {"HOLDERLAKE_HOME": str(home)} | settings,
         capture_output=True,
@@ -205,3 +205,10 @@ def test_the_command_says_what_it_lacks(arguments: list[str], words: str, tmp_pa
     assert ended.returncode == 1
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_doctor_looks_at_nodes(tmp_path: Path, serve: Serve) -> None:
+    good, bad = serve(MadeUpChain(1234).answer), serve(MadeUpChain(50, chain_id=56).answer)
+    for node, words in ((good, "newest block 1,234"), (bad, "is of chain 56, not of chain 1")):
+        ended = run(tmp_path, command="doctor", HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS=node.url)
+        assert words in ended.stdout
