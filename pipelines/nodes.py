@@ -79,7 +79,7 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
 
 async def newest_block(settings: Settings, chain: str) -> int:
-    """The newest block of the chain's nodes. Raises ``SettingsError`` where there is none, ``RpcError`` where all fail."""
+    """The newest block of the chain's nodes. Raises ``SettingsError`` without one, ``RpcError`` where all fail."""
     async with _node(_endpoints(settings, chain), settings.node(chain), chain) as node:
         return await node.head()
 

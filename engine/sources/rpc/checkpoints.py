@@ -11,6 +11,7 @@ A scope is a token's address, ``*`` for all tokens, ``native`` for transactions'
 from __future__ import annotations
 
 import fcntl
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ class Checkpoints:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keeps other imports of the chain out. Raises ``BadSource`` while one is under way."""
-        with (self._root / f"nodes-{self._chain}.lock").open("w") as lock:
+        with (self._root / f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -114,19 +115,10 @@ class Checkpoints:
                 [(self._chain, number, own) for number, own in hashes.items()],
             )
 
-    def hash(self, block: int) -> str | None:
-        """The hash that the block had."""
-        with self._database as database:
-            found = database.execute(
-                "SELECT hash FROM hashes WHERE chain = ? AND number = ?", (self._chain, block)
-            ).fetchone()
-        return str(found[0]) if found else None
-
-    def hashes_up_to(self, block: int) -> dict[int, str]:
-        """All hashes of blocks up to ``block``, the newest first."""
-        sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number <= ? ORDER BY number DESC"
-        with self._database as database:
-            return dict(database.execute(sql, (self._chain, block)).fetchall())
+    def hashes(self, first: int, last: int) -> dict[int, str]:
+        """The hashes that are remembered of blocks from ``first`` to ``last``."""
+        sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
+        return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
 
     def roll_back(self, after: int) -> None:
         """Forgets what is known of later blocks than ``after``; their rows are gone from the store by then."""

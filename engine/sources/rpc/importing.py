@@ -44,7 +44,7 @@ ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
 """How often a chain may move while it is read; then somebody should look at the node."""
 _SPARSE: Final = 10_000
-_FLUSH_SECONDS: Final = 60.0
+_FLUSH_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class ChainImport:
         if known not in (None, evm_id):
             raise WrongChain(f"chain {self._chain} was imported from chain id {known}, but the node is of {evm_id}")
         self._checkpoints.keep_evm_id(evm_id)
-        if self._checkpoints.hash(0) is None:
+        if not self._checkpoints.hashes(0, 0):
             self._checkpoints.keep_hashes({0: (await self._node.headers([0]))[0].hash})
 
     # ------------------------------------------------------------------ reading forward
@@ -238,7 +238,7 @@ class ChainImport:
         async with aclosing(in_order(reader, part.first, part.last, self._manners.concurrency)) as pieces:
             async for some in pieces:
                 for piece in some:
-                    self._check_parent(basket, piece)
+                    self._check_hashes(basket, piece)
                     basket.add(piece)
                     self._count(piece)
                 if basket.rows >= self._manners.commit_rows or basket.age > _FLUSH_SECONDS:
@@ -246,10 +246,14 @@ class ChainImport:
                     basket = _Basket()
         await self._store_basket(basket, part)
 
-    def _check_parent(self, basket: _Basket, piece: Piece) -> None:
-        known = basket.hashes.get(piece.first - 1) or self._checkpoints.hash(piece.first - 1)
-        if known is not None and piece.parent and known != piece.parent:
-            raise ChainMoved(f"block {piece.first} does not follow the block {piece.first - 1} that was read before")
+    def _check_hashes(self, basket: _Basket, piece: Piece) -> None:
+        """Raises ``ChainMoved`` unless the piece follows what was read before it, and agrees with what is known of it:
+        a hash that replaced another would hide that rows of that block are stored."""
+        known = self._checkpoints.hashes(piece.first - 1, piece.last) | basket.hashes
+        found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
+        for block, own in found.items():
+            if known.get(block, own) != own:
+                raise ChainMoved(f"block {block} is another one than was read before")
 
     def _count(self, piece: Piece) -> None:
         report = self._report
@@ -279,9 +283,9 @@ class ChainImport:
 
         Tells whether it had to. Raises ``Diverged`` where they share none.
         """
-        known = self._checkpoints.hashes_up_to(head)
-        newest = next(iter(known), None)
-        for blocks in _first_one_then_many(list(known), self._node.batch):
+        known = self._checkpoints.hashes(0, head)
+        newest = max(known, default=None)
+        for blocks in _first_one_then_many(sorted(known, reverse=True), self._node.batch):
             headers = await self._node.headers(blocks)
             shared = next((block for block in blocks if headers[block].hash == known[block]), None)
             if shared is not None:

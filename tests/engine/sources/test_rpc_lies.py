@@ -314,6 +314,21 @@ def test_a_reorganisation_while_blocks_are_read_leaves_nothing_of_the_old_blocks
     assert values(store) == [*range(1, 200), *range(201, BLOCKS + 2)]
 
 
+def test_a_reorganisation_while_another_token_is_read_takes_back_what_was_read_before(
+    store: Store, serve: Serve
+) -> None:
+    chain = honest()
+
+    def moving(method: str, params: list[Any]) -> Any:
+        if method == "eth_getLogs" and int(params[0]["fromBlock"], 16) >= 150:
+            chain.fork = 200
+        return chain.answer(method, params)
+
+    import_chain(store, serve(chain.answer).url, tokens=(TOKEN,))
+    import_chain(store, serve(moving).url, blocks=50, most_blocks=50, concurrency=1)
+    assert values(store) == [*range(1, 200), *range(201, BLOCKS + 2)]
+
+
 def test_what_was_read_is_never_asked_for_again(store: Store, serve: Serve) -> None:
     node = serve(honest().answer)
     import_chain(store, node.url, tokens=(TOKEN,), first=50, last=100, blocks=20)
