@@ -187,6 +187,24 @@ class Store:
                 note_change(catalog, EVERY_PAST)
         return len(given)
 
+    def roll_back(self, chain: str, after_block: int) -> int:
+        """Removes all transfers of the chain's blocks after ``after_block``, of every token, all or nothing: what a
+        reorganisation took back. Returns how many there were."""
+        removed: list[int] = []
+        with self._catalog() as catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            tokens = catalog.execute("SELECT token_address FROM histories WHERE chain = ?", (chain,)).fetchall()
+            for (address,) in tokens:
+                stored = self._stored(catalog, chain, address)
+                is_kept = pc.less_equal(stored["block_number"], after_block)
+                gone = stored.filter(pc.invert(is_kept))
+                if gone.num_rows:
+                    self._replace_history(catalog, chain, address, stored.filter(is_kept), TRANSFERS.empty_table())
+                    note_change(catalog, pc.min(gone["block_time"]).as_py())
+                    removed.append(gone.num_rows)
+            catalog.execute("DELETE FROM histories WHERE chain = ? AND transfers = 0", (chain,))
+        return sum(removed)
+
     def _stored(self, catalog: sqlite3.Connection, chain: str, address: str) -> pa.Table:
         found = catalog.execute(
             "SELECT file FROM histories WHERE chain = ? AND token_address = ?", (chain, address)
@@ -210,7 +228,7 @@ class Store:
         self._begin_grace(catalog, chain, address)
         catalog.execute(
             "INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?, ?)",
-            (chain, address, name, merged.num_rows, times["min"], times["max"]),
+            (chain, address, name, merged.num_rows, times["min"] or 0, times["max"] or 0),
         )
 
     def _begin_grace(self, catalog: sqlite3.Connection, chain: str, address: str) -> None:

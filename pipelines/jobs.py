@@ -45,6 +45,7 @@ from resources.workspace import Workspace
 
 INGEST = "ingest"
 BACKFILL = "backfill"
+TRANSFERS = "transfers"
 PLAN = "plan"
 
 STRETCH_ANSWERS: Final = 2_048
@@ -228,11 +229,17 @@ def _planning() -> None:
     plan_history()
 
 
-def all_jobs() -> list[JobDefinition | UnresolvedAssetJobDefinition]:
-    """The jobs by name."""
+def all_jobs(with_transfers: bool = False) -> list[JobDefinition | UnresolvedAssetJobDefinition]:
+    """The jobs by name; where nodes are named, the one that imports transfers too."""
+    transfers = AssetSelection.assets(TRANSFERS)
     ingest_job = define_asset_job(
         INGEST,
-        selection=AssetSelection.all(),
+        selection=AssetSelection.all() - transfers if with_transfers else AssetSelection.all(),
         description="Fetches one day of a chain, all tables, and loads the warehouse.",
     )
-    return [ingest_job, _backfill, _planning]
+    if not with_transfers:
+        return [ingest_job, _backfill, _planning]
+    transfers_job = define_asset_job(
+        TRANSFERS, selection=transfers, description="Imports one day of a chain's transfers from its nodes."
+    )
+    return [ingest_job, _backfill, _planning, transfers_job]

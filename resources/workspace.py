@@ -21,6 +21,7 @@ from resources.lake import Lake
 from resources.ledger import CreditLedger
 from resources.provider import Provider
 from resources.settings import Settings
+from resources.sources import DayReport
 from resources.warehouse import Warehouse
 
 
@@ -41,6 +42,8 @@ class Workspace:
         self._endpoint = endpoint
         self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        self.import_day: Callable[[str, str], DayReport] | None = None
+        """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
 
     @property
     def provider_id(self) -> str:
