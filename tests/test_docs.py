@@ -28,6 +28,17 @@ def test_the_page_of_sources_names_only_options_and_settings_that_there_are() ->
     assert set(named) <= set(NodeSettings.model_fields)
 
 
+def test_the_page_of_backfills_names_only_options_settings_and_columns_that_there_are() -> None:
+    text = (FOLDER / "backfills.md").read_text()
+    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
+    settings = PAGES["settings.md"]()
+    assert all(f"`{name}`" in settings for name in ("resume_parked", "concurrency"))
+    (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    known = {*TABLES["revisions"].schema.names, "timestamp"}
+    assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
+
+
 def test_the_readme_names_every_table() -> None:
     text = (ROOT / "README.md").read_text()
     assert [name for name in TABLES if f"`{name}`" not in text] == []
