@@ -197,7 +197,6 @@ def dlt_rest_api(work: Work) -> dict[str, float]:
 def dlt_with_our_arrow(work: Work) -> dict[str, float]:
     """dlt with the work done for it: requests in its threads, our bytes-to-Arrow, so that it has only to load."""
     import dlt
-    import pyarrow as pa
     from dlt.sources.helpers import requests
 
     from contract.tables import TABLES as SCHEMAS
@@ -213,13 +212,10 @@ def dlt_with_our_arrow(work: Work) -> dict[str, float]:
 
     @dlt.transformer(data_from=days, name="maps", parallelized=True)
     def maps(day: datetime) -> Any:
-        found = []
-        for token in work.tokens:
-            raw = requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params={"timestamp": to_unix(day)}).content
-            found.append(map_tables(raw, "eth", token, day))
-        for name in TABLES:
-            rows = pa.concat_tables(learnt(SCHEMAS[name], each[name], day) for each in found)
-            yield dlt.mark.with_table_name(rows, name)
+        query = {"timestamp": to_unix(day)}
+        found = [requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params=query).content for token in work.tokens]
+        for name, rows in map_tables(found, "eth", work.tokens, day).items():
+            yield dlt.mark.with_table_name(learnt(SCHEMAS[name], rows, day), name)
 
     _dlt_pipeline(work).run(days | maps, loader_file_format="parquet")
     return {}
