@@ -5,10 +5,11 @@ that does not hold what its manifest says is blocking: such a partition must be 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -32,9 +33,11 @@ from assets.materialise import DUE, days_of
 from contract.tables import TABLES
 from contract.times import utc_now
 from resources.lake import Lake, Manifest
+from resources.layout import quoted
 from resources.workspace import Workspace
 
 _SHOWN: Final = 10
+_MEMORY: Final = "256MB"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
 _FRESH: Final = "is_fresh"
 _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
@@ -57,11 +60,16 @@ class Rule:
 RULES: Final = tuple(Rule(*found) for found in _RULE.findall(files("assets").joinpath("checks.sql").read_text()))
 
 
-def broken(rule: Rule, tables: dict[str, pa.Table]) -> pa.Table:
-    """The rows that break a rule."""
-    with duckdb.connect() as connection:
+def broken(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
+    """The rows that break a rule, among tables in memory or in Parquet files, which are streamed."""
+    with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
+        connection.execute("SET enable_progress_bar = false")
         for name, rows in tables.items():
-            connection.register(name, rows)
+            if isinstance(rows, pa.Table):
+                connection.register(name, rows)
+            else:
+                paths = ", ".join(quoted(str(path)) for path in rows)
+                connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{paths}], hive_partitioning = false)")
         return connection.sql(rule.sql).to_arrow_table()
 
 
@@ -107,7 +115,7 @@ def evaluate(lake: Lake, family: Family, days: Collection[tuple[str, str]] | Non
     chosen = [one for one in own if days is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in days]
     short = {table: short_files(lake, chosen, table) for table in family.tables}
     intact = [one for one in chosen if not any(one.commit in faults for faults in short.values())]
-    tables = {name: _rows(lake, intact, name) for name in family.tables}
+    tables = {name: _files(lake, intact, name) for name in family.tables}
     for rule in _rules(family):
         faults = broken(rule, tables)
         yield _result(rule.name, rule.table, len(intact), [str(row) for row in faults.to_pylist()])
@@ -135,8 +143,9 @@ def _specs(family: Family) -> list[AssetCheckSpec]:
     return [*rules, *counts, AssetCheckSpec(_FRESH, asset=family.tables[0], description=due)]
 
 
-def _rows(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table:
-    return pa.concat_tables([TABLES[table].schema.empty_table(), *(lake.rows(one, table) for one in manifests)])
+def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[Path]:
+    paths = [lake.path(table, one.chain, one.as_of) for one in manifests if one.tables[table].rows]
+    return paths or TABLES[table].schema.empty_table()
 
 
 def _result(check: str, table: str, partitions: int, faults: Sequence[str]) -> AssetCheckEvaluation:

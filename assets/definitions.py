@@ -15,6 +15,7 @@ from assets.maps import MAPS
 from assets.materialise import asset_of
 from assets.subgraphs import SUBGRAPHS
 from assets.tokens import TOKENS
+from assets.transfers import transfers_asset
 from assets.warehouse import warehouse_asset
 
 FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
@@ -31,10 +32,11 @@ _ABOUT: Final = {
 _AFTER: Final = {"holders": ("tokens",), "maps": ("tokens",), "addresses": ("holders",)}
 
 
-def all_assets() -> list[AssetsDefinition]:
-    """The assets of all tables, and the warehouse behind them."""
+def all_assets(with_transfers: bool = False) -> list[AssetsDefinition]:
+    """The assets of all tables, and the warehouse behind them; where nodes are named, transfers from them too."""
     families = [asset_of(family, _ABOUT[family.name], _AFTER.get(family.name, ())) for family in FAMILIES]
-    return [*families, warehouse_asset([table for family in FAMILIES for table in family.tables])]
+    tables = [table for family in FAMILIES for table in family.tables]
+    return [*families, warehouse_asset(tables), *([transfers_asset()] if with_transfers else [])]
 
 
 def all_checks() -> list[AssetChecksDefinition]:

@@ -12,16 +12,18 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from contract import wire
+from assets.reading import Reader, Unread
 from contract.requests import Request
-from contract.tables import TABLES, build, learnt
+from contract.tables import TABLES, build
 from contract.times import partition_text, to_unix, utc_now
 from resources import journal
-from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PlanRequired, TransientError
+from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
+from resources.lake import SUBJECT_COLUMNS
 from resources.normalise import BadAnswer
 from resources.provider import Fetched, Provider
 from resources.settings import Settings
@@ -29,8 +31,15 @@ from resources.workspace import Workspace
 
 T = TypeVar("T")
 
-PARTITIONS_AT_ONCE = 8
-"""So many partitions are fetched side by side; it bounds memory, the client's own limits bound the calls."""
+ANSWERS_AT_ONCE = 512
+"""Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
+many calls are under way, and how many answers are held, is the provider's matter."""
+
+OUTAGE = 16
+"""So many partitions in a row without an answer are an outage, and nothing more is asked for."""
+
+GRACE = 1.0
+"""Seconds in which partitions that have their answers are committed, after credits ran out or a key failed."""
 
 FINAL_FAILURES = frozenset({"no_holders", "unsupported_token"})
 """Answers about the token itself: asking again for the same instant can't change them."""
@@ -58,7 +67,7 @@ class Family:
     asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
     ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` what the
     answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out
-    by the provider, and is a failure.
+    by the provider, and is a failure. ``together``: ``rows`` takes many subjects at once, an answer each.
     """
 
     name: str
@@ -70,6 +79,7 @@ class Family:
     requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
     rows: Callable[[Slice, Sequence[str], Sequence[bytes]], dict[str, pa.Table]]
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
+    together: bool = False
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
         """The subjects in groups that are asked for together."""
@@ -93,6 +103,7 @@ class Asking:
     refresh: bool = False
     again: bool = False
     replayed_at: datetime | None = None
+    reader: Reader = field(default_factory=Reader)
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,10 @@ class Landed:
     credits: int
     calls: int
     skipped: str | None = None
+    is_new: bool = True
+    """Whether something was asked for; otherwise all was there already."""
+    revisions: int = 0
+    """How often, over time, a table's rows of a subject were told otherwise than before."""
 
 
 @dataclass
@@ -144,24 +159,47 @@ async def ingest(
     """Fetches and commits partitions of a family; ``landed`` hears of each as it is finished.
 
     ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
-    ceiling. Partitions that were finished by then are in the lake.
+    ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
+    are in the lake. One that got no answer among others that did is left out.
     """
-    gate = asyncio.Semaphore(PARTITIONS_AT_ONCE)
+    gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
+    outages: list[TransientError] = []  # since a partition was last answered for
 
-    async def one(as_of: datetime) -> Landed:
+    async def one(as_of: datetime) -> Landed | None:
         async with gate:
-            done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            try:
+                done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            except TransientError as error:
+                outages.append(error)
+                if len(outages) == OUTAGE:
+                    raise
+                return None  # its failures are in the lake, and other partitions may fare better
+            outages.clear()
             landed(done)
             return done
 
-    return await _side_by_side(one(as_of) for as_of in instants)
+    done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
+    if outages and not done:
+        raise outages[0]
+    return done
 
 
-async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, in order. Where one raises the others are cancelled, and none is left behind."""
+def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequence[str] | None) -> int:
+    tokens = only if only else asking.workspace.settings.watchlist.get(chain, [])
+    return ANSWERS_AT_ONCE // max(1, len(tokens) if family.by == "token" else 1) + 1
+
+
+async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 0.0) -> list[T]:
+    """The results of all, in order. Where one raises the others are cancelled, and none is left behind.
+
+    ``grace``: seconds that the others are given where asking is in vain from now on, for what they hold is paid.
+    """
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
+    except PermanentError:
+        await asyncio.wait(tasks, timeout=grace)
+        raise
     finally:
         for task in tasks:
             task.cancel()
@@ -180,24 +218,42 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
         groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
         batch = _together(await _side_by_side(groups))
     if wanted and not batch.skipped:
-        at = _noted(asking, family, part, batch)
-        lake.write(
-            family.name,
-            part.chain,
-            part.as_of,
-            {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
-            provider=asking.provider.provider_id,
-            by=family.by,
-            asked=set(wanted),
-            covered=batch.covered,
-            failures=_failures(part, batch.failures, at),
-        )
+        await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
     if batch.outage and not batch.covered:
         raise batch.outage
     manifest = lake.manifest(family.name, part.chain, part.as_of)
     rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
     failures = manifest.failures if manifest else 0
-    return Landed(family.name, part.chain, part.as_of, rows, failures, batch.credits, batch.calls, batch.skipped)
+    revised = manifest.revisions if manifest else 0
+    return Landed(
+        family.name,
+        part.chain,
+        part.as_of,
+        rows,
+        failures,
+        batch.credits,
+        batch.calls,
+        batch.skipped,
+        bool(wanted),
+        revised,
+    )
+
+
+def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: _Batch) -> None:
+    """Notes a partition's commit in the journal, and makes it."""
+    at = _noted(asking, family, part, batch)
+    asking.workspace.lake.write(
+        family.name,
+        part.chain,
+        part.as_of,
+        {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
+        provider=asking.provider.provider_id,
+        by=family.by,
+        asked=set(wanted),
+        covered=batch.covered,
+        failures=_failures(part, batch.failures, at),
+        final=family.historic,
+    )
 
 
 def _noted(asking: Asking, family: Family, part: Slice, batch: _Batch) -> datetime:
@@ -233,42 +289,39 @@ async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[s
     requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
     endpoint = requests[0].endpoint
     answers: list[Fetched] = []
-    try:
-        for request in requests:
-            answers.append(await _fetch(asking, family, part, request, batch))
-        tables = await asyncio.to_thread(_read, family, part, subjects, answers)
-    except PlanRequired as error:
-        batch.skipped = error.detail
-    except (NoAnswer, TransientError, InvalidRequest) as error:
-        batch.outage = error if isinstance(error, TransientError) else None
-        for subject in subjects:
-            batch.fail(endpoint, subject, error.code, error)
-    except MalformedAnswer as error:
-        for subject in subjects:
-            batch.fail(endpoint, subject, error.code, error, error.answer_hash)
-    except BadAnswer as error:
-        for subject in subjects:
-            batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
-    else:
-        learnt_at = max(fetched.fetched_at for fetched in answers)
-        batch.tables = {name: [learnt(TABLES[name], rows, learnt_at)] for name, rows in tables.items()}
-        for subject in subjects:
-            if family.named_in(tables, subject):
-                batch.covered.add(subject)
-            else:
-                batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
+    async with asking.provider.room.turn():
+        try:
+            for request in requests:
+                answers.append(await _fetch(asking, family, part, request, batch))
+            tables = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
+        except PlanRequired as error:
+            batch.skipped = error.detail
+        except (NoAnswer, TransientError, InvalidRequest) as error:
+            batch.outage = error if isinstance(error, TransientError) else None
+            for subject in subjects:
+                batch.fail(endpoint, subject, error.code, error)
+        except MalformedAnswer as error:
+            for subject in subjects:
+                batch.fail(endpoint, subject, error.code, error, error.answer_hash)
+        except BadAnswer as error:
+            for subject in subjects:
+                batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
+        else:
+            batch.tables = {name: [rows] for name, rows in tables.items()}
+            for subject in subjects:
+                if family.together or family.named_in(tables, subject):
+                    batch.covered.add(subject)
+                else:
+                    batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
     batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
     return batch
 
 
-def _read(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> dict[str, pa.Table]:
-    """The rows in some answers. Raises ``MalformedAnswer`` or ``BadAnswer``."""
-    try:
-        return family.rows(part, subjects, [fetched.raw for fetched in answers])
-    except (wire.MalformedAnswer, RecursionError, ArithmeticError):
-        for fetched in answers:
-            _ = fetched.answer  # the one that can't be read says so, and which it is
-        raise
+def _unread(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> Unread:
+    rows = partial(family.rows, part)
+    if not family.together:
+        return Unread(subjects, answers, rows)
+    return Unread(subjects, answers, rows, (family.name, part.chain, part.as_of), SUBJECT_COLUMNS[family.by])
 
 
 async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched:

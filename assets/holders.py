@@ -24,8 +24,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
 
 
 def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    (token,), (answer,) = subjects, answers
-    return {"holders": holder_rows(answer, part.chain, token, part.as_of)}
+    return {"holders": holder_rows(answers, part.chain, subjects, part.as_of)}
 
 
 HOLDERS = Family(
@@ -37,4 +36,5 @@ HOLDERS = Family(
     subjects=watched_tokens,
     requests=_requests,
     rows=_rows,
+    together=True,
 )

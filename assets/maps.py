@@ -27,8 +27,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
 
 
 def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    (token,), (answer,) = subjects, answers
-    return map_tables(answer, part.chain, token, part.as_of)
+    return map_tables(answers, part.chain, subjects, part.as_of)
 
 
 MAPS = Family(
@@ -40,4 +39,5 @@ MAPS = Family(
     subjects=watched_tokens,
     requests=_requests,
     rows=_rows,
+    together=True,
 )

@@ -102,6 +102,7 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
         "credits": credits_text(sum(one.credits for one in landed)),
         "calls": sum(one.calls for one in landed),
         "failures": sum(one.failures for one in landed),
+        "revisions": sum(one.revisions for one in landed),
         "instants": len(landed),
     }
     skipped = sorted({one.skipped for one in landed if one.skipped})

@@ -184,14 +184,14 @@ def main() -> None:
             f"map of {NODES} nodes and {RELATIONSHIPS} relationships",
             a_map,
             Map,
-            lambda raw: bulk.map_tables(raw, "eth", "native", AS_OF),
+            lambda raw: bulk.map_tables([raw], "eth", ["native"], AS_OF),
             lambda answer: normalise.map_tables(answer, "eth", "native", AS_OF),
         ),
         (
             "500 holders",
             some_holders,
             list[Holder],
-            lambda raw: bulk.holder_rows(raw, "eth", "native", AS_OF),
+            lambda raw: bulk.holder_rows([raw], "eth", ["native"], AS_OF),
             lambda answer: normalise.holder_rows(answer, "eth", "native", AS_OF),
         ),
         (
@@ -213,7 +213,7 @@ def main() -> None:
         answers = [made(seed) for seed in range(chosen.answers)]
         check(short, long, answers[0], shape)
         report(title, answers, ways_of(shape, short, long), chosen.rounds)
-    tables = bulk.map_tables(a_map(0), "eth", "native", AS_OF)
+    tables = bulk.map_tables([a_map(0)], "eth", ["native"], AS_OF)
     stamped = usual({"": lambda _: [learnt(TABLES[name], rows, AS_OF) for name, rows in tables.items()]}, [b""], 200)
     print(f"\nfetched_at on a map's tables: {stamped['']:.2f} ms")
 

@@ -234,8 +234,8 @@ def pandas_map(folder: Path, at: int, token: str) -> float:
 
 
 def _pandas_map(folder: Path, at: int, token: str) -> None:
-    import networkx as nx  # noqa: PLC0415 - only this step's memory is to hold it
-    import pandas as pd  # noqa: PLC0415
+    import networkx as nx
+    import pandas as pd
 
     columns = ["token_address", "from_address", "to_address", "value", "block_time"]
     frame = pd.read_parquet(folder / "raw.parquet", columns=columns, filters=[("block_time", "<=", at)])
@@ -252,7 +252,7 @@ def _pandas_map(folder: Path, at: int, token: str) -> None:
 
 def polars_holders(folder: Path, at: int, token: str) -> float:
     """Milliseconds of the 80 largest balances by polars, in floats, for its integers run past silently."""
-    import polars as pl  # noqa: PLC0415 - it may not be there
+    import polars as pl
 
     rows = pl.scan_parquet(folder / "raw.parquet").filter(pl.col("token_address") == token, pl.col("block_time") <= at)
     value = pl.col("value").cast(pl.Float64)
@@ -262,7 +262,7 @@ def polars_holders(folder: Path, at: int, token: str) -> float:
 
 def chdb_holders(folder: Path, at: int, token: str) -> float:
     """Milliseconds of the 80 largest balances by chdb."""
-    import chdb  # noqa: PLC0415 - it may not be there
+    import chdb
 
     sql = f"""
         SELECT a, sum(v) AS balance FROM (

@@ -55,6 +55,7 @@ def error_code(status: int, body: Any) -> str:
     by_status = {
         400: "unsupported_token",
         401: "invalid_key",
+        402: "credits_exhausted",
         403: "plan_required",
         404: "no_holders",
         410: "removed",

@@ -234,6 +234,20 @@ _TABLES: Final = (
         _text("answer_hash", "SHA-256 of the archived answer, where one came"),
         token=False,
     ),
+    _table(
+        "revisions",
+        "a table's rows of one subject that a later answer about the same instant tells otherwise",
+        ("family", "subject", "table_name", "fetched_at"),
+        _text("family", "Family of tables that was fetched", required=True),
+        _text("subject", "What was asked for: a token", required=True),
+        _text("table_name", "The table whose rows differ", required=True),
+        _instant("known_since", "When the rows were learnt that are gone now (UTC); null where there were none"),
+        _int("rows_before", "Rows of the subject before", required=True),
+        _int("rows_after", "Rows of the subject now", required=True),
+        _int("rows_gone", "Rows before that are not there now, or differ", required=True),
+        _int("rows_new", "Rows now that were not there before, or differ", required=True),
+        token=False,
+    ),
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
@@ -301,8 +315,9 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     return pa.table(arrays, schema=schema)
 
 
-def learnt(table: Table, rows: pa.Table, fetched_at: datetime) -> pa.Table:
-    """The engine's rows with the instant at which they were learnt."""
-    stamps = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
-    stamped = rows.append_column(table.schema.field("fetched_at"), stamps)
+def learnt(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
+    """The engine's rows with the instant at which they were learnt: of all of them, or a column of instants."""
+    if isinstance(fetched_at, datetime):
+        fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
+    stamped = rows.append_column(table.schema.field("fetched_at"), fetched_at)
     return stamped if stamped.schema.equals(table.schema, check_metadata=True) else stamped.cast(table.schema)

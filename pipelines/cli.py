@@ -207,26 +207,25 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
+    parked: Annotated[bool, typer.Option("--parked", help="Go on with what ran out of credits, instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Carries the plan out in one run. Interrupted, it goes on where it stopped when it is started again."""
+    """Carries the plan out in one run, newest first. Interrupted, it goes on where it stopped when started again."""
+    from pipelines.backfills import carry_out, go_on
     from pipelines.grid import chosen_instants
-    from pipelines.plan import make_plan
-    from pipelines.plan_report import plan_report
-    from pipelines.report import landed_report
-    from pipelines.runs import dagster_instance, fill
 
     settings = _settings()
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = _workspace(settings)
+    if parked:
+        given = [name for name, value in (("--from", start), ("--instants", instants), ("--chain", chain)) if value]
+        if given:
+            raise ValueError(f"--parked knows what it is for; leave out {', '.join(given)}")
+        go_on(workspace, json)
+        return
     chosen = chosen_instants(start, end, every, instants)
-    chains = _chains(workspace, chain, token)
-    if not json:
-        plan_report(make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table), False)
-    with dagster_instance(settings.dagster_home) as instance:
-        fill(workspace, instance, chains, chosen, token or (), tables=table or ())
-    landed_report(workspace, chains, chosen, json)
+    carry_out(workspace, _chains(workspace, chain, token), chosen, token or (), table or (), json)
 
 
 @app.command("rebuild")
@@ -311,13 +310,61 @@ def import_files(
         str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
     ] = None,
     chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    mapped: Annotated[
+        list[str] | None, typer.Option("--map", help="Our column and the file's: value=amount; may be given again.")
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Our column and what it is in every row: token_standard=erc721; may be given again."
+        ),
+    ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map-file", help="A TOML file with such pairs under [columns] and [constants].")
+    ] = None,
+    blocks: Annotated[
+        list[Path] | None,
+        typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
-    from pipelines.imports import import_paths
+    from engine.sources.mapping import ColumnMap, parse_map, read_map
+    from pipelines.imports import Reading, import_paths
 
-    settings = _settings()
-    import_paths(settings.engine_store, files, format, chain, json, settings.engine.memory_limit)
+    written = read_map(map_file) if map_file else ColumnMap()
+    column_map = parse_map(mapped or (), constants or ()).over(written)
+    settings, reading = _settings(), Reading(format, chain, column_map, blocks or ())
+    import_paths(settings.engine_store, files, reading, json, settings.engine.memory_limit)
+
+
+@app.command("import-rpc")
+def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[URL]...", help="Nodes' addresses; the settings' by default, where keys belong."),
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
+    token: Tokens = None,
+    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="The chain's own coin; besides tokens where --token is given.")
+    ] = False,
+    traces: Annotated[
+        bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
+    ] = None,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block; the settings' by default.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the newest final one by default.")] = None,
+    confirmations: Annotated[
+        int | None, typer.Option(min=0, help="Blocks that must follow one; the settings' by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
+    from pipelines.nodes import Asked, import_from_nodes
+
+    asked = Asked(chain, token or [], all_tokens, native, traces, from_block, to_block, confirmations)
+    import_from_nodes(_settings(), urls or [], asked, json)
 
 
 @app.command()

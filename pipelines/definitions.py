@@ -7,8 +7,8 @@ from dagster import Definitions, definitions, in_process_executor
 from assets.definitions import all_assets, all_checks
 from pipelines.embedded import make_workspace
 from pipelines.jobs import all_jobs
-from pipelines.schedules import daily_schedule
-from pipelines.sensors import chain_sensor
+from pipelines.schedules import daily_schedule, transfers_schedule
+from pipelines.sensors import chain_sensor, parked_sensor
 from resources.settings import load_settings
 from resources.workspace import Workspace
 
@@ -16,12 +16,13 @@ from resources.workspace import Workspace
 def build_defs(workspace: Workspace | None = None) -> Definitions:
     """The definitions over a workspace; over that of the settings where none is given."""
     chosen = workspace or make_workspace(load_settings())
+    has_nodes = bool(chosen.settings.node_chains)
     return Definitions(
-        assets=all_assets(),
+        assets=all_assets(has_nodes),
         asset_checks=all_checks(),
-        jobs=all_jobs(),
-        schedules=[daily_schedule(chosen)],
-        sensors=[chain_sensor(chosen)],
+        jobs=all_jobs(has_nodes),
+        schedules=[daily_schedule(chosen), *([transfers_schedule(chosen)] if has_nodes else [])],
+        sensors=[chain_sensor(chosen), parked_sensor(chosen)],
         resources={"workspace": chosen},
         # a run is a process of its own already; a process a step would cost 2.6 s each
         executor=in_process_executor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import typer.main
 from pydantic import BaseModel
@@ -107,6 +107,8 @@ def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if _is_section(field.annotation) and isinstance(field.annotation, type):
             yield from _settings(field.annotation, (*path, name))
+        for named in filter(_is_section, get_args(field.annotation)):  # sections under names of the user's own
+            yield from _settings(named, (*path, name, "<name>"))
 
 
 def _is_section(annotation: Any) -> bool:

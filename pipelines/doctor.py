@@ -8,13 +8,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from contract.requests import ChainsRequest
 from contract.times import utc_now
+from engine.errors import EngineError
 from pipelines import show
 from pipelines.embedded import make_workspace
+from pipelines.nodes import newest_block
 from pipelines.runs import prepare_dagster_home
 from resources.errors import ProviderError
 from resources.settings import Settings, SettingsError, load_settings
@@ -47,7 +50,7 @@ def examine(quiet: bool, as_json: bool) -> bool:
 
 
 def _versions() -> Finding:
-    names = ("dagster", "duckdb", "pyarrow", "httpx", "pydantic")
+    names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
     found = ", ".join(f"{name} {version(name)}" for name in names)
     fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(
@@ -71,6 +74,7 @@ def _settings_and_below() -> list[Finding]:
         lambda: _provider(workspace),
         lambda: _lake(workspace),
         lambda: _warehouse(workspace),
+        *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
     return [look() for look in looks]
 
@@ -116,3 +120,11 @@ def _warehouse(workspace: Workspace) -> Finding:
         return Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
     rows = workspace.warehouse.query("SELECT count(*) AS n FROM holders")["n"][0].as_py()
     return Finding("warehouse", True, f"{path}, {rows:,} rows of holders")
+
+
+def _node(settings: Settings, chain: str) -> Finding:
+    try:
+        block = asyncio.run(newest_block(settings, chain))
+    except (EngineError, SettingsError, ValueError) as error:
+        return Finding(f"nodes of {chain}", False, str(error), f"check the endpoints of sources.rpc.{chain}")
+    return Finding(f"nodes of {chain}", True, f"newest block {block:,}")

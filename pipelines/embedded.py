@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from contract.prices import CREDIT
 from resources.settings import AddressSet, Settings, SettingsError
+from resources.sources import DayReport
 from resources.workspace import Endpoint, Workspace
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ _ALLOWANCE: Final = 10_000_000 * CREDIT
 def make_workspace(settings: Settings) -> Workspace:
     """The workspace of the settings: with the provider that they name, or with the embedded default."""
     if settings.provider.url:
-        return Workspace(settings, lambda: _remote(settings))
-    return Workspace(with_sample_watchlist(settings), lambda: _embedded(settings.home))
+        workspace = Workspace(settings, lambda: _remote(settings))
+    else:
+        workspace = Workspace(with_sample_watchlist(settings), lambda: _embedded(settings.home))
+    workspace.import_day = lambda chain, day: _import_day(settings, chain, day)
+    return workspace
 
 
 def reading_workspace(settings: Settings) -> Workspace:
@@ -98,6 +102,12 @@ def _world_version() -> str:
     rules = {**asdict(world.rules), "time_allowed": sorted(world.rules.time_allowed)}
     text = repr((world.tokens, world.labels, rules, list(rows)))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _import_day(settings: Settings, chain: str, day: str) -> DayReport:
+    from pipelines.nodes import import_day
+
+    return import_day(settings, chain, day)
 
 
 def _remote(settings: Settings) -> Endpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +12,43 @@ from engine.balances import negative_balances
 from engine.records import ImportReport
 from engine.sources.files import read_transfers
 from engine.sources.labels import read_labels
+from engine.sources.mapping import ColumnMap, read_block_times
 from engine.sources.token_lists import read_tokens
 from engine.store import Store
 from pipelines import show
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How transfer files are to be read, where that can't be told from their columns: a format's name, the chain, a map
+    of columns, and files of blocks that hold their times."""
+
+    layout: str | None = None
+    chain: str | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    blocks: Sequence[Path] = ()
+
+    @property
+    def is_chosen(self) -> bool:
+        return bool(self.layout or self.column_map)
+
+
 def import_paths(
-    store_folder: Path,
-    paths: Sequence[Path],
-    layout: str | None,
-    chain: str | None,
-    as_json: bool,
-    memory_limit: str = "2GB",
+    store_folder: Path, paths: Sequence[Path], reading: Reading, as_json: bool, memory_limit: str = "2GB"
 ) -> None:
     """Imports transfer files and token lists. A file is read whole before anything of it is stored.
 
     Raises ``BadSource`` at the first file that can't be read; files before it are imported.
     """
     reports: list[dict[str, Any]] = []
+    times = read_block_times(reading.blocks)
     with Store(store_folder, None, memory_limit) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
-            if path.name.removesuffix(".gz").endswith(".json") and layout is None:
+            if path.name.removesuffix(".gz").endswith(".json") and not reading.is_chosen:
                 reports.append({"file": path.name, "tokens": store.add_tokens(read_tokens(path))})
             else:
-                report = store.add_transfers(read_transfers(path, layout, chain), path.name)
+                rows = read_transfers(path, reading.layout, reading.chain, reading.column_map, times)
+                report = store.add_transfers(rows, path.name)
                 reports.append(_transfers_line(store, report))
             bar.advance(bar.task_ids[0])
     if as_json:

@@ -1,18 +1,24 @@
 """Jobs: ``ingest`` materialises partitions of all assets, ``backfill`` many instants in one run.
 
 A grid of instants has gaps, which a range of partitions has not. So the backfill is one step that logs each partition
-as materialised when it is in the lake, chain by chain, newest first, and loads the warehouse at the end.
+as materialised when it is in the lake, and loads the warehouse at the end. It goes stretch by stretch, newest first:
+whenever it is stopped, all tables of all chains reach back to about the same day.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
+from typing import Final
 
 from dagster import (
+    AssetKey,
     AssetMaterialization,
     AssetSelection,
     Config,
     Failure,
     JobDefinition,
+    MetadataValue,
     OpExecutionContext,
     ResourceParam,
     define_asset_job,
@@ -30,11 +36,20 @@ from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from contract.prices import credits_text
 from contract.times import parse_when
-from pipelines.plan import families_of
+from pipelines.history import quicken
+from pipelines.parking import Selection, park, unpark
+from pipelines.plan import Plan, families_of, make_plan
+from pipelines.plan_report import plan_markdown
+from pipelines.telling import Progress, Teller
 from resources.workspace import Workspace
 
 INGEST = "ingest"
 BACKFILL = "backfill"
+TRANSFERS = "transfers"
+PLAN = "plan"
+
+STRETCH_ANSWERS: Final = 2_048
+"""Answers of a family in one stretch, about: enough to be fetched at full pace, few enough to be done in minutes."""
 
 
 class BackfillConfig(Config):
@@ -45,6 +60,14 @@ class BackfillConfig(Config):
     tokens: list[str] = Field(default=[], description="Only these tokens.")
     tables: list[str] = Field(default=[], description="Only what fills these tables.")
     refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
+    plan: str = Field(default="", description="What the plan says; it is made anew where none is given.")
+
+
+@op(description="Tells what a backfill would cost, and does nothing.", tags={"kind": "plan"})
+def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
+    """The only step of the plan: the same tables and sentences as ``holderlake plan``, in the output's metadata."""
+    plan = _plan(config, workspace)
+    context.add_output_metadata({"plan": MetadataValue.md(plan_markdown(plan)), "credits": credits_text(plan.credits)})
 
 
 @op(description="Fills the lake at each instant that it lacks, and loads the warehouse.", tags={"kind": "parquet"})
@@ -52,75 +75,127 @@ async def fill_history(
     context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]
 ) -> None:
     """The only step of the backfill. However it ends, Dagster hears of just the partitions that were filled."""
-    chains = config.chains or sorted(workspace.settings.watchlist)
-    instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
-    filled: dict[str, set[tuple[str, str]]] = {}
+    quicken()
+    context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
+    run = _Run(context, config, workspace)
     try:
         async with workspace.provider(context.run_id) as provider:
-            asking = Asking(provider, workspace, config.refresh)
-            for chain in chains:
-                for family in families_of(config.tables, workspace.settings):
-                    days = filled.setdefault(family.name, set())
-                    await _fill(context, asking, family, chain, instants, config.tokens, days)
+            await run.fill(Asking(provider, workspace, config.refresh))
     except PERMANENT as error:
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
-        raise Failure(f"{error} What was finished is kept; start the same backfill again to go on.") from error
+        raise Failure(_way_on(config, workspace, error), allow_retries=False) from error
     finally:
-        _load_warehouse(context, workspace, set().union(*filled.values()))
-        _check(context, workspace, filled)
+        await run.close()
+    unpark(workspace, _selection(config, workspace))
+    missing = run.progress.partitions - run.progress.landed
+    if missing:
+        raise Failure(f"{missing:,} partitions got no answer; the others are there. Start the same backfill again.")
 
 
-async def _fill(
-    context: OpExecutionContext,
-    asking: Asking,
-    family: Family,
-    chain: str,
-    instants: Sequence[datetime],
-    tokens: Sequence[str],
-    filled: set[tuple[str, str]],
-) -> None:
-    """Fills a family's partitions of a chain; adds the (chain, day) pairs that were finished to ``filled``."""
-    landed: list[Landed] = []
+class _Run:
+    """A backfill under way: what it is for, how far it is, and what Dagster has not heard yet."""
 
-    def heard(one: Landed) -> None:
-        landed.append(one)
-        asking.workspace.on_landed(one)
+    def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
+        self.chains = _chains(config, workspace)
+        self.instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
+        self.families = families_of(config.tables, workspace.settings)
+        self.progress = Progress(len(self.chains) * len(self.instants) * len(self.families))
+        self._context = context
+        self._tokens = config.tokens
+        self._workspace = workspace
+        self._teller = Teller(context.log.info, self.progress)
+        self._filled: dict[str, set[tuple[str, str]]] = {family.name: set() for family in self.families}
+        self._telling: list[asyncio.Task[None]] = []
 
-    try:
-        await ingest(asking, family, chain, instants, tokens or None, heard)
-    finally:
-        _log(context, asking.workspace, family, chain, landed, newest=instants[0])
-        filled |= {(chain, f"{one.as_of:%Y-%m-%d}") for one in landed}
+    async def fill(self, asking: Asking) -> None:
+        """Fills stretch by stretch; what one brought is told to Dagster while the next one is fetched."""
+        watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.chains]
+        for stretch in stretches(self.instants, len(self._tokens) or max(watched, default=1)):
+            for chain in self.chains:
+                for family in self.families:
+                    await self._fill(asking, family, chain, stretch)
 
+    async def _fill(self, asking: Asking, family: Family, chain: str, stretch: Sequence[datetime]) -> None:
+        landed: list[Landed] = []
 
-def _log(
-    context: OpExecutionContext,
-    workspace: Workspace,
-    family: Family,
-    chain: str,
-    landed: Sequence[Landed],
-    newest: datetime,
-) -> None:
-    context.log.info(
-        f"{chain} {family.name}: {len(landed)} partitions, {sum(one.calls for one in landed)} calls, "
-        f"{credits_text(sum(one.credits for one in landed))} credits"
-    )
-    days: dict[str, list[Landed]] = {}
-    for one in landed:
-        days.setdefault(partition_key(chain, one.as_of), []).append(one)
-    for key, of_day in days.items():
-        with_plots = key == partition_key(chain, newest)
+        def heard(one: Landed) -> None:
+            landed.append(one)
+            self._teller.add(one)
+            self._workspace.on_landed(one)
+
+        try:
+            await ingest(asking, family, chain, stretch, self._tokens or None, heard)
+        finally:
+            self._filled[family.name] |= {(chain, f"{one.as_of:%Y-%m-%d}") for one in landed}
+            self._telling.append(asyncio.create_task(asyncio.to_thread(self._tell, family, chain, landed)))
+
+    def _tell(self, family: Family, chain: str, landed: Sequence[Landed]) -> None:
+        """Logs the partitions that are new, or that Dagster does not know of yet."""
+        days: dict[str, list[Landed]] = {}
+        for one in landed:
+            days.setdefault(partition_key(chain, one.as_of), []).append(one)
+        newest = partition_key(chain, self.instants[0])
         for table in family.tables:
-            metadata = metadata_of(table, of_day, workspace, with_plots)
-            context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
+            known = self._context.instance.get_materialized_partitions(AssetKey(table))
+            for key, of_day in days.items():
+                if key in known and not any(one.is_new for one in of_day):
+                    continue
+                metadata = metadata_of(table, of_day, self._workspace, with_plots=key == newest)
+                self._context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
+
+    async def close(self) -> None:
+        """Tells Dagster what is left to tell, loads the warehouse and tries the checks."""
+        await asyncio.gather(*self._telling)
+        await asyncio.to_thread(_load_warehouse, self._context, self._workspace, set().union(*self._filled.values()))
+        _check(self._context, self._workspace, self._filled)
+        self._context.log.info(str(self.progress))
+
+
+def stretches(instants: Sequence[datetime], tokens: int) -> Iterator[list[datetime]]:
+    """The instants in groups of whole days, in their order: those of a group come to some answers for all tokens."""
+    most = max(1, STRETCH_ANSWERS // max(1, tokens))
+    stretch: list[datetime] = []
+    for _, of_day in groupby(instants, key=datetime.date):
+        day = list(of_day)
+        if stretch and len(stretch) + len(day) > most:
+            yield stretch
+            stretch = []
+        stretch += day
+    if stretch:
+        yield stretch
+
+
+def _chains(config: BackfillConfig, workspace: Workspace) -> list[str]:
+    return config.chains or sorted(workspace.settings.watchlist)
+
+
+def _selection(config: BackfillConfig, workspace: Workspace) -> Selection:
+    return Selection.of(config.instants, _chains(config, workspace), config.tokens, config.tables)
+
+
+def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
+    instants = sorted({parse_when(when) for when in config.instants})
+    chains = _chains(config, workspace)
+    return make_plan(
+        workspace, workspace.provider_id, chains, instants, config.tokens or None, tables=config.tables or None
+    )
+
+
+def _way_on(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
+    """Why a run stopped, and how to go on; it is parked where all that lacks is credits."""
+    parked = park(workspace, error, _selection(config, workspace))
+    advice = parked.advice if parked else "Start the same backfill again to go on."
+    return f"{error} What was finished is kept. {advice}"
 
 
 def _load_warehouse(context: OpExecutionContext, workspace: Workspace, filled: Iterable[tuple[str, str]]) -> None:
     report = workspace.warehouse.load(workspace.lake)
     context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
+    known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
     for chain, day in sorted(filled):
         key = partition_key(chain, datetime.strptime(day, "%Y-%m-%d"))
-        context.log_event(AssetMaterialization("warehouse", partition=key))
+        if key not in known:
+            context.log_event(AssetMaterialization("warehouse", partition=key))
 
 
 def _check(
@@ -145,11 +220,26 @@ def _backfill() -> None:
     fill_history()
 
 
-def all_jobs() -> list[JobDefinition | UnresolvedAssetJobDefinition]:
-    """The jobs by name."""
+@job(
+    name=PLAN,
+    executor_def=in_process_executor,
+    description="Tells what a backfill would cost before it costs it: launch it with the backfill's own config.",
+)
+def _planning() -> None:
+    plan_history()
+
+
+def all_jobs(with_transfers: bool = False) -> list[JobDefinition | UnresolvedAssetJobDefinition]:
+    """The jobs by name; where nodes are named, the one that imports transfers too."""
+    transfers = AssetSelection.assets(TRANSFERS)
     ingest_job = define_asset_job(
         INGEST,
-        selection=AssetSelection.all(),
+        selection=AssetSelection.all() - transfers if with_transfers else AssetSelection.all(),
         description="Fetches one day of a chain, all tables, and loads the warehouse.",
     )
-    return [ingest_job, _backfill]
+    if not with_transfers:
+        return [ingest_job, _backfill, _planning]
+    transfers_job = define_asset_job(
+        TRANSFERS, selection=transfers, description="Imports one day of a chain's transfers from its nodes."
+    )
+    return [ingest_job, _backfill, _planning, transfers_job]

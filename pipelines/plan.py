@@ -25,6 +25,7 @@ from pipelines.allowance import Forecast, Purse, forecast
 from pipelines.grid import grid, past_instants
 from pipelines.sizes import Size, learn, measure_request
 from pipelines.survey import Gap, Survey, with_settings
+from resources.lake import SIDE_TABLES
 from resources.ledger import Totals
 from resources.settings import Settings
 from resources.workspace import Workspace
@@ -160,8 +161,8 @@ def families_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Famil
         return FAMILIES
     known = {table: family for family in FAMILIES for table in family.tables}
     for table in tables:
-        if table == "failures":
-            raise ValueError("failures come with every table; name the tables that they shall come with")
+        if table in SIDE_TABLES:
+            raise ValueError(f"{table} come with every table; name the tables that they shall come with")
         if table not in known:
             near = difflib.get_close_matches(table, known, 1, 0.5)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

@@ -30,6 +30,20 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
         show.out.print(sentence, markup=False, soft_wrap=True)
 
 
+def plan_markdown(plan: Plan) -> str:
+    """A plan for Dagster's UI: a line a family, then the sentences."""
+    lines = [
+        "| family | partitions | whole already | in the archive | calls | credits |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {line.family} | {line.partitions:,} | {line.whole:,} | {line.archived:,} | {line.calls:,} "
+        f"| {credits_text(line.credits)} |"
+        for line in plan.lines
+    ]
+    return "\n".join([*lines, "", *sentences(plan)])
+
+
 def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     """What the tables come to, in words; the last one says what to run next."""
     if plan.is_finished:

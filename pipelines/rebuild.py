@@ -28,7 +28,7 @@ from pipelines.replay import family_of, name_of, replay
 from resources import commits, journal
 from resources.archive import AnswerArchive
 from resources.journal import Asked, Commit, Group
-from resources.lake import FAILURES, Lake, LakeError, Manifest
+from resources.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
 from resources.warehouse import Warehouse
 from resources.workspace import Workspace
 
@@ -377,7 +377,7 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
 def _forget(lake: Lake, commit: Commit) -> None:
     """Takes a partition out of a lake that nobody reads yet."""
     commits.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
-    for table in (*family_of(commit).tables, FAILURES):
+    for table in (*family_of(commit).tables, *SIDE_TABLES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from assets.definitions import FAMILIES
 from contract.prices import credits_text
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Grouping = Literal["endpoint", "day", "run", "token"]
 UsageGrouping = Literal["key", "endpoint", "day"]
+
+
+_SHOWN: Final = 10
+"""Lines of a long list."""
 
 
 def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime], as_json: bool) -> None:
@@ -65,7 +69,9 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     """The ledger's totals and a break-down."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     if as_json:
-        show.as_json({"totals": asdict(totals), "by": by, "lines": [asdict(line) for line in lines]})
+        unknown = [asdict(one) for one in workspace.ledger.unsettled()]
+        plain = asdict(totals) | {"unexplained": totals.unexplained}
+        show.as_json({"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]})
         return
     show.rows(
         f"Credits by {by}",
@@ -79,12 +85,30 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
             for one in set_ones
         ]
         show.rows("Ceilings", ("ceiling", "limit", "used", "left"), lines_of_ones)
+    unsettled = workspace.ledger.unsettled()
+    if unsettled:
+        show.rows(
+            "Calls whose outcome is not known (they count as spent)",
+            ("run", "endpoint", "subject", "day", "credits"),
+            ((one.run_id, one.endpoint, one.subject, one.day, credits_text(one.cost)) for one in unsettled[:_SHOWN]),
+        )
+        if len(unsettled) > _SHOWN:
+            show.out.print(f"and {len(unsettled) - _SHOWN:,} more; --json lists all")
     told = totals.credits_remaining
     said = "" if told is None else f" The provider last said that {credits_text(told)} remain."
     show.out.print(
         f"This month: {credits_text(totals.spent)} spent, {credits_text(totals.reserved)} reserved; "
         f"renewal on {totals.renewal.isoformat()}.{said}"
     )
+    if totals.charged is not None and totals.known is not None:
+        show.out.print(
+            f"Since its first word this month the provider counted {credits_text(totals.charged)}, the ledger "
+            f"{credits_text(totals.known)}{_unexplained(totals.unexplained)}."
+        )
+
+
+def _unexplained(credits: int) -> str:
+    return f": {credits_text(credits)} were spent by somebody else with the same key" if credits else ""
 
 
 def keys_report(keys: KeyStore, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from assets.definitions import FAMILIES
-from assets.family import FINAL_FAILURES, PARTITIONS_AT_ONCE, Asking, Family, ingest_slice, slice_of
+from assets.family import ANSWERS_AT_ONCE, FINAL_FAILURES, Asking, Family, ingest_slice, slice_of
 from contract.prices import credits_text
 from pipelines import show
 from pipelines.replay import replay
@@ -188,7 +188,7 @@ def _are_there(workspace: Workspace, commit: Commit) -> bool:
 
 async def _ask(asking: Asking, chosen: Sequence[Failure], report: Retried) -> None:
     """Asks partition by partition, in the order in which families are filled; several partitions side by side."""
-    gate = asyncio.Semaphore(PARTITIONS_AT_ONCE)
+    gate = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
     async def one(family: Family, chain: str, as_of: datetime, subjects: list[str]) -> None:
         async with gate:

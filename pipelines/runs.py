@@ -12,12 +12,15 @@ from typing import Any, Final
 from dagster import DagsterInstance, ExecuteInProcessResult
 
 from assets.definitions import FAMILIES
+from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
 from pipelines import show
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
+from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
+from pipelines.telling import Progress
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -45,8 +48,12 @@ def prepare_dagster_home(home: Path) -> None:
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
     """Dagster's history under a home."""
     prepare_dagster_home(home)
-    with DagsterInstance.get() as instance:
-        yield instance
+    quicken()
+    try:
+        with DagsterInstance.get() as instance:
+            yield instance
+    finally:
+        let_go()
 
 
 def ingest_day(
@@ -73,10 +80,11 @@ def fill(
     tokens: Sequence[str] = (),
     refresh: bool = False,
     tables: Sequence[str] = (),
+    plan: str = "",
 ) -> None:
     """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays.
 
-    ``tables`` narrows it to what fills them; all where none is named.
+    ``tables`` narrows it to what fills them; all where none is named. ``plan``: what the plan says, for the run's log.
     """
     workspace.check()
     families = families_of(tables, workspace.settings)
@@ -86,10 +94,17 @@ def fill(
         "tokens": list(tokens),
         "tables": list(tables),
         "refresh": refresh,
+        "plan": plan,
     }
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
-    with show.progress("filling partitions", len(chains) * len(instants) * len(families)) as bar:
-        workspace.on_landed = lambda landed: bar.advance(bar.task_ids[0])
+    progress = Progress(len(chains) * len(instants) * len(families))
+    with show.progress("filling partitions", progress.partitions) as bar:
+
+        def heard(one: Landed) -> None:
+            progress.add(one)
+            bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
+
+        workspace.on_landed = heard
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 

@@ -1,14 +1,27 @@
-"""The sensor that notices a chain that the provider did not list before."""
+"""Sensors: one notices a chain that the provider did not list before, one goes on with parked backfills."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
-from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SensorResult, SkipReason, sensor
+from dagster import (
+    DefaultSensorStatus,
+    RunRequest,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    sensor,
+)
 
 from assets.chains import CHAINS as CHAINS_FAMILY
 from assets.family import slice_of
 from assets.partitions import CHAINS
 from contract.requests import ChainsRequest
 from contract.times import utc_now
+from pipelines.jobs import BACKFILL
+from pipelines.parking import Parked
+from pipelines.parking import parked_backfills as parked_backfills_of
 from resources.workspace import Workspace
 
 
@@ -30,6 +43,37 @@ def chain_sensor(workspace: Workspace) -> SensorDefinition:
         return SensorResult(dynamic_partitions_requests=[CHAINS.build_add_request(new)])
 
     return new_chains
+
+
+def parked_sensor(workspace: Workspace) -> SensorDefinition:
+    """Starts what is parked again once there are credits for it; it runs where the settings say so."""
+    wanted = workspace.settings.schedule.resume_parked
+
+    @sensor(
+        name="parked_backfills",
+        job_name=BACKFILL,
+        minimum_interval_seconds=600,
+        default_status=DefaultSensorStatus.RUNNING if wanted else DefaultSensorStatus.STOPPED,
+        description="Goes on with backfills that ran out of credits, from the day on which there are some again.",
+    )
+    def parked_backfills(context: SensorEvaluationContext) -> Iterator[RunRequest | SkipReason]:
+        parked = parked_backfills_of(workspace)
+        for one in parked:
+            if one.is_due:
+                options = {name: list(chosen) for name, chosen in asdict(one.of).items()}
+                # one try a day and date: a run that stops for want of credits parks itself again, with a later date
+                key = f"{one.of.id} {one.resume_on} {utc_now():%Y-%m-%d}"
+                yield RunRequest(run_key=key, run_config={"ops": {"fill_history": {"config": options}}})
+        if not any(one.is_due for one in parked):
+            yield SkipReason(_waits_for(parked))
+
+    return parked_backfills
+
+
+def _waits_for(parked: Sequence[Parked]) -> str:
+    if not parked:
+        return "no backfill is parked"
+    return f"{len(parked)} parked, the first to go on is due on {parked[0].resume_on}"
 
 
 async def _listed(workspace: Workspace) -> list[str]:

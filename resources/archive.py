@@ -8,18 +8,20 @@ commit was made of which answers, in ``journal``.
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import zstandard
 
@@ -31,6 +33,8 @@ _LEVEL: Final = 3
 _SUFFIX: Final = ".zst"
 _DAMAGED: Final = "damaged"
 _SUPERSEDED: Final = "superseded"
+_CLAIMS: Final = "claims"
+_CLAIM_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,18 @@ class ArchivedAnswer:
     as_of: str
     request: Mapping[str, Any]
     """``method``, ``path``, ``query`` and ``body`` as they were sent."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """An answer to be kept under ``key``: what was asked, what came, when (naive UTC), of whom, as of when."""
+
+    key: str
+    request: Request
+    raw: bytes = field(repr=False)
+    fetched_at: datetime
+    provider_id: str
+    as_of: str
 
 
 @dataclass(frozen=True)
@@ -96,18 +112,24 @@ class AnswerArchive:
     ) -> ArchivedAnswer:
         """Keeps an answer, in place of an earlier one, which is kept aside. Raises ``OSError``; the earlier one is then
         still there."""
-        about = {
-            "provider": provider_id,
-            "as_of": as_of_text(as_of),
-            "fetched_at": fetched_at.isoformat(),
-            "sha256": hashlib.sha256(raw).hexdigest(),
-            "request": _sent(request),
-        }
-        header = json.dumps(about, separators=(",", ":")).encode()
-        path = self._path(key)
-        packed = zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(header + b"\n" + raw)
-        write_whole(path, packed, lambda: self._keep_aside(path))
-        return _answer(key, about, raw)
+        (kept,) = self.put_all([Arrived(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
+        if isinstance(kept, Exception):
+            raise kept
+        return kept
+
+    def put_all(self, arrived: Sequence[Arrived]) -> list[ArchivedAnswer | Exception]:
+        """Keeps answers as ``put`` does, with fewer waits for the disk; for each the answer, or its ``OSError``."""
+        abouts = [_about(one) for one in arrived]
+        packer = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
+        files = {}
+        for one, about in zip(arrived, abouts, strict=True):
+            header = json.dumps(about, separators=(",", ":")).encode()
+            files[self._path(one.key)] = packer.compress(header + b"\n" + one.raw)
+        failed = write_all(files, self._keep_aside)
+        return [
+            failed.get(self._path(one.key)) or _answer(one.key, about, one.raw)
+            for one, about in zip(arrived, abouts, strict=True)
+        ]
 
     def get(self, key: str) -> ArchivedAnswer | None:
         """The answer, or None. A damaged file is set aside with a warning, and counts as none."""
@@ -128,6 +150,19 @@ class AnswerArchive:
         found += [self._looked_at(path) for path in sorted(self._aside(key).glob(f"{key}-*{_SUFFIX}"))]
         fitting = (answer for answer in found if answer and answer.sha256 == sha256)
         return next((answer for answer in fitting if fetched_at in (None, answer.fetched_at)), None)
+
+    @asynccontextmanager
+    async def claimed(self, key: str) -> AsyncIterator[None]:
+        """Holds the right to ask for an answer: of several processes one asks, the others wait for what it keeps.
+
+        A process that dies lets go of it. One file stands for many keys, so that there are no more than 4,096.
+        """
+        folder = self.root / _CLAIMS
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / key[:3]).open("a") as file:
+            while not _is_locked(file):  # without a thread: those of both processes might all wait for each other
+                await asyncio.sleep(_CLAIM_SECONDS)
+            yield
 
     def __contains__(self, key: str) -> bool:
         """Whether there is a file of that name; only ``get`` looks into it."""
@@ -206,6 +241,14 @@ def as_of_text(as_of: datetime | str | None) -> str:
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
 
 
+def _is_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _sent(request: Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
 
@@ -242,33 +285,76 @@ def _answer(key: str, about: Mapping[str, Any], raw: bytes) -> ArchivedAnswer:
     return ArchivedAnswer(raw, fetched_at, key, about["sha256"], about["provider"], about["as_of"], about["request"])
 
 
-def write_whole(path: Path, content: bytes, before: Callable[[], None] = lambda: None) -> None:
-    """Writes beside the place, to the disk, and then renames: no reader and no crash ever sees a part.
+def _about(one: Arrived) -> dict[str, Any]:
+    return {
+        "provider": one.provider_id,
+        "as_of": one.as_of,
+        "fetched_at": one.fetched_at.isoformat(),
+        "sha256": hashlib.sha256(one.raw).hexdigest(),
+        "request": _sent(one.request),
+    }
 
-    ``before`` is called when all is written and nothing is replaced yet. Raises ``OSError``.
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file that is there whole or not at all, and there to stay. Raises ``OSError``."""
+    failed = write_all({path: content})
+    if failed:
+        raise failed[path]
+
+
+def write_all(files: Mapping[Path, bytes], before: Callable[[Path], None] = lambda _: None) -> dict[Path, OSError]:
+    """Writes files beside their places, to the disk, and then renames: no reader and no crash ever sees a part.
+
+    ``before`` is called with each place when its file is written and nothing is replaced yet. What failed is told by
+    place. All are written before the first is synced: what one sync brings to disk, the next need not.
     """
-    fresh = not path.parent.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    failed: dict[Path, OSError] = {}
+    parts: dict[Path, Path] = {}
+    try:
+        for path, content in files.items():
+            with _noting(failed, path):
+                parts[path] = _part(path, content)
+        for path, part in parts.items():
+            with _noting(failed, path):
+                _sync(part)
+                before(path)
+                part.replace(path)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+    for folder in {path.parent for path in parts}:
+        with _noting(failed, *(path for path in parts if path.parent == folder)):
+            _sync(folder)
+    return failed
+
+
+@contextmanager
+def _noting(failed: dict[Path, OSError], *paths: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        for path in paths:
+            failed.setdefault(path, error)
+
+
+def _part(path: Path, content: bytes) -> Path:
+    """A file beside its place, written and not yet synced."""
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sync(path.parent.parent)
     handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        before()
-        part.replace(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-    if fresh:
-        _sync_folder(path.parent.parent)
+    return Path(name)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes names in a folder last through a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Makes a file's content, or the names in a folder, last through a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

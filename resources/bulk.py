@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
@@ -51,6 +52,7 @@ _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-
 _LAST_SECOND: Final = to_unix(datetime(9999, 12, 31, 23, 59, 59))
 _NOTHING: Final = SimpleNamespace(**dict.fromkeys(DETAIL_COLUMNS))
 """The details of an address without any."""
+_NO_NODES: Final = SimpleNamespace(top_holders=(), magic_nodes=(), time_nodes=())
 
 _amount: Final = TypeAdapter(Amount).validate_python
 _instants: Final = TypeAdapter(list[Instant | None]).validate_python
@@ -58,20 +60,33 @@ _chain: Final = TypeAdapter(ChainId).validate_python
 _token: Final = TypeAdapter(Address).validate_python
 
 
-def map_tables(raw: bytes, chain: str, token_address: str, as_of: datetime) -> dict[str, pa.Table]:
-    """``normalise.map_tables`` of a map's bytes. Raises ``wire.MalformedAnswer`` and ``normalise.BadAnswer``."""
+def map_tables(
+    raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime
+) -> dict[str, pa.Table]:
+    """``normalise.map_tables`` of the bytes of some tokens' maps, in one set of tables.
+
+    Rows of a token stand in the order of its own tables; those of several tokens may be mixed. Many maps at once cost
+    less than one by one. Raises ``wire.MalformedAnswer`` and ``normalise.BadAnswer`` where one of them can't be read.
+    """
     try:
-        return _map_tables(read(raw, Map), _of_token(chain, token_address, as_of))
+        return _map_tables([read(raw, Map) for raw in raws], _Owners(token_addresses), _common(as_of, chain=chain))
     except _UNUSUAL:
-        return normalise.map_tables(wire.decode(raw, Map), chain, token_address, as_of)
+        if len(raws) > 1:
+            alone = [map_tables([raw], chain, [own], as_of) for raw, own in zip(raws, token_addresses, strict=True)]
+            return {name: pa.concat_tables(tables[name] for tables in alone) for name in alone[0]}
+        return normalise.map_tables(wire.decode(raws[0], Map), chain, token_addresses[0], as_of)
 
 
-def holder_rows(raw: bytes, chain: str, token_address: str, as_of: datetime) -> pa.Table:
-    """``normalise.holder_rows`` of the bytes of a list of holders. Raises as ``map_tables`` does."""
+def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> pa.Table:
+    """``normalise.holder_rows`` of the bytes of some tokens' lists of holders, as one table; see ``map_tables``."""
     try:
-        return _holder_rows(read(raw, list[Holder]), _of_token(chain, token_address, as_of))
+        answers = [read(raw, list[Holder]) for raw in raws]
+        return _holder_rows(answers, _Owners(token_addresses), _common(as_of, chain=chain))
     except _UNUSUAL:
-        return normalise.holder_rows(wire.decode(raw, list[Holder]), chain, token_address, as_of)
+        if len(raws) > 1:
+            pairs = zip(raws, token_addresses, strict=True)
+            return pa.concat_tables(holder_rows([raw], chain, [own], as_of) for raw, own in pairs)
+        return normalise.holder_rows(wire.decode(raws[0], list[Holder]), chain, token_addresses[0], as_of)
 
 
 def subgraph_rows(raws: Sequence[bytes], address_set: str, chain: str, as_of: datetime) -> pa.Table:
@@ -124,29 +139,48 @@ class _Written(dict[str, str]):
         return list(map(self.__getitem__, texts))
 
 
+class _Owners:
+    """The tokens whose answers are read together, in the order of the answers."""
+
+    def __init__(self, token_addresses: Sequence[str]) -> None:
+        self._tokens = pa.array([normalise_address(address) for address in token_addresses], pa.string())
+
+    def of(self, counts: Sequence[int]) -> pa.Array:
+        """The column ``token_address`` of so many rows of each answer."""
+        if len(counts) == 1:
+            return pa.repeat(self._tokens[0], counts[0])
+        return self._tokens.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
 def _common(as_of: datetime, **texts: str) -> Common:
     return {"as_of": pa.scalar(as_of, INSTANT_TYPE)} | {name: pa.scalar(text) for name, text in texts.items()}
 
 
-def _of_token(chain: str, token_address: str, as_of: datetime) -> Common:
-    return _common(as_of, chain=chain, token_address=normalise_address(token_address))
-
-
-def _map_tables(answer: Any, common: Common) -> dict[str, pa.Table]:
-    nodes = answer.nodes or SimpleNamespace(top_holders=(), magic_nodes=(), time_nodes=())
-    windows = nodes.time_nodes or ()
-    clusters = answer.clusters or ()
-    shares = _shares(cluster.share for cluster in clusters)
-    ranking = sorted(range(len(clusters)), key=lambda place: -shares[place])
-    largest_first = [clusters[place] for place in ranking]
+def _map_tables(answers: Sequence[Any], owners: _Owners, common: Common) -> dict[str, pa.Table]:
+    nodes = [answer.nodes or _NO_NODES for answer in answers]
+    windows = [own.time_nodes or () for own in nodes]
+    clusters = [_largest_first(answer.clusters or ()) for answer in answers]
     written = _Written()
     return {
-        "maps": assemble(TABLES["maps"], 1, common, {name: [value] for name, value in _map_row(answer).items()}),
-        "map_nodes": _map_nodes(nodes.top_holders, nodes.magic_nodes or (), windows, written, common),
-        "grouped_transfers": _map_transfers(answer.relationships or (), windows, written, common),
-        "clusters": _clusters(largest_first, [shares[place] for place in ranking], common),
-        "cluster_members": _cluster_members(largest_first, written, common),
+        "maps": _maps(answers, owners, common),
+        "map_nodes": _map_nodes(nodes, windows, owners, written, common),
+        "grouped_transfers": _map_transfers(answers, windows, owners, written, common),
+        "clusters": _clusters(clusters, owners, common),
+        "cluster_members": _cluster_members(clusters, owners, written, common),
     }
+
+
+def _maps(answers: Sequence[Any], owners: _Owners, common: Common) -> pa.Table:
+    rows = [_map_row(answer) for answer in answers]
+    columns: Columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns["token_address"] = owners.of([1] * len(rows))
+    return assemble(TABLES["maps"], len(rows), common, columns)
+
+
+def _largest_first(clusters: Sequence[Any]) -> list[tuple[float, Any]]:
+    """Clusters with their shares."""
+    shares = _shares(cluster.share for cluster in clusters)
+    return sorted(zip(shares, clusters, strict=True), key=lambda one: -one[0])
 
 
 def _map_row(answer: Any) -> Columns:
@@ -167,64 +201,101 @@ def _map_row(answer: Any) -> Columns:
 
 
 def _map_nodes(
-    top: Sequence[Any], magic: Sequence[Any], windows: Sequence[Any], written: _Written, common: Common
+    nodes: Sequence[Any], windows: Sequence[Sequence[Any]], owners: _Owners, written: _Written, common: Common
 ) -> pa.Table:
-    ranked = sorted(top, key=lambda node: node.holder_data.rank)
-    nodes = [*ranked, *magic]
-    addresses = written.all(node.address for node in (*nodes, *windows))
-    _refuse_twice(addresses[: len(ranked)])
-    _refuse_twice(addresses[len(ranked) : len(nodes)])
+    """All top holders, then all magic nodes, then all time nodes."""
+    top = [_ranked(own.top_holders) for own in nodes]
+    magic = [own.magic_nodes or () for own in nodes]
+    kinds: dict[str, Sequence[Sequence[Any]]] = {"top_holder": top, "magic": magic, "time": windows}
+    addresses: list[str] = []
+    for kind, of_answers in kinds.items():
+        for own in of_answers:
+            fresh = written.all([node.address for node in own])
+            if kind != "time":
+                _refuse_twice(fresh)
+            addresses += fresh
+    counts = [[len(own) for own in of_answers] for of_answers in kinds.values()]
+    known = [node for of_answers in (top, magic) for own in of_answers for node in own]
+    timed = sum(counts[2])
     columns = {
-        "kind": ["top_holder"] * len(ranked) + ["magic"] * len(magic) + ["time"] * len(windows),
+        "token_address": pa.concat_arrays([owners.of(of_kind) for of_kind in counts]),
+        "kind": [kind for kind, of_kind in zip(kinds, counts, strict=True) for _ in range(sum(of_kind))],
         "address": addresses,
-        "is_shown_on_map": [node.is_shown_on_map for node in nodes] + [None] * len(windows),
-        "time_node": [None] * len(nodes) + [*range(1, len(windows) + 1)],
-        **_holdings([node.holder_data for node in ranked], len(magic) + len(windows)),
-        **_details([node.address_details for node in nodes] + [_NOTHING] * len(windows)),
+        "is_shown_on_map": [node.is_shown_on_map for node in known] + [None] * timed,
+        "time_node": [None] * len(known) + [number for count in counts[2] for number in range(1, count + 1)],
+        **_holdings([node.holder_data for own in top for node in own], len(addresses) - sum(counts[0])),
+        **_details([node.address_details for node in known] + [_NOTHING] * timed),
     }
     return assemble(TABLES["map_nodes"], len(addresses), common, columns)
 
 
-def _map_transfers(outside: Sequence[Any], windows: Sequence[Any], written: _Written, common: Common) -> pa.Table:
-    relationships = [*outside]
-    numbers: list[int | None] = [None] * len(outside)
-    for number, node in enumerate(windows, 1):
-        relationships += node.relationships
-        numbers += [number] * len(node.relationships)
-    columns = _transfers(relationships, written, numbers) | {"time_node": numbers}
-    return assemble(TABLES["grouped_transfers"], len(relationships), common, columns)
+def _map_transfers(
+    answers: Sequence[Any], windows: Sequence[Sequence[Any]], owners: _Owners, written: _Written, common: Common
+) -> pa.Table:
+    """All relationships outside time nodes, then those of all time nodes."""
+    told = [answer.relationships or () for answer in answers]
+    counts = [len(own) for own in told]
+    relationships = [relationship for own in told for relationship in own]
+    numbers: list[int | None] = [None] * len(relationships)
+    in_windows = []
+    for own in windows:
+        for number, node in enumerate(own, 1):
+            relationships += node.relationships
+            numbers += [number] * len(node.relationships)
+        in_windows.append(sum(len(node.relationships) for node in own))
+    whose = np.concatenate([np.repeat(np.arange(len(counts)), each) for each in (counts, in_windows)]).tolist()
+    columns = _transfers(relationships, written, [*zip(whose, numbers, strict=True)])
+    columns["token_address"] = pa.concat_arrays([owners.of(counts), owners.of(in_windows)])
+    return assemble(TABLES["grouped_transfers"], len(relationships), common, columns | {"time_node": numbers})
 
 
-def _clusters(clusters: Sequence[Any], shares: Sequence[float], common: Common) -> pa.Table:
+def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, common: Common) -> pa.Table:
+    told = [cluster for own in clusters for _, cluster in own]
     columns = {
-        "cluster_id": range(1, len(clusters) + 1),
-        "share": shares,
-        "holder_count": [cluster.holder_count for cluster in clusters],
-        "magic_node_count": [cluster.magic_node_count for cluster in clusters],
-        **_amounts("amount", [cluster.amount for cluster in clusters]),
+        "token_address": owners.of([len(own) for own in clusters]),
+        "cluster_id": [number for own in clusters for number in range(1, len(own) + 1)],
+        "share": [share for own in clusters for share, _ in own],
+        "holder_count": [cluster.holder_count for cluster in told],
+        "magic_node_count": [cluster.magic_node_count for cluster in told],
+        **_amounts("amount", [cluster.amount for cluster in told]),
     }
-    return assemble(TABLES["clusters"], len(clusters), common, columns)
+    return assemble(TABLES["clusters"], len(told), common, columns)
 
 
-def _cluster_members(clusters: Sequence[Any], written: _Written, common: Common) -> pa.Table:
+def _cluster_members(
+    clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, written: _Written, common: Common
+) -> pa.Table:
     addresses: list[str] = []
     kinds: list[str] = []
     numbers: list[int] = []
-    for number, cluster in enumerate(clusters, 1):
-        addresses += written.all(cluster.holders)
-        addresses += written.all(cluster.magic_nodes)
-        kinds += ["holder"] * len(cluster.holders) + ["magic"] * len(cluster.magic_nodes)
-        numbers += [number] * (len(cluster.holders) + len(cluster.magic_nodes))
-    _refuse_twice(addresses)
-    columns = {"cluster_id": numbers, "address": addresses, "kind": kinds}
+    counts = []
+    for own in clusters:
+        before = len(addresses)
+        for number, (_, cluster) in enumerate(own, 1):
+            addresses += written.all(cluster.holders)
+            addresses += written.all(cluster.magic_nodes)
+            kinds += ["holder"] * len(cluster.holders) + ["magic"] * len(cluster.magic_nodes)
+            numbers += [number] * (len(cluster.holders) + len(cluster.magic_nodes))
+        _refuse_twice(addresses[before:])
+        counts.append(len(addresses) - before)
+    columns = {"token_address": owners.of(counts), "cluster_id": numbers, "address": addresses, "kind": kinds}
     return assemble(TABLES["cluster_members"], len(addresses), common, columns)
 
 
-def _holder_rows(answer: Sequence[Any], common: Common) -> pa.Table:
-    ranked = sorted(answer, key=lambda holder: holder.holder_data.rank)
-    addresses = _Written().all(holder.address for holder in ranked)
-    _refuse_twice(addresses)
+def _ranked(holders: Sequence[Any]) -> list[Any]:
+    return sorted(holders, key=lambda holder: holder.holder_data.rank)
+
+
+def _holder_rows(answers: Sequence[Sequence[Any]], owners: _Owners, common: Common) -> pa.Table:
+    written = _Written()
+    addresses: list[str] = []
+    for answer in answers:
+        fresh = written.all([holder.address for holder in _ranked(answer)])
+        _refuse_twice(fresh)
+        addresses += fresh
+    ranked = [holder for answer in answers for holder in _ranked(answer)]
     columns = {
+        "token_address": owners.of([len(answer) for answer in answers]),
         "address": addresses,
         **_holdings([holder.holder_data for holder in ranked]),
         **_details([holder.address_details or _NOTHING for holder in ranked]),
@@ -250,7 +321,8 @@ def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
     return assemble(TABLES["addresses"], len(answer), common, columns)
 
 
-def _transfers(relationships: Sequence[Any], written: _Written, windows: Sequence[int | None]) -> Columns:
+def _transfers(relationships: Sequence[Any], written: _Written, places: Sequence[Hashable]) -> Columns:
+    """``places``: where each relationship stands; in one place it may not stand twice."""
     data = [relationship.data for relationship in relationships]
     tokens = [each.token_key for each in data]
     keys = {
@@ -260,7 +332,7 @@ def _transfers(relationships: Sequence[Any], written: _Written, windows: Sequenc
         "transfer_token": _mostly_one(_token, [token.address for token in tokens]),
     }
     telling = [column for column in keys.values() if isinstance(column, list)]
-    _refuse_twice([*zip(*telling, windows, strict=True)])
+    _refuse_twice([*zip(*telling, places, strict=True)])
     return keys | {
         "rel_type": pa.repeat(GROUPED_TRANSFER, len(relationships)),
         "total_transfers": [each.total_transfers for each in data],

@@ -9,24 +9,27 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote, urlencode
 
-import httpx
+import aiohttp
 import stamina
 import stamina.instrumentation
 from aiolimiter import AsyncLimiter
 from pydantic import SecretStr
+from yarl import URL
 
 from contract import wire
 from contract.prices import parse_credits
 from contract.requests import Request
 from contract.times import utc_now
 from resources.errors import MalformedAnswer, ProviderError, RateLimited, TransientError, Unreachable, error_of
+from resources.pace import Gate, Pace
 
 LONGEST_WAIT: Final = 300.0
 """Seconds: a provider that asks for more is not waited for."""
@@ -35,12 +38,10 @@ _IDLE_SECONDS: Final = 3.0
 """Servers close idle connections after 5 s or more; one that closes as we send leaves us not knowing what we paid."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NEVER_SENT: Final = (
-    httpx.ConnectError,
-    httpx.ConnectTimeout,
-    httpx.PoolTimeout,
-    httpx.ProxyError,
-    httpx.UnsupportedProtocol,
-    httpx.LocalProtocolError,
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
 )
 
 T = TypeVar("T")
@@ -62,10 +63,20 @@ class RawAnswer:
     dt_update: str | None
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What came back, of whatever status; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+
+
 class ProviderClient:
     """Sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one whole attempt. ``first_wait``: seconds before the first retry; it doubles. Raises
+    ``timeout``: seconds for one whole attempt. ``concurrency``: calls under way at a time, at most; how many there are
+    follows the provider's latency (``pace``). ``first_wait``: seconds before the first retry; it doubles. Raises
     ``ValueError`` on a base address or a key that can't be used.
     """
 
@@ -77,11 +88,11 @@ class ProviderClient:
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
         attempts: int = 5,
-        concurrency: int = 8,
+        concurrency: int = 256,
         first_wait: float = 0.5,
     ) -> None:
         url = _checked_address(base_url)
-        self.base_url = str(url)
+        self.base_url = str(url).rstrip("/")
         self.rate_per_minute = rate_per_minute
         self._key = _checked_key(api_key)
         self._timeout = timeout
@@ -89,29 +100,21 @@ class ProviderClient:
         self._resume_at = 0.0
         self._closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._slots = asyncio.Semaphore(concurrency)
+        self.pace = Pace(concurrency)
+        self._gate = Gate(lambda: self.pace.limit)
         self._limiter = _limiter(rate_per_minute)
         self._retry = stamina.AsyncRetryingCaller(
             attempts=attempts, timeout=None, wait_initial=first_wait, wait_max=30.0, wait_jitter=first_wait
         )
-        own_host = url.host in _LOOPBACK
-        self._http = httpx.AsyncClient(
-            base_url=self.base_url,
-            auth=_KeyHeader(self._key),
-            timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-            limits=httpx.Limits(max_connections=concurrency, keepalive_expiry=_IDLE_SECONDS),
-            headers={"User-Agent": _user_agent(), "Accept": "application/json"},
-            # Elsewhere than where it was meant for, the key would be given away: httpx strips no header but its own.
-            follow_redirects=False,
-            trust_env=not own_host,  # a service of our own host is behind no proxy
-            verify=not own_host or url.scheme == "https",  # certificates take long to load, and nothing checks them
-        )
+        self._own_host = url.host in _LOOPBACK
+        self._connections = concurrency
+        self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
         return f"ProviderClient({self.base_url!r})"
 
     async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
+        self._session = self._opened()
         return self
 
     async def __aexit__(
@@ -123,7 +126,21 @@ class ProviderClient:
             while self._under_way:
                 await asyncio.wait(self._under_way)
         finally:
-            await self._http.__aexit__(kind, error, trace)
+            if self._session is not None:
+                await self._session.close()
+                self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout, _CONNECT_SECONDS)),
+            headers={"User-Agent": _user_agent(), "Accept": "application/json"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=not self._own_host,  # a service of our own host is behind no proxy
+        )
+        # Where a kept connection breaks, it would send a GET again by itself: paid twice, and known to nobody.
+        session._retry_connection = False
+        return session
 
     async def ask(self, request: Request) -> Any:
         """The answer, read into ``request.answer``. Raises ``ProviderError``."""
@@ -141,12 +158,14 @@ class ProviderClient:
         """
 
         async def in_turn() -> T:
-            async with self._slots:
+            async with self._gate.turn():
                 await self._turn()
                 try:
                     return await work()
-                except RateLimited as error:
-                    self._pause(error.retry_after)
+                except TransientError as error:
+                    self.pace.troubled()
+                    if isinstance(error, RateLimited):
+                        self._pause(error.retry_after)
                     raise
 
         return await self._retry(self._wait_before_retry, in_turn)
@@ -175,16 +194,16 @@ class ProviderClient:
         outcome = await self._call(request)
         if isinstance(outcome, ProviderError):
             raise outcome
-        if not outcome.is_success:
-            headers = {name.lower(): self.redacted(value) for name, value in outcome.headers.items()}
-            raise error_of(outcome.status_code, self.redacted_bytes(outcome.content), headers)
+        if not 200 <= outcome.status < 300:
+            headers = {name: self.redacted(value) for name, value in outcome.headers.items()}
+            raise error_of(outcome.status, self.redacted_bytes(outcome.content), headers)
         return RawAnswer(
             outcome.content,
-            outcome.status_code,
+            outcome.status,
             utc_now(),
-            _credits(outcome.headers.get("X-Credits-Cost")),
-            _credits(outcome.headers.get("X-Credits-Remaining")),
-            outcome.headers.get("X-Dt-Update"),
+            _credits(outcome.headers.get("x-credits-cost")),
+            _credits(outcome.headers.get("x-credits-remaining")),
+            outcome.headers.get("x-dt-update"),
         )
 
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
@@ -206,25 +225,42 @@ class ProviderClient:
         key = self._key.get_secret_value().encode()
         return raw.replace(key, b"***") if key else raw
 
-    async def _call(self, request: Request) -> httpx.Response | Unreachable:
-        # The failure is returned, not raised, so that httpx's request, which carries the key, does not hang on it.
-        body = request.body
-        if self._closing:
+    async def _call(self, request: Request) -> _Outcome | Unreachable:
+        # The failure is returned, not raised, so that the library's request, which carries the key, hangs on nothing.
+        if self._closing or self._session is None:
             return self._unreachable("the client is closed", maybe_charged=False)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._http.request(
-                    request.method,
-                    request.path,
-                    params=request.query or None,
-                    content=None if body is None else wire.encode(body),
-                    headers=None if body is None else {"Content-Type": "application/json"},
-                )
+            with self.pace.timed():
+                async with (
+                    asyncio.timeout(self._timeout),
+                    self._session.request(
+                        request.method,
+                        self._url(request),
+                        data=None if request.body is None else wire.encode(request.body),
+                        headers=self._headers(request),
+                        # Elsewhere than where it was meant for, the key would be given away.
+                        allow_redirects=False,
+                    ) as answer,
+                ):
+                    content = await answer.read()
+            return _Outcome(answer.status, {name.lower(): value for name, value in answer.headers.items()}, content)
+        except aiohttp.ConnectionTimeoutError:
+            return self._unreachable("no connection in time", maybe_charged=False)
         except TimeoutError:
             return self._unreachable(f"no whole answer within {self._timeout:g} s", maybe_charged=True)
-        except httpx.RequestError as error:
+        except (aiohttp.ClientError, OSError) as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return self._unreachable(reason, maybe_charged=not isinstance(error, _NEVER_SENT))
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+        return URL(f"{self.base_url}{request.path}{query}", encoded=True)
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        """Those of one request; the session's own never hold the key."""
+        key = self._key.get_secret_value()
+        typed = {} if request.body is None else {"Content-Type": "application/json"}
+        return typed | ({"X-ApiKey": key} if key else {})
 
     def _unreachable(self, reason: str, *, maybe_charged: bool) -> Unreachable:
         error = Unreachable(self.redacted(f"{self.base_url} gave no answer: {reason}"))
@@ -253,25 +289,6 @@ class ProviderClient:
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
 
 
-class _KeyHeader(httpx.Auth):
-    """Puts the key on each request as it goes out, so that the client's own headers never hold it."""
-
-    def __init__(self, key: SecretStr) -> None:
-        self._key = key
-
-    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        self._add(request)
-        yield request
-
-    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        self._add(request)
-        yield request
-
-    def _add(self, request: httpx.Request) -> None:
-        if key := self._key.get_secret_value():
-            request.headers["X-ApiKey"] = key
-
-
 def _limiter(rate_per_minute: int) -> AsyncLimiter:
     """A limiter that keeps any minute within the rate: what its bucket lets through at once counts as well."""
     if rate_per_minute > 60:
@@ -279,14 +296,14 @@ def _limiter(rate_per_minute: int) -> AsyncLimiter:
     return AsyncLimiter(1, 60 / rate_per_minute)
 
 
-def _checked_address(base_url: str) -> httpx.URL:
+def _checked_address(base_url: str) -> URL:
     try:
-        url = httpx.URL(base_url.strip().rstrip("/").removesuffix("/v0"))
-    except httpx.InvalidURL as error:
+        url = URL(base_url.strip().rstrip("/").removesuffix("/v0"))
+    except ValueError as error:
         raise ValueError(f"the provider's base address can't be read: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"the provider's base address must begin with http:// or https://, not {url.scheme!r}")
-    if url.userinfo or url.query:
+    if url.user or url.password or url.query_string:
         raise ValueError(
             "the provider's base address may hold neither a password nor a query; the key has its own place"
         )

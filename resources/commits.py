@@ -30,12 +30,15 @@ import msgspec
 from contract.times import parse_partition
 
 FAILURES: Final = "failures"
+REVISIONS: Final = "revisions"
+SIDE_TABLES: Final = (FAILURES, REVISIONS)
+"""Tables that tell of a family's requests rather than hold their rows: each family has files of its own."""
 _MANIFESTS: Final = "_manifests"
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table's file in a partition: its rows, its bytes and their SHA-256. ``failures`` without rows has no file."""
+    """A table's file in a partition: its rows, its bytes and their SHA-256. A side table without rows has no file."""
 
     rows: int
     bytes: int
@@ -71,6 +74,11 @@ class Manifest:
         """How many requests did not end in rows."""
         return self.tables[FAILURES].rows
 
+    @property
+    def revisions(self) -> int:
+        """How many times a table's rows of a subject were told otherwise than before."""
+        return self.tables.get(REVISIONS, NO_FILE).rows
+
 
 def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
     """Where a family's manifest is, or would be."""
@@ -78,13 +86,13 @@ def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
 
 
 def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
-    """Where a table's file is, or would be. Each family has a file of failures of its own."""
+    """Where a table's file is, or would be. Each family has files of the side tables of its own."""
     return Path(_table_path(root, table, chain, timestamp, family))
 
 
 def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
     """As text, which is much quicker to make where tens of thousands of files are looked at."""
-    name = f"part-{family}.parquet" if table == FAILURES else "part-0.parquet"
+    name = f"part-{family}.parquet" if table in SIDE_TABLES else "part-0.parquet"
     return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
 
 

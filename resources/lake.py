@@ -1,9 +1,10 @@
 """The lake: Parquet files by table, chain and timestamp, which appear a family of tables at a time.
 
-Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``. ``failures`` has one ``part-<family>.parquet`` a
-family, because families commit on their own, and none where nothing failed. Readers trust manifests only:
-``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` tells the rows, bytes and SHA-256 of each file. A file
-that was damaged from outside does not match its manifest; such a partition counts as absent, and is written again.
+Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``. ``failures`` and ``revisions`` have one
+``part-<family>.parquet`` a family, because families commit on their own, and none where there is nothing to tell.
+Readers trust manifests only: ``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` tells the rows, bytes and
+SHA-256 of each file. A file that was damaged from outside does not match its manifest; such a partition counts as
+absent, and is written again.
 
 How files appear together stands in ``commits``, loading into DuckDB in ``warehouse``, which rows an answer makes in
 ``normalise``.
@@ -12,7 +13,8 @@ How files appear together stands in ``commits``, loading into DuckDB in ``wareho
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -28,9 +30,10 @@ from contract.models import ChainId
 from contract.tables import TABLES
 from contract.times import partition_text, utc_now
 from resources import commits
-from resources.commits import FAILURES, NO_FILE, Manifest, TableFile
+from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, Manifest, TableFile
+from resources.revisions import revisions
 
-__all__ = ["FAILURES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
+__all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -44,6 +47,7 @@ _PROVIDER: Final = "_provider.json"
 _FAMILY: Final = re.compile(r"[a-z_]+")
 _CHAIN_ID: Final = TypeAdapter(ChainId)
 _READ_ATTEMPTS: Final = 5
+_REVISIONS_ORDER: Final = ("subject", "table_name", "fetched_at")
 
 
 class LakeError(Exception):
@@ -70,8 +74,8 @@ class Lake:
 
     def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
         """Where a table's file of a partition is, or would be. ``failures`` needs the family."""
-        if _known(table) == FAILURES and family is None:
-            raise LakeError("each family has its own file of failures; name the family")
+        if _known(table) in SIDE_TABLES and family is None:
+            raise LakeError(f"each family has its own file of {table}; name the family")
         return commits.table_path(self.root, table, _safe(chain), _timestamp(as_of), family)
 
     def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
@@ -126,6 +130,24 @@ class Lake:
         found = {name: _parsed(name, data) for name, data in files.items() if data is not None}
         return found if len(found) == len(files) else None
 
+    def hold(self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None) -> dict[str, Path] | None:
+        """The files of one partition by table (or of some tables) under other names in ``folder``, for a reader that
+        opens them by itself: whatever is committed meanwhile, they stay. None where one is not that of the manifest.
+        """
+        names = [name for name in (manifest.tables if tables is None else tables) if manifest.tables[name] != NO_FILE]
+        held = {name: folder / f"{uuid4().hex}.parquet" for name in names}
+        for name, path in held.items():
+            try:
+                _linked(commits.file_of(self.root, manifest, name), path)
+                intact = commits.is_intact(path.read_bytes(), manifest.tables[name])
+            except FileNotFoundError:
+                intact = False
+            if not intact:
+                for other in held.values():
+                    other.unlink(missing_ok=True)
+                return None
+        return held
+
     def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
         """A table's file; empty where there is none to be, None where it is not the one of the manifest."""
         file = manifest.tables[table]
@@ -149,13 +171,18 @@ class Lake:
         asked: Collection[str],
         covered: Collection[str],
         failures: pa.Table | None = None,
+        final: bool = False,
     ) -> Manifest:
         """Commits a family's tables (with ``fetched_at``) in place of the older rows of the same subjects.
 
         ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. Of the subjects ``asked``, the ``covered`` ones
         were answered: their rows replace older ones, the others keep what they had. The older failures of all that
-        were asked vanish for the new ones. Rows are sorted by subject, and keep their order within it. Writing the
-        same again changes nothing. Raises ``LakeError`` on rows that do not belong here and on another provider.
+        were asked vanish for the new ones. Rows are sorted by subject, and keep their order within it. Writing the same
+        again changes nothing.
+
+        ``final``: the tables tell of a past that does not change, so rows of a covered subject that differ from its
+        older ones are noted in ``revisions``; to those that are there nothing is ever done but adding to them.
+        Raises ``LakeError`` on rows that do not belong here and on another provider.
         """
         new = {name: _declared(name, rows, chain, as_of) for name, rows in tables.items()}
         failed = TABLES[FAILURES].schema.empty_table() if failures is None else failures
@@ -167,11 +194,16 @@ class Lake:
             old, before = self._before(path)
             new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
             answered = {name: covered for name in new} | {FAILURES: asked}
+            kept = frozenset() if old is None else old.covered
+            given = new.pop(REVISIONS, TABLES[REVISIONS].schema.empty_table())
             merged = {
                 name: _merged(before.get(name), rows, _subject_column(name, by), answered[name])
                 for name, rows in new.items()
             }
-            kept = frozenset() if old is None else old.covered
+            again = kept & set(covered) if final and before else frozenset()
+            told = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
+            fresh = revisions(family, before, told, SUBJECT_COLUMNS[by], again)
+            merged[REVISIONS] = _in_order([before.get(REVISIONS, given.slice(0, 0)), given, fresh])
             return self._commit(path, merged, kept | frozenset(covered), provider, old)
 
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
@@ -188,12 +220,12 @@ class Lake:
         provider: str,
         old: Manifest | None,
     ) -> Manifest:
-        files = {name: _parquet(rows) for name, rows in tables.items() if rows.num_rows or name != FAILURES}
+        files = {name: _parquet(rows) for name, rows in tables.items() if rows.num_rows or name not in SIDE_TABLES}
         told = {
             name: commits.table_file(rows.num_rows, files[name]) if name in files else NO_FILE
             for name, rows in tables.items()
         }
-        if old is not None and (old.tables, old.covered) == (told, covered):
+        if old is not None and ({REVISIONS: NO_FILE} | old.tables, old.covered) == (told, covered):
             return old
         chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
         manifest = Manifest(path.stem, chain, timestamp, provider, utc_now(), uuid4().hex, told, covered)
@@ -217,8 +249,23 @@ class Lake:
             )
 
 
+def _linked(path: Path, name: Path) -> None:
+    """Another name of a file; a copy where the file system has no such thing, or the place is on another one."""
+    try:
+        name.hardlink_to(path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(path, name)
+
+
+def _in_order(told: Sequence[pa.Table]) -> pa.Table:
+    """Rows of ``revisions``, sorted."""
+    return pa.concat_tables(told).sort_by([(name, "ascending") for name in _REVISIONS_ORDER])
+
+
 def _subject_column(table: str, by: str) -> str:
-    return "subject" if table == FAILURES else SUBJECT_COLUMNS[by]
+    return "subject" if table in SIDE_TABLES else SUBJECT_COLUMNS[by]
 
 
 def _merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:

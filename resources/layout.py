@@ -83,17 +83,15 @@ def quoted(text: str) -> str:
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> None:
-    """Makes what is missing of the tables, and all views, macros and comments anew."""
+    """Makes what is missing of the tables, and all views, macros and comments anew, in one transaction."""
+    connection.execute("BEGIN")
     connection.execute(_OWN_TABLES)
-    for table in TABLES.values():
-        connection.execute(_create(table))
-    for query in queries():
-        connection.execute(query.sql)
-    for comment in _comments():
-        connection.execute(comment)
+    for statement in (*map(_create, TABLES.values()), *(query.sql for query in queries()), *_comments()):
+        connection.execute(statement)
     connection.execute(
         "INSERT OR REPLACE INTO _installed VALUES ('tables', ?), ('views', ?)", [tables_sha(), views_sha()]
     )
+    connection.execute("COMMIT")
 
 
 def _create(table: Table) -> str:

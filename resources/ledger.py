@@ -52,6 +52,8 @@ _SCHEMA: Final = (
     END
     """,
     "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
+    # The first word of the provider in a period, and what was settled then: what it counts from there on is compared.
+    "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
@@ -72,7 +74,11 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Totals:
-    """The present month (from renewal to renewal), and what the provider last said remains (None: it never did)."""
+    """The present month (from renewal to renewal), and what the provider last said remains (None: it never did).
+
+    ``charged`` is what the provider counted since its first word this month, ``known`` what was settled here meanwhile:
+    where the first is more than the second and what is reserved, somebody else spends on the same key.
+    """
 
     spent: int
     reserved: int
@@ -80,6 +86,13 @@ class Totals:
     renewal: date
     credits_remaining: int | None
     told_at: datetime | None
+    charged: int | None = None
+    known: int | None = None
+
+    @property
+    def unexplained(self) -> int:
+        """What the provider counted beyond all that may have been charged to us."""
+        return max(0, (self.charged or 0) - (self.known or 0) - self.reserved)
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,14 @@ class Release:
     entry: int
 
 
-Booking: TypeAlias = Reserve | Settle | Release
+@dataclass(frozen=True)
+class HoldOff:
+    """The provider wants nobody of this host to call for so many seconds."""
+
+    seconds: float
+
+
+Booking: TypeAlias = Reserve | Settle | Release | HoldOff
 
 
 class CreditLedger:
@@ -208,6 +228,10 @@ class CreditLedger:
             return Reserved(entry, self._next_turn(db, booking.rate_per_minute))
         if isinstance(booking, Settle):
             self._settle(db, booking.entry, booking.cost, booking.credits_remaining)
+        elif isinstance(booking, HoldOff):
+            now = self._seconds()
+            db.execute("INSERT OR IGNORE INTO turns VALUES (1, ?, ?)", (now, now))
+            db.execute("UPDATE turns SET free_at = max(free_at, ?)", (now + booking.seconds,))
         else:
             self._close_entry(db, booking.entry, "released", 0)
         return None
@@ -242,6 +266,10 @@ class CreditLedger:
         if credits_remaining is not None:
             at = self._now().isoformat()
             db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, at))
+            start = self._period(self._now().date())[0].isoformat()
+            if not db.execute("SELECT 1 FROM told_first WHERE period = ?", (start,)).fetchone():
+                settled, _ = _spent_since(db, start)
+                db.execute("INSERT INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
     def release(self, entry: int) -> None:
         """Notes that a reserved call was not charged. Raises ``ValueError`` where the entry is not reserved."""
@@ -257,25 +285,28 @@ class CreditLedger:
             return self._next_turn(db, rate_per_minute)
 
     def _next_turn(self, db: sqlite3.Connection, rate_per_minute: int) -> float:
-        now = self._now().replace(tzinfo=UTC).timestamp()
+        now = self._seconds()
         asked_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
         start = max(now, free_at) if asked_at <= now else now  # the clock was set back: the queue means nothing
         db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, start + 60 / rate_per_minute))
         return float(start - now)
+
+    def _seconds(self) -> float:
+        return self._now().replace(tzinfo=UTC).timestamp()
 
     def totals(self, run_id: str | None = None) -> Totals:
         """What is spent and left, of the run's ceiling too where a run is named."""
         with self._transaction(write=False) as db:
             today = self._now().date()
             start, renewal = self._period(today)
-            spent, reserved = db.execute(
-                "SELECT coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
-                "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) FROM entries WHERE day >= ?",
-                (start.isoformat(),),
-            ).fetchone()
+            spent, reserved = _spent_since(db, start.isoformat())
             told, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
+            first = db.execute(
+                "SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)
+            ).fetchone()
             ceilings = tuple(self._ceilings(db, today, run_id))
-        return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at))
+        charged, known = (first[0] - told, spent - first[1]) if first else (None, None)
+        return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at), charged, known)
 
     def left_this_month(self) -> int | None:
         """What the month's ceiling leaves, and not more than the provider said remains; None where neither is known."""
@@ -373,6 +404,16 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 
 def _used(db: sqlite3.Connection, where: str, value: str) -> int:
     return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {where}", (value,)).fetchone()[0])
+
+
+def _spent_since(db: sqlite3.Connection, day: str) -> tuple[int, int]:
+    """Settled and reserved from a day on."""
+    settled, reserved = db.execute(
+        "SELECT coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
+        "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) FROM entries WHERE day >= ?",
+        (day,),
+    ).fetchone()
+    return int(settled), int(reserved)
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:

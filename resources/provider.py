@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from contract.batches import Batches
 from contract.requests import Request
-from resources.archive import AnswerArchive, ArchivedAnswer, as_of_text
-from resources.client import ProviderClient, RawAnswer
-from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, Unreachable
-from resources.ledger import Booking, CreditLedger, Release, Reserve, Reserved, Settle
+from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from resources.client import LONGEST_WAIT, ProviderClient, RawAnswer
+from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, RateLimited, Unreachable
+from resources.ledger import Booking, CreditLedger, HoldOff, Release, Reserve, Reserved, Settle
+from resources.pace import Gate
+
+_ASIDE: Final = 32
+"""So many answers may wait to be read, whatever the pace."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,14 @@ class Provider:
         self.provider_id = provider_id
         self.run_id = run_id
         self.counters = Counters()
+        self.room = Gate(lambda: 2 * client.pace.limit + _ASIDE)
+        """Places for answers that are waited for, or not read yet. Who asks for many takes one for each: it bounds
+        what is in memory."""
         self._client = client
         self._ledger = ledger
-        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, None)
+        threads = ThreadPoolExecutor(2, "books")  # they wait for the disk, the one or the other
+        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, threads)
+        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, threads)
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
@@ -163,11 +173,12 @@ class Provider:
     async def _attempt(self, ask: _Ask) -> _Landed:
         """One call when it is its turn, reserved before. An unknown outcome leaves the entry reserved, which counts."""
         self._check_open(ask.request)
-        kept = self._kept(ask)  # another process may have paid while we waited for our turn
-        if kept is not None:
-            return kept
-        entry = await self._reserve(ask.request)
-        return await self._client.to_the_end(self._paid_call(ask, entry))
+        async with self._archive.claimed(ask.key):
+            kept = self._kept(ask)  # another process may have paid while we waited for our turn
+            if kept is not None:
+                return kept
+            entry = await self._reserve(ask.request)
+            return await self._client.to_the_end(self._paid_call(ask, entry))
 
     async def _paid_call(self, ask: _Ask, entry: int) -> _Landed:
         """The call and the end of its books. Cut short, it would be charged all the same."""
@@ -177,9 +188,11 @@ class Provider:
         except ProviderError as error:
             if not error.maybe_charged:
                 await self._books.submit(Release(entry))
+            if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
+                await self._books.submit(HoldOff(error.retry_after))  # other processes are meant as well
             raise
         # Archived, then settled: between the two the entry is still reserved, so a crash there counts it too.
-        kept = await asyncio.to_thread(self._keep, ask, answer)
+        kept = await self._keep(ask, answer)
         cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
         await self._books.submit(Settle(entry, cost, answer.credits_remaining))
         self.counters.credits += cost
@@ -195,22 +208,20 @@ class Provider:
             if not isinstance(self._stop_of(request), BudgetExceeded):  # what is reserved fits below the ceiling
                 self._check_open(request)
         except (asyncio.CancelledError, _Stopped):
-            await asyncio.wait([booking])
-            if booking.exception() is None:
-                self._ledger.release(cast(Reserved, booking.result()).entry)
+            await self._client.to_the_end(self._give_back(booking))
             raise
         return reserved.entry
 
-    def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
+    async def _give_back(self, booking: asyncio.Future[Reserved | None]) -> None:
+        """Releases what a booking reserved, once it did. Who is cancelled twice would leave it reserved for good."""
+        await asyncio.wait([booking])
+        if booking.exception() is None:
+            await self._books.submit(Release(cast(Reserved, booking.result()).entry))
+
+    async def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
+        arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
         try:
-            return self._archive.put(
-                ask.key,
-                ask.request,
-                answer.raw,
-                fetched_at=answer.fetched_at,
-                provider_id=self.provider_id,
-                as_of=ask.as_of,
-            )
+            return await self._keeping.submit(arrived)
         except OSError as error:
             raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
 

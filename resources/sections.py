@@ -6,6 +6,7 @@ Where values come from, and how faults are told, stands in ``settings``.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
 
 from contract.models import Address, ChainId, HolderLimit, TokenKey
 from contract.prices import parse_credits
@@ -65,6 +67,19 @@ def _postgresql(url: SecretStr) -> SecretStr:
     return url
 
 
+def _node_url(url: SecretStr) -> SecretStr:
+    if not re.match(r"https?://\S+$", url.get_secret_value()):
+        raise ValueError("the address of a node is expected, such as http://127.0.0.1:8545")
+    return url
+
+
+def _words(value: Any) -> Any:
+    """A list of a variable of the environment: in JSON, or as words."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else value.split()
+
+
 def _long(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value()) < 16:
         raise ValueError("a secret has 16 characters or more; 'openssl rand -hex 32' makes a good one")
@@ -111,6 +126,7 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 MemoryLimit = Annotated[str, AfterValidator(_memory_limit)]
 """An amount of memory as people write it, such as 512MB or 2GB."""
 Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(_distinct)]
+NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]
 
 
@@ -126,7 +142,7 @@ class ProviderSettings(Section):
     url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
     timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
     attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
-    concurrency: int = Field(default=16, ge=1, description="Calls under way at a time")
+    concurrency: int = Field(default=256, ge=1, description="Calls under way at a time at most; latency decides")
     rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
 
 
@@ -156,6 +172,9 @@ class Schedule(Section):
     )
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
+    )
+    resume_parked: bool = Field(
+        default=False, description="Go on by itself with backfills that ran out of credits, once there are some again"
     )
 
 
@@ -207,6 +226,44 @@ class EngineSettings(Section):
         default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
     thresholds: Thresholds = Thresholds()
+
+
+class NodeSettings(Section):
+    """How a chain's transfers are read from nodes. Addresses of endpoints may hold keys: ``endpoints`` comes from the
+    environment only, ``endpoints_file`` names a file with one address a line."""
+
+    endpoints: Annotated[list[NodeUrl], BeforeValidator(_words), NoDecode] = Field(
+        default=[], description="Addresses of nodes, the preferred one first; environment only"
+    )
+    endpoints_file: Folder | None = Field(default=None, description="A file that holds the addresses, one a line")
+    tokens: Addresses = Field(default=[], description="Tokens to read (or native); the watchlist's where none is named")
+    all_tokens: bool = Field(default=False, description="Read every token of the chain")
+    traces: bool = Field(default=True, description="Of native, what contracts move too, where the node tells it")
+    first_block: int = Field(default=0, ge=0, description="Where reading begins")
+    confirmations: int = Field(default=12, ge=0, description="Blocks that must follow one before it is read")
+    blocks: int = Field(default=2_000, ge=1, description="Blocks asked for at a time at first; it adapts")
+    batch: int = Field(default=50, ge=1, description="Calls in one request at most")
+    concurrency: int = Field(default=4, ge=1, description="Requests under way at a time")
+    timeout_seconds: float = Field(default=30.0, gt=0, description="How long to wait for one answer")
+    attempts: int = Field(default=4, ge=1, description="How often to try each endpoint, the first time included")
+    commit_rows: int = Field(default=200_000, ge=1, description="Rows stored at a time; a killed import loses no more")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> NodeSettings:
+        if self.endpoints and self.endpoints_file is not None:
+            raise ValueError("endpoints and endpoints_file are both set; which one is meant can't be known")
+        return self
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there is a node to read from."""
+        return bool(self.endpoints) or self.endpoints_file is not None
+
+
+class SourceSettings(Section):
+    """Where the engine's transfers come from besides files."""
+
+    rpc: dict[ChainId, NodeSettings] = Field(default={}, description="Nodes by chain")
 
 
 class ServiceSettings(Section):

@@ -3,7 +3,7 @@
 The file is looked for in the current directory, or where ``HOLDERLAKE_CONFIG`` says; paths in it are relative to it,
 other paths to the current directory. A double underscore leads into a section: ``HOLDERLAKE_PROVIDER__URL``. The API
 key comes from the environment, or from a file that it names, never from ``holderlake.toml``, which people commit; so do
-the secrets of the service.
+the secrets of the service. Addresses of nodes may hold keys too: they come from the environment or a file of their own.
 
 What an address or a chain id is stands in the contract; what the settings do, with those who read them.
 """
@@ -32,9 +32,11 @@ from resources.sections import (
     Folder,
     HolderSettings,
     MapSettings,
+    NodeSettings,
     ProviderSettings,
     Schedule,
     ServiceSettings,
+    SourceSettings,
 )
 
 __all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]
@@ -75,6 +77,7 @@ class Settings(BaseSettings):
     holders: HolderSettings = HolderSettings()
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
+    sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
 
     @classmethod
@@ -135,6 +138,31 @@ class Settings(BaseSettings):
             raise SettingsError(f"the API key file {self.api_key_file} does not hold one key; {_KEY_ADVICE}")
         return SecretStr(text)
 
+    def node(self, chain: str) -> NodeSettings:
+        """How the chain is read from nodes."""
+        return self.sources.rpc.get(chain, NodeSettings())
+
+    @property
+    def node_chains(self) -> list[str]:
+        """The chains that nodes are named for."""
+        return sorted(chain for chain, own in self.sources.rpc.items() if own.is_named)
+
+    def node_endpoints(self, chain: str) -> list[SecretStr]:
+        """The addresses of the chain's nodes, read from their file where one is named; none where none is.
+
+        Raises ``SettingsError`` on a file that holds no address.
+        """
+        chosen = self.node(chain)
+        if chosen.endpoints_file is None:
+            return chosen.endpoints
+        try:
+            lines = chosen.endpoints_file.read_text().split()
+            return NodeSettings(endpoints=lines or [""]).endpoints
+        except (OSError, ValueError):
+            raise SettingsError(
+                f"the file {chosen.endpoints_file} of chain {chain} does not hold addresses of nodes, one a line"
+            ) from None
+
     def without_provider(self) -> Settings:
         """The same settings on the embedded default: its provider, its tokens and its address sets."""
         embedded = self.provider.model_copy(update={"url": None})
@@ -188,7 +216,23 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
             f"service.{name} does not belong in {path}, which people share; take it out and set "
             f"HOLDERLAKE_SERVICE__{name.upper()} in the environment"
         )
+    for chain in _chains_with_endpoints(values):
+        raise SettingsError(
+            f"sources.rpc.{chain}.endpoints does not belong in {path}, which people share; take it out and set "
+            f"HOLDERLAKE_SOURCES__RPC__{chain.upper()}__ENDPOINTS in the environment, or name an endpoints_file"
+        )
     return path, _beside(path.parent, values)
+
+
+def _nodes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's sections of nodes by chain, where they are sections at all."""
+    sources = values.get("sources")
+    rpc = sources.get("rpc") if isinstance(sources, dict) else None
+    return {chain: own for chain, own in rpc.items() if isinstance(own, dict)} if isinstance(rpc, dict) else {}
+
+
+def _chains_with_endpoints(values: Mapping[str, Any]) -> list[str]:
+    return [chain for chain, own in _nodes(values).items() if "endpoints" in own]
 
 
 def _beside(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
@@ -199,6 +243,9 @@ def _beside(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     engine = values.get("engine")
     if isinstance(engine, dict) and isinstance(engine.get("store"), str):
         moved["engine"] = engine | {"store": folder / Path(engine["store"]).expanduser()}
+    for own in _nodes(moved).values():
+        if isinstance(own.get("endpoints_file"), str):
+            own["endpoints_file"] = folder / Path(own["endpoints_file"]).expanduser()
     return moved
 
 

@@ -29,11 +29,12 @@ import pyarrow as pa
 from contract.tables import INSTANT_TYPE, TABLES
 from contract.times import parse_partition, utc_now
 from resources import layout
-from resources.lake import FAILURES, Lake, Manifest
+from resources.commits import NO_FILE
+from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
-_BATCH_ROWS: Final = 100_000
-"""So much is in memory at once, whatever is to be loaded: some 30 MB, and what DuckDB is allowed."""
+_BATCH_ROWS: Final = 250_000
+"""So much is taken at once, whatever is to be loaded: DuckDB streams it within the memory that it is allowed."""
 _MEMORY: Final = "192MB"
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
@@ -44,7 +45,7 @@ WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
 """
 _INSERT: Final = """
 INSERT INTO {table}
-SELECT * FROM learnt
+SELECT * FROM read_parquet($files, hive_partitioning = false)
 """
 _REMEMBER: Final = """
 INSERT OR REPLACE INTO _loaded
@@ -138,12 +139,13 @@ class Warehouse:
             pending = list(_pending(lake, state.loaded))
             loading = _Loading(lake, state.loaded)
             if pending or state.installed.get("views") != layout.views_sha():
-                with self._next_version() as connection:
+                with self._next_version() as connection, self._held() as held:
                     layout.install(connection)
                     for batch in _batches(pending):
-                        loading.take(connection, batch)
-                    loading.take_failures(connection)
-        rows = {name: loading.rows[name] for name in TABLES if name in loading.rows}
+                        loading.take(connection, held, batch)
+                    for table in SIDE_TABLES:
+                        loading.take_side(connection, held, table)
+        rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         return LoadReport(len(loading.taken), rows, time.monotonic() - began, tuple(loading.damaged))
 
     def _state(self) -> _State:
@@ -168,6 +170,17 @@ class Warehouse:
         with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    @contextmanager
+    def _held(self) -> Iterator[Path]:
+        """A folder for the files that are being loaded, gone when that is done; what a killed load left goes too."""
+        folder = self.path.with_name(f"{self.path.name}.loading")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
     def _next_version(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -197,45 +210,42 @@ class _Loading:
         self.rows: Counter[str] = Counter()
         self.damaged: list[str] = []
 
-    def take(self, connection: duckdb.DuckDBPyConnection, batch: Sequence[_Pending]) -> None:
+    def take(self, connection: duckdb.DuckDBPyConnection, held: Path, batch: Sequence[_Pending]) -> None:
         """Puts the rows of some partitions in place of those that the warehouse has of them."""
-        tables: dict[str, list[pa.Table]] = {}
+        files: dict[str, list[Path]] = {}
         stale: dict[str, list[_Pending]] = {}
         taken = []
         for one in batch:
-            rows = self.lake.intact_rows(one.manifest)
-            if rows is None:
+            names = one.manifest.tables.keys() - set(SIDE_TABLES)
+            found = self.lake.hold(one.manifest, held, names)
+            if found is None:
                 self._note_damage(one.manifest)
                 continue
             taken.append(one)
-            for name in rows.keys() - {FAILURES}:
-                tables.setdefault(name, []).append(rows[name])
+            for name in names:
+                files.setdefault(name, []).append(found[name])
+                self.rows[name] += one.manifest.tables[name].rows
                 if one.key in self.known:
                     stale.setdefault(name, []).append(one)
-        for name, parts in tables.items():
+        for name, paths in files.items():
             _delete(connection, name, stale.get(name, ()))
-            self._insert(connection, name, pa.concat_tables(parts))
+            _insert(connection, name, paths)
         _remember(connection, taken)
         self.taken += taken
 
-    def take_failures(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Failures of the partitions that were touched, of all families: a row does not tell whose it is."""
+    def take_side(self, connection: duckdb.DuckDBPyConnection, held: Path, table: str) -> None:
+        """A side table's rows of the partitions that were touched, of all families: a row may not tell whose it is."""
         partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.taken)
-        manifests = (
+        manifests = [
             manifest
             for chain, as_of in partitions
             for manifest in self.lake.manifests(chain=chain, as_of=as_of)
-            if manifest.failures
-        )
-        found = [rows[FAILURES] for manifest in manifests if (rows := self.lake.intact_rows(manifest, [FAILURES]))]
-        _delete(connection, FAILURES, self.taken)
-        self._insert(connection, FAILURES, pa.concat_tables([TABLES[FAILURES].schema.empty_table(), *found]))
-
-    def _insert(self, connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
-        with _registered(connection, "learnt", rows):
-            connection.execute(_INSERT.format(table=table))
-        if rows.num_rows:
-            self.rows[table] += rows.num_rows
+            if manifest.tables.get(table, NO_FILE).rows
+        ]
+        found = [(manifest, self.lake.hold(manifest, held, [table])) for manifest in manifests]
+        _delete(connection, table, self.taken)
+        _insert(connection, table, [files[table] for _, files in found if files])
+        self.rows[table] += sum(manifest.tables[table].rows for manifest, files in found if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
         """A partition that is being written anew is not damaged: the next load takes it."""
@@ -280,6 +290,14 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
     )
     with _registered(connection, "stale", stale):
         connection.execute(_DELETE.format(table=table))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+    """Puts files into a table, and removes them."""
+    if files:
+        connection.execute(_INSERT.format(table=table), {"files": [str(path) for path in files]})
+    for path in files:
+        path.unlink()
 
 
 def _remember(connection: duckdb.DuckDBPyConnection, taken: Sequence[_Pending]) -> None:

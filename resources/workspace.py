@@ -6,10 +6,12 @@ nothing here knows of a service.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -19,6 +21,7 @@ from resources.lake import Lake
 from resources.ledger import CreditLedger
 from resources.provider import Provider
 from resources.settings import Settings
+from resources.sources import DayReport
 from resources.warehouse import Warehouse
 
 
@@ -37,8 +40,10 @@ class Workspace:
     def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
         self.settings = settings
         self._endpoint = endpoint
-        self.on_landed: Callable[[object], None] = lambda _: None
+        self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        self.import_day: Callable[[str, str], DayReport] | None = None
+        """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
 
     @property
     def provider_id(self) -> str:
@@ -84,6 +89,7 @@ class Workspace:
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """The provider for one run: connected, metered in the ledger, archived."""
+        _spare_the_collector()
         endpoint = self._endpoint()
         chosen = self.settings.provider
         async with ProviderClient(
@@ -95,3 +101,9 @@ class Workspace:
             concurrency=chosen.concurrency,
         ) as client:
             yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id)
+
+
+def _spare_the_collector() -> None:
+    """Answers are read into many objects and hardly a cycle: looking for some took an eighth of a backfill's CPU."""
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)

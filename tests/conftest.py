@@ -1,4 +1,4 @@
-"""What tests of several rooms share: real data beside the checkout, PostgreSQL, the service over the sample world."""
+"""What tests of several rooms share: real data, PostgreSQL, a chain's node, the service over the sample world."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.chain.anvil import Anvil, program
 from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
 
@@ -60,6 +61,13 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
         return Ledger(tmp_path / "accounts.sqlite")
     server = request.getfixturevalue("postgres_server")
     return Ledger(server.new_schema(), server)
+
+
+@pytest.fixture
+def anvil() -> Iterator[Anvil]:
+    """A node of a new, empty chain."""
+    with Anvil(program()) as node:
+        yield node
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from contract.tables import TABLES
 from pipelines.docs import FOLDER, PAGES
+from resources.sections import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,6 +17,26 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("page", PAGES)
 def test_a_reference_page_is_what_the_code_says(page: str) -> None:
     assert (FOLDER / page).read_text() == PAGES[page](), "run 'python -m pipelines.docs'"
+
+
+def test_the_page_of_sources_names_only_options_and_settings_that_there_are() -> None:
+    text = (FOLDER / "sources.md").read_text()
+    options = set(re.findall(r"`(--[a-z-]+)`", PAGES["commands.md"]()))
+    of_cryo = {"--u256-types"}
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) - of_cryo <= options
+    named = re.findall(r"^([a-z_]+) = ", text.split("[sources.rpc.eth]")[1].split("```")[0], re.MULTILINE)
+    assert set(named) <= set(NodeSettings.model_fields)
+
+
+def test_the_page_of_backfills_names_only_options_settings_and_columns_that_there_are() -> None:
+    text = (FOLDER / "backfills.md").read_text()
+    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
+    settings = PAGES["settings.md"]()
+    assert all(f"`{name}`" in settings for name in ("resume_parked", "concurrency"))
+    (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    known = {*TABLES["revisions"].schema.names, "timestamp"}
+    assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
 
 
 def test_the_readme_names_every_table() -> None:

@@ -37,9 +37,9 @@ def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
     return _mapped(raw, name, lambda value: str(whole_number(value)), pa.string(), optional=optional)
 
 
-def addresses(raw: RawTable, name: str, *, evm: bool) -> pa.Array:
+def addresses(raw: RawTable, name: str, *, evm: bool, optional: bool = False) -> pa.Array:
     """Addresses as the contract writes them; ``evm`` demands 20 bytes, as text or binary."""
-    return _mapped(raw, name, _evm_address if evm else _any_address, pa.string())
+    return _mapped(raw, name, _evm_address if evm else _any_address, pa.string(), optional=optional)
 
 
 def hashes(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:

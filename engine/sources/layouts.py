@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contract.chains import NATIVE, ZERO_ADDRESS
 from engine.records import TRANSFERS
 from engine.sources import columns
 from engine.sources.raw import RawTable
@@ -21,6 +22,9 @@ _TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp")
 _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
+_NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
+PLACES: Final = 1 << 20
+"""A value has no log index, so it gets this number times its transaction's place, plus its call's place in there."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,74 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
     )
 
 
+def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
+    """Values of transactions. What contracts move, and what is paid as fees, this export does not hold."""
+    if "receipt_status" not in raw.columns:
+        raise raw.bad(
+            "without a column receipt_status the transactions that failed can't be told, which move nothing; join "
+            "status (as receipt_status) and contract_address (as receipt_contract_address) of ethereum-etl's receipts"
+        )
+    receiver = _addresses_of_either(raw, "to_address", "receipt_contract_address")
+    is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
+    index = pc.multiply(columns.counts(raw, "transaction_index"), PLACES)
+    return _native_table(raw, chain, "hash", receiver, index, is_done)
+
+
+def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
+    """Values of transactions and calls, failed ones among them: this export does not say which they are."""
+    places = pa.table(
+        {
+            "block": columns.counts(raw, "block_number"),
+            "transaction": columns.counts(raw, "transaction_index"),
+            "transfer": columns.counts(raw, "transfer_index"),
+        }
+    )
+    # transfers are counted through the block; the first of a transaction is its own value
+    first = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
+    rows = pa.array(range(raw.table.num_rows), pa.int64())
+    joined = places.append_column("row", rows).join(first, ["block", "transaction"]).sort_by("row")
+    place = pc.subtract(joined["transfer"], joined["transfer_min"])
+    index = pc.add(pc.multiply(joined["transaction"], PLACES), place).combine_chunks()
+    receiver = columns.addresses(raw, "to_address", evm=True, optional=True)
+    return _native_table(raw, chain, "transaction_hash", receiver, index, pa.repeat(True, len(rows)))
+
+
+def _addresses_of_either(raw: RawTable, name: str, other: str) -> pa.Array:
+    found = columns.addresses(raw, name, evm=True, optional=True)
+    if other not in raw.columns:
+        return found
+    return pc.coalesce(found, columns.addresses(raw, other, evm=True, optional=True))
+
+
+def _native_table(
+    raw: RawTable, chain: str | None, hash_column: str, receiver: pa.Array, index: pa.Array, is_done: pa.Array
+) -> pa.Table:
+    """The rows that moved something of the chain's coin. ``log_index`` is made, as the node's reader makes it."""
+    rows = raw.table.num_rows
+    value = columns.amounts(raw, _exact_column(raw, "value"))
+    is_moved = pc.and_(is_done, pc.not_equal(value, "0"))
+    row = columns.first_row(pc.and_(is_moved, pc.is_null(receiver)))
+    if row is not None:
+        raise raw.bad("a value goes to a new contract whose address is missing", column="to_address", row=row)
+    table = _table(
+        raw,
+        chain=columns.chains(raw, chain),
+        token_address=pa.repeat(NATIVE, rows),
+        token_standard=pa.repeat("native", rows),
+        from_address=columns.addresses(raw, "from_address", evm=True),
+        to_address=pc.fill_null(receiver, ZERO_ADDRESS),
+        value=value,
+        token_id=pa.nulls(rows, pa.string()),
+        block_time=_times(raw),
+        tx_hash=columns.hashes(raw, hash_column),
+        log_index=index,
+        time_kind=pa.repeat("exact", rows),
+        log_index_kind=pa.repeat("synthetic", rows),
+        source=pa.repeat(raw.path.name, rows),
+    )
+    return table.filter(is_moved)
+
+
 def _exact_column(raw: RawTable, name: str) -> str:
     """cryo writes a 256-bit number in several columns, of which the floating-point one is not exact."""
     exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
@@ -114,7 +186,8 @@ def _evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.
 
 def _table(raw: RawTable, **given: pa.Array) -> pa.Table:
     given["block_number"] = columns.counts(raw, "block_number")
-    given["log_index"] = columns.counts(raw, "log_index")
+    if "log_index" not in given:
+        given["log_index"] = columns.counts(raw, "log_index")
     table = pa.table([given[name] for name in TRANSFERS.names], schema=TRANSFERS)
     _check_items(raw, table)
     return table
@@ -169,5 +242,17 @@ LAYOUTS: Final = (
         for name in ("token_id", "token_id_binary", "token_id_string", "token_id_f64")
     ),
     Layout("cryo", "cryo erc20_transfers", _EVM | {"erc20"}, _read_cryo_erc20),
+    Layout(
+        "cryo",
+        "cryo native_transfers",
+        _NATIVE | {"transaction_index", "transfer_index", "transaction_hash"},
+        _read_cryo_native,
+    ),
+    Layout(
+        "ethereum-etl",
+        "ethereum-etl transactions",
+        _NATIVE | {"hash", "transaction_index", "value"},
+        _read_etl_transactions,
+    ),
 )
 """In the order in which they are tried; those with more columns stand before those they contain."""

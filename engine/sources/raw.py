@@ -1,14 +1,16 @@
 """A file of rows on disk as an Arrow table, its columns as they stood; what a column means belongs to the layouts.
 
-Parquet and CSV are told apart by content, gzip is undone, and whatever is wrong becomes a ``BadSource`` that names
-the file, the place and the way out.
+Parquet, JSON lines and CSV are told apart by content, gzip is undone, and whatever is wrong becomes a ``BadSource``
+that names the file, the place and the way out.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,8 @@ _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 @dataclass(frozen=True)
 class RawTable:
-    """The rows of ``path``. CSV columns are all text, where a blank is an empty text; Parquet columns are as stored."""
+    """The rows of ``path``. Columns of CSV and JSON lines are all text, where a blank is an empty text (CSV) or null
+    (JSON); Parquet columns are as stored."""
 
     path: Path
     table: pa.Table
@@ -60,13 +63,15 @@ def bad_source(
 
 def read_raw(path: Path) -> RawTable:
     """The file's rows. Raises ``BadSource`` for a file that is missing, empty, cut short or of another kind."""
-    return RawTable(path, _read_parquet(path) if _is_parquet(path) else _read_csv(path))
+    if _is_parquet(path):
+        return RawTable(path, _read_parquet(path))
+    return RawTable(path, _read_json_lines(path) if _is_json_lines(path) else _read_csv(path))
 
 
 def read_columns(path: Path) -> list[str]:
     """The names of the file's columns, without reading its rows. Raises ``BadSource`` as ``read_raw`` does."""
     if not _is_parquet(path):
-        return _csv_header(path)
+        return _read_json_lines(path).column_names if _is_json_lines(path) else _csv_header(path)
     with _readable(path, "Parquet"):
         return list(pa.parquet.read_schema(path).names)
 
@@ -135,6 +140,44 @@ def _csv_header(path: Path) -> list[str]:
     if repeated:
         raise bad_source(path, f"column {repeated[0]} stands there more than once; leave one of them")
     return names
+
+
+def _is_json_lines(path: Path) -> bool:
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        return stream.read(4).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
+
+
+def _read_json_lines(path: Path) -> pa.Table:
+    """An object a line; all values as the text they stand there as, so that no number is rounded."""
+    columns: dict[str, list[str | None]] = {}
+    rows = 0
+    with (
+        _readable(path, "JSON lines file"),
+        _open_bytes(path) as stream,
+        io.TextIOWrapper(stream, "utf-8-sig") as lines,
+    ):
+        for line, text in enumerate(lines, start=1):
+            if not text.strip():
+                continue
+            for name, value in _json_object(path, line, text).items():
+                columns.setdefault(name, [None] * rows).append(value)
+            rows += 1
+            for values in columns.values():
+                values.extend([None] * (rows - len(values)))
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def _json_object(path: Path, line: int, text: str) -> dict[str, str | None]:
+    try:
+        found = json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        raise bad_source(path, "not a whole JSON object; give one object a line", line=line) from None
+    if not isinstance(found, dict):
+        raise bad_source(path, "not a JSON object; give one object a line", line=line)
+    for name, value in found.items():
+        if isinstance(value, dict | list):
+            raise bad_source(path, "a nested value can't be read; give one plain value", column=name, line=line)
+    return {name: None if value is None else str(value) for name, value in found.items()}
 
 
 def _read_csv(path: Path) -> pa.Table:

@@ -17,7 +17,7 @@ from assets.holders import HOLDERS
 from assets.maps import MAPS
 from engine.errors import BadSource
 from engine.store import Store
-from pipelines.imports import import_paths
+from pipelines.imports import Reading, import_paths
 from resources.errors import CreditsExhausted, InvalidKey, Unavailable
 from resources.lake import LakeError
 from tests.filling import MakeWorkspace
@@ -210,6 +210,6 @@ def test_a_truncated_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
 
 def _refused(folder: Path, path: Path, named: str) -> None:
     with pytest.raises(BadSource, match=named):
-        import_paths(folder / "engine", [path], None, None, as_json=True)
+        import_paths(folder / "engine", [path], Reading(), as_json=True)
     with Store(folder / "engine") as store:
         assert store.histories() == []

@@ -16,6 +16,35 @@ from tests.engine.world import COIN, Row, draw, held, holders, table, transfer, 
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
+ANOTHER = ("eth", "another")
+ELSEWHERE = ("base", "coin")
+
+
+def test_transfers_of_later_blocks_go_from_all_tokens_of_the_chain_and_no_other(build: Build) -> None:
+    store = build(
+        transfer("mint -> a", 100, at=10, block_number=1),
+        transfer("a -> b", 30, at=20, block_number=2),
+        transfer("b -> c", 5, at=30, block_number=3),
+        transfer("mint -> a", 7, at=30, block_number=3, token=ANOTHER),
+        transfer("mint -> a", 9, at=30, block_number=3, token=ELSEWHERE),
+    )
+    generation = store.generation()
+    assert store.roll_back("eth", 2) == 2
+    assert held(store) == {"a": 70, "b": 30}
+    assert held(store, token=ELSEWHERE) == {"a": 9}
+    assert store.history(*ANOTHER) is None
+    history = store.history(*COIN)
+    assert history is not None
+    assert (history.transfers, history.last_time) == (2, 20)
+    assert store.first_change_since(generation) == 30
+
+
+def test_rolling_back_to_where_nothing_follows_changes_nothing(build: Build) -> None:
+    store = build(transfer("mint -> a", 100, at=10, block_number=1))
+    generation = store.generation()
+    assert store.roll_back("eth", 1) == 0
+    assert store.roll_back("base", 0) == 0
+    assert store.generation() == generation
 
 
 def test_rows_of_later_blocks_are_gone_and_counted(build: Build) -> None:

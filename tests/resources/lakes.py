@@ -106,7 +106,7 @@ def write_maps(
     return write(lake, "maps", chain, as_of, map_tables(chain, as_of, clusters, score), set(clusters))
 
 
-def write(
+def write(  # noqa: PLR0913, PLR0917 - what a commit is made of
     lake: Lake,
     family: str,
     chain: str,
@@ -115,9 +115,9 @@ def write(
     covered: set[str],
     failed: pa.Table | None = None,
     by: str = "token",
+    final: bool = False,
 ) -> Manifest:
     """Commits what was covered, and what failed."""
     asked = covered | set(failed["subject"].to_pylist() if failed is not None else ())
-    return lake.write(
-        family, chain, as_of, tables, provider="tests", by=by, asked=asked, covered=covered, failures=failed
-    )
+    told = {"provider": "tests", "by": by, "asked": asked, "covered": covered, "failures": failed, "final": final}
+    return lake.write(family, chain, as_of, tables, **told)

@@ -25,8 +25,8 @@ AS_OF = datetime(2026, 11, 20)
 Tables = Mapping[str, pa.Table]
 
 SHORT: dict[str, Callable[[bytes], Tables]] = {
-    "map": lambda raw: bulk.map_tables(raw, "eth", TOKEN.upper(), AS_OF),
-    "holders": lambda raw: {"holders": bulk.holder_rows(raw, "eth", TOKEN.upper(), AS_OF)},
+    "map": lambda raw: bulk.map_tables([raw], "eth", [TOKEN.upper()], AS_OF),
+    "holders": lambda raw: {"holders": bulk.holder_rows([raw], "eth", [TOKEN.upper()], AS_OF)},
     "subgraph": lambda raw: {"subgraph_transfers": bulk.subgraph_rows([raw], "friends", "eth", AS_OF)},
     "addresses": lambda raw: {"addresses": bulk.address_rows(raw, "eth", AS_OF)},
 }
@@ -237,9 +237,50 @@ def test_bytes_of_every_kind_have_the_outcome_of_the_long_way(raw: bytes) -> Non
 
 def test_a_refusal_is_one_of_the_two_that_callers_know() -> None:
     with pytest.raises(MalformedAnswer, match="not JSON"):
-        bulk.map_tables(b"<html>", "eth", TOKEN, AS_OF)
+        bulk.map_tables([b"<html>"], "eth", [TOKEN], AS_OF)
     with pytest.raises(BadAnswer, match=f"holder {ALICE} twice"):
-        bulk.holder_rows(encode([holder(ALICE, 1), holder(ALICE, 2)]), "eth", TOKEN, AS_OF)
+        bulk.holder_rows([encode([holder(ALICE, 1), holder(ALICE, 2)])], "eth", [TOKEN], AS_OF)
+
+
+# --- Answers about several tokens
+
+
+def of_each(tables: Tables, tokens: Sequence[str]) -> list[Any]:
+    """The rows of each token, in their order."""
+    found = {name: rows.to_pylist() for name, rows in tables.items()}
+    return [
+        {name: [row for row in rows if row["token_address"] == token] for name, rows in found.items()}
+        for token in tokens
+    ]
+
+
+TOKENS = [f"0x{number:040x}" for number in range(1, 5)]
+
+
+@given(st.lists(st.sampled_from(["full", "bare", "older"]), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_maps_that_are_read_together_have_the_rows_of_each_alone(kinds: list[str]) -> None:
+    shapes = {"full": token_map(), "bare": token_map(nodes=None, relationships=None, clusters=[]), "older": older_map()}
+    raws = [encode(shapes[kind]) for kind in kinds]
+    tokens = TOKENS[: len(raws)]
+    together = of_each(bulk.map_tables(raws, "eth", tokens, AS_OF), tokens)
+    alone = [bulk.map_tables([raw], "eth", [token], AS_OF) for raw, token in zip(raws, tokens, strict=True)]
+    assert together == [of_each(tables, [token])[0] for tables, token in zip(alone, tokens, strict=True)]
+
+
+def test_lists_of_holders_that_are_read_together_have_the_rows_of_each_alone() -> None:
+    raws = [encode([holder(BOB, 2), holder(ALICE, 1)]), encode([]), encode([holder(BOB, 1)])]
+    together = of_each({"holders": bulk.holder_rows(raws, "eth", TOKENS[:3], AS_OF)}, TOKENS[:3])
+    assert [[(row["rank"], row["address"]) for row in each["holders"]] for each in together] == [
+        [(1, ALICE), (2, BOB)],
+        [],
+        [(1, BOB)],
+    ]
+
+
+def test_one_that_can_not_be_read_is_refused_with_those_beside_it() -> None:
+    with pytest.raises(MalformedAnswer, match="not JSON"):
+        bulk.map_tables([encode(token_map()), b"<html>"], "eth", TOKENS[:2], AS_OF)
 
 
 # --- Several answers of one subgraph

@@ -284,6 +284,16 @@ def test_it_is_known_whether_a_failed_call_may_have_been_charged(trouble: Step, 
     assert failure.maybe_charged is maybe_charged
 
 
+def test_a_kept_connection_that_breaks_is_not_asked_again_behind_our_back() -> None:
+    async def work(client: ProviderClient, server: Misbehaving) -> tuple[int, bool]:
+        await client.ask(ChainsRequest())
+        with pytest.raises(errors.Unreachable) as caught:
+            await client.exchange(ChainsRequest())
+        return len(server.received), caught.value.maybe_charged
+
+    assert talk([OK, reset(), OK], work) == (2, True)
+
+
 def test_a_call_that_never_connected_was_not_charged() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
@@ -425,7 +435,7 @@ def test_the_key_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
     async def work(client: ProviderClient, _: Misbehaving) -> None:
-        shown = [repr(client), str(vars(client)), repr(client._http.headers)]
+        shown = [repr(client), str(vars(client)), repr(client._session and client._session.headers)]
         for _step in range(len(steps)):
             with pytest.raises(ProviderError) as caught:
                 await client.ask(ChainsRequest())

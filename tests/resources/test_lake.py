@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from contract.tables import TABLES, build
-from resources.lake import Lake, LakeError
+from resources.lake import Lake, LakeError, Manifest
 from tests.resources.lakes import (
     DAYS,
     LEARNT,
@@ -235,6 +236,64 @@ def test_a_final_failure_counts_as_covered(lake: Lake) -> None:
     manifest = write(lake, "holders", "eth", DAY, {"holders": empty("holders")}, {"0xa"}, failed)
     assert manifest.covered == {"0xa"}
     assert manifest.failures == 1
+
+
+def write_history(lake: Lake, clusters: Mapping[str, Any], score: float = 50.0) -> Manifest:
+    """Maps of a past instant."""
+    return write(lake, "maps", "eth", DAY, map_tables("eth", DAY, clusters, score), set(clusters), final=True)
+
+
+def test_history_that_is_told_otherwise_is_a_revision_of_each_table_that_differs(lake: Lake) -> None:
+    write_history(lake, {"0xa": [["0x1", "0x2"]], "0xb": []})
+    manifest = write_history(lake, {"0xa": [["0x1", "0x3"]], "0xb": []})
+    told = lake.read("revisions")
+    assert manifest.revisions == told.num_rows
+    assert {row["subject"] for row in told.to_pylist()} == {"0xa"}
+    assert {row["table_name"]: (row["rows_gone"], row["rows_new"]) for row in told.to_pylist()} == {
+        "map_nodes": (1, 1),
+        "grouped_transfers": (1, 1),
+        "cluster_members": (1, 1),
+    }
+
+
+def test_a_change_within_a_row_is_a_revision(lake: Lake) -> None:
+    write_history(lake, {"0xa": []}, score=50.0)
+    write_history(lake, {"0xa": []}, score=51.0)
+    (row,) = lake.read("revisions").to_pylist()
+    assert (row["table_name"], row["rows_before"], row["rows_after"], row["rows_new"]) == ("maps", 1, 1, 1)
+    assert row["known_since"] is not None
+
+
+def test_revisions_are_kept_whatever_is_told_later(lake: Lake) -> None:
+    for score in (50.0, 51.0, 50.0):
+        write_history(lake, {"0xa": []}, score=score)
+    assert lake.read("revisions").num_rows == 2
+    write_history(lake, {"0xb": []})
+    assert lake.read("revisions").num_rows == 2
+
+
+def test_the_same_told_again_and_what_was_not_there_before_are_no_revisions(lake: Lake) -> None:
+    write_history(lake, {"0xa": [["0x1", "0x2"]]})
+    write_history(lake, {"0xa": [["0x1", "0x2"]]})
+    manifest = write_history(lake, {"0xb": []})
+    assert manifest.revisions == 0
+    assert not lake.path("revisions", "eth", DAY, "maps").exists()
+
+
+def test_what_is_no_history_may_change_without_a_revision(lake: Lake) -> None:
+    write_maps(lake, "eth", DAY, {"0xa": []})
+    assert write_maps(lake, "eth", DAY, {"0xa": [["0x1"]]}).revisions == 0
+
+
+def test_a_partition_of_a_version_without_revisions_is_read_and_goes_on(lake: Lake) -> None:
+    manifest = write_history(lake, {"0xa": []})
+    path = next(lake.manifest_paths())
+    older = msgspec.json.decode(path.read_bytes())
+    del older["tables"]["revisions"]
+    path.write_bytes(msgspec.json.encode(older))
+    assert lake.read("revisions").num_rows == 0
+    assert write_history(lake, {"0xa": []}).commit == manifest.commit
+    assert write_history(lake, {"0xa": [["0x1"]]}).revisions > 0
 
 
 def test_failures_of_families_stand_beside_each_other(lake: Lake) -> None:

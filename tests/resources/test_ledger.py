@@ -374,6 +374,26 @@ def test_a_charge_above_the_reservation_is_booked_as_it_was_charged(tmp_path: Pa
             ledger.reserve("run", "map", None, 1)
 
 
+def test_what_the_provider_counts_is_compared_with_what_was_settled_here(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
+        ledger.reserve("run", "map", None, 100)  # its outcome was never learnt
+        totals = ledger.totals()
+        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_700)
+        totals = ledger.totals()
+        assert (totals.charged, totals.known, totals.unexplained) == (300, 200, 0), "the open call may be the reason"
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_000)
+        assert ledger.totals().unexplained == 600
+
+
+def test_nothing_is_compared_where_the_provider_never_says_what_remains(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100)
+        assert (ledger.totals().charged, ledger.totals().unexplained) == (None, 0)
+
+
 def test_all_processes_queue_for_the_same_rate() -> None:
     clock = Clock(datetime(2026, 11, 20))
     with TemporaryDirectory() as folder:

@@ -400,6 +400,16 @@ def test_a_client_that_is_left_sends_nothing_more(tmp_path: Path) -> None:
     play(tmp_path, [MAP], work)
 
 
+def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> float:
+        with failing(errors.RateLimited):
+            await stage.provider.fetch(a_map(), AS_OF)
+        with CreditLedger(tmp_path / "ledger.db") as another_process:
+            return another_process.next_turn(600)
+
+    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, attempts=1) <= 31
+
+
 PAY_AND_DIE = """
 import asyncio, os
 from datetime import datetime
@@ -418,7 +428,7 @@ class DiesBeforeSettling(CreditLedger):
         return super().carry_out(bookings)
 
 class DiesBeforeKeeping(AnswerArchive):
-    def put(self, *told, **more):
+    def put_all(self, arrived):
         os.kill(os.getpid(), 9)
 
 async def main():

@@ -293,3 +293,54 @@ def test_every_setting_says_what_it_is_for() -> None:
         for name, field in model.model_fields.items():
             section = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
             assert field.description or section, f"{model.__name__}.{name}"
+
+
+# ---------------------------------------------------------------- nodes
+
+NODE = "https://node.example/v2/sekret-of-the-node"
+
+
+def test_nodes_come_from_the_environment_as_a_list_or_as_words(monkeypatch: pytest.MonkeyPatch, toml: Write) -> None:
+    toml("[sources.rpc.eth]\nconfirmations = 3\n")
+    for written in (f'["{NODE}", "http://b"]', f"{NODE} http://b"):
+        monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS", written)
+        settings = load_settings()
+        assert [url.get_secret_value() for url in settings.node_endpoints("eth")] == [NODE, "http://b"]
+        assert settings.node("eth").confirmations == 3
+        assert settings.node_chains == ["eth"]
+        assert "sekret" not in repr(settings)
+
+
+def test_nodes_come_from_a_file_beside_the_settings(toml: Write, here: Path) -> None:
+    toml('[sources.rpc.eth]\nendpoints_file = "nodes"\n')
+    (here / "nodes").write_text(f"{NODE}\nhttp://b\n")
+    assert [url.get_secret_value() for url in load_settings().node_endpoints("eth")] == [NODE, "http://b"]
+
+
+@pytest.mark.parametrize("content", [None, "", "not-an-address-but-a-sekret"])
+def test_a_file_without_nodes_is_told_without_its_content(content: str | None, toml: Write, here: Path) -> None:
+    toml('[sources.rpc.eth]\nendpoints_file = "nodes"\n')
+    if content is not None:
+        (here / "nodes").write_text(content)
+    with pytest.raises(SettingsError, match="does not hold addresses of nodes, one a line") as caught:
+        load_settings().node_endpoints("eth")
+    assert "sekret" not in str(caught.value)
+
+
+def test_nodes_do_not_belong_into_the_file_that_people_share(toml: Write) -> None:
+    toml(f'[sources.rpc.eth]\nendpoints = ["{NODE}"]\n')
+    told = fault()
+    assert "HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS" in told
+    assert "sekret" not in told
+
+
+def test_an_address_that_is_none_is_told_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS", '["sekret"]')
+    told = fault()
+    assert "the address of a node is expected" in told
+    assert "sekret" not in told
+
+
+def test_an_unknown_setting_of_a_node_is_told_with_the_nearest(toml: Write) -> None:
+    toml("[sources.rpc.eth]\nconfirmation = 3\n")
+    assert "did you mean confirmations?" in fault()

@@ -1,0 +1,151 @@
+"""Reading what was fetched: answers that come one after another are read together, in a thread beside the event loop.
+
+Which rows an answer makes is the family's; what becomes of a subject whose answer can't be read, ``family``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contract import wire
+from contract.tables import INSTANT_TYPE, TABLES, learnt
+from resources.pace import Gate
+from resources.provider import Fetched
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+_AT_ONCE: Final = 16
+_PATIENCE: Final = 0.2
+"""Seconds that an answer is held at most."""
+
+Tables: TypeAlias = dict[str, pa.Table]
+ReadRows: TypeAlias = Callable[[Sequence[str], Sequence[bytes]], Tables]
+"""From subjects and the bytes of their answers to rows by table, without ``fetched_at``."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Subjects, the answers about them, and how these are read.
+
+    Those with the same ``together`` may be read at once: they have an answer a subject, and the column of that name
+    tells whose a row is. None where they must be read alone.
+    """
+
+    subjects: Sequence[str]
+    answers: Sequence[Fetched]
+    rows: ReadRows
+    together: tuple[object, ...] | None = None
+    subject_column: str = ""
+
+
+class Reader:
+    """Reads answers into tables with ``fetched_at``; for one event loop.
+
+    Answers are held until some are there, for reading many at once costs less; never for long, and not where none but
+    they are waited for.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Unread, asyncio.Future[Tables]]] = []
+        self._begun: set[asyncio.Task[None]] = set()
+        # One thread: several would only take turns at the interpreter, each with memory of its own.
+        self._thread = ThreadPoolExecutor(1, "reading")
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def read(self, unread: Unread, room: Gate) -> Tables:
+        """The rows by table. Where several were read at once, the first of them is given the rows of all.
+
+        ``room`` is where all wait whose answers may come soon. Raises ``MalformedAnswer`` or ``BadAnswer`` where its
+        own answers can't be read.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Tables] = loop.create_future()
+        self._waiting.append((unread, future))
+        if len(self._waiting) >= min(_AT_ONCE, room.inside):
+            self._begin()
+        elif self._timer is None:
+            self._timer = loop.call_later(_PATIENCE, self._begin)
+        return await future
+
+    async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
+        """The result of work on tables, in the thread where all such work is done."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batch, self._waiting = self._waiting, []
+        if batch:
+            task = asyncio.create_task(self._carry_out(batch))
+            self._begun.add(task)
+            task.add_done_callback(self._begun.discard)
+
+    async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Tables]]]) -> None:
+        results = await self.run(_read_all, [unread for unread, _ in batch])
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():  # its caller was cancelled meanwhile
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+
+def _read_all(items: Sequence[Unread]) -> list[Tables | Exception]:
+    order = sorted(range(len(items)), key=lambda place: str(items[place].together))
+    results: list[Tables | Exception] = [{}] * len(items)
+    for together, places in groupby(order, key=lambda place: items[place].together):
+        found = list(places)
+        alone = [[place] for place in found]
+        for group in alone if together is None else [found]:
+            for place, result in zip(group, _read([items[place] for place in group]), strict=True):
+                results[place] = result
+    return results
+
+
+def _read(items: Sequence[Unread]) -> list[Tables | Exception]:
+    """The first one's result holds the rows of all; where one of them can't be read, each has its own."""
+    first = items[0]
+    try:
+        rows = first.rows([one for item in items for one in item.subjects], _bytes(items))
+    except Exception as error:
+        return [_told(first, error)] if len(items) == 1 else [_read([item])[0] for item in items]
+    return [_stamped(rows, items), *({} for _ in items[1:])]
+
+
+def _bytes(items: Sequence[Unread]) -> list[bytes]:
+    return [fetched.raw for item in items for fetched in item.answers]
+
+
+def _told(item: Unread, error: Exception) -> Exception:
+    """The error; of an answer that is none, in the words of the one that reads it alone and knows its name."""
+    if isinstance(error, wire.MalformedAnswer | RecursionError | ArithmeticError):
+        try:
+            for fetched in item.answers:
+                _ = fetched.answer
+        except Exception as known:
+            return known
+    return error
+
+
+def _stamped(rows: Tables, items: Sequence[Unread]) -> Tables:
+    """The rows with the instant at which each was learnt: of several answers about the same, the last one's."""
+    at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
+    if len(items) == 1:
+        return {name: learnt(TABLES[name], table, at[0]) for name, table in rows.items()}
+    subjects = pa.array([item.subjects[0] for item in items], pa.string())
+    stamps = pa.array(at, INSTANT_TYPE)
+    return {
+        name: learnt(TABLES[name], table, stamps.take(pc.index_in(table[items[0].subject_column], subjects)))
+        for name, table in rows.items()
+    }

@@ -1,0 +1,392 @@
+"""What a backfill costs from the wire to DuckDB: ours, a hand-written floor, and dlt, on the same documents.
+
+    python -m benchmarks.ingest [--maps 1000] [--many 10000] [--slow-maps 2000] [--way floor --way ours …]
+
+One run, one machine: a provider in a process of its own serves maps of 80 nodes and 1,000 relationships, and each way
+fetches them in a process of its own into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
+system; memory is its peak. The floor (aiohttp, msgspec, pyarrow) is what one would write by hand for these documents
+alone: no credits, no archive, no checks, nothing that can be resumed. aiohttp and dlt are no dependencies of ours:
+``pip install --group benchmarks`` brings them; ways that can't be run are left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, cast
+
+import uvloop
+
+from benchmarks.decode import a_map
+
+TOKENS: Final = 20
+"""Tokens of a partition; the maps are of as many days as it takes."""
+DOCUMENTS: Final = 50
+FIRST: Final = datetime(2020, 1, 1)
+CONCURRENCY: Final = 32
+KEY: Final = "benchmark"
+TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a way is handed: the provider's address, how many maps, a folder of its own, and calls a minute."""
+
+    url: str
+    maps: int
+    home: Path
+    rate: int = 10_000
+    concurrency: int = CONCURRENCY
+
+    @property
+    def tokens(self) -> list[str]:
+        return [f"0x{number:040x}" for number in range(1, TOKENS + 1)]
+
+    @property
+    def days(self) -> list[datetime]:
+        return [FIRST + timedelta(days=day) for day in range(self.maps // TOKENS)]
+
+
+# ---------------------------------------------------------------------- the provider
+
+
+class _Provider(asyncio.Protocol):
+    """Answers every request with the next document, after the seconds that it takes to think."""
+
+    def __init__(self, documents: Sequence[bytes], seconds: float) -> None:
+        self._documents = documents
+        self._seconds = seconds
+        self._held = b""
+        self._asked = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._asked = id(transport) // 64  # each connection begins with another document
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        while b"\r\n\r\n" in self._held:
+            _, _, self._held = self._held.partition(b"\r\n\r\n")
+            self._asked += 1
+            body = self._documents[self._asked % len(self._documents)]
+            if self._seconds:
+                asyncio.get_running_loop().call_later(self._seconds, self._answer, body)
+            else:
+                self._answer(body)
+
+    def _answer(self, body: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Credits-Cost: 10.31\r\n"
+                b"X-Credits-Remaining: 1000000\r\nContent-Length: %d\r\n\r\n" % len(body)
+            )
+            self._transport.write(body)
+
+
+def serve(seconds: float) -> None:
+    """Serves until it is killed; prints its port."""
+
+    async def run() -> None:
+        documents = [a_map(seed) for seed in range(DOCUMENTS)]
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: _Provider(documents, seconds), "127.0.0.1", 0, backlog=1_024)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await server.serve_forever()
+
+    uvloop.run(run())
+
+
+@contextmanager
+def provider(seconds: float = 0.0) -> Iterator[str]:
+    """The address of a provider in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.ingest", "--serve", str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+# ---------------------------------------------------------------------- the ways
+
+
+def floor(work: Work) -> dict[str, float]:
+    """aiohttp, msgspec structs, pyarrow columns, a Parquet file a table and day, DuckDB from these files."""
+    from benchmarks.ingest_floor import backfill
+
+    backfill(work.url, work.tokens, work.days, work.home, work.concurrency)
+    return {}
+
+
+def ours(work: Work) -> dict[str, float]:
+    """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
+    from assets.family import Asking, ingest
+    from assets.maps import MAPS
+
+    workspace = _workspace(work)
+
+    async def run() -> None:
+        async with workspace.provider("benchmark") as asked:
+            await ingest(Asking(asked, workspace), MAPS, "eth", work.days)
+
+    asyncio.run(run())
+    fetched = resource.getrusage(resource.RUSAGE_SELF)
+    workspace.warehouse.load(workspace.lake)
+    workspace.close()
+    return {"cpu_until_lake": fetched.ru_utime + fetched.ru_stime}
+
+
+def ours_with_dagster(work: Work) -> dict[str, float]:
+    """As ``holderlake backfill`` does it: a Dagster run with its events, checks and plots."""
+    import logging
+
+    from pipelines.runs import dagster_instance, fill
+
+    logging.disable(logging.CRITICAL)
+    workspace = _workspace(work)
+    with dagster_instance(work.home / "dagster") as instance:
+        fill(workspace, instance, ["eth"], work.days, tables=["maps"])
+    workspace.close()
+    return {}
+
+
+def dlt_rest_api(work: Work) -> dict[str, float]:
+    """dlt's declarative source, a request for each item of a parent resource, tuned: threads, processes, Parquet."""
+    import dlt
+    from dlt.sources.rest_api import rest_api_source
+
+    _tune_dlt(work)
+    wanted = [{"token": token, "at": int(day.timestamp())} for day in work.days for token in work.tokens]
+    source = rest_api_source(
+        {
+            "client": {"base_url": f"{work.url}/v0/"},
+            "resources": [
+                dlt.resource([wanted], name="wanted"),
+                {
+                    "name": "maps",
+                    "parallelized": True,
+                    "include_from_parent": ["token", "at"],
+                    "endpoint": {
+                        "path": "tokens/map/eth/{resources.wanted.token}",
+                        "params": {"timestamp": "{resources.wanted.at}"},
+                        "paginator": "single_page",
+                        "data_selector": "$",
+                    },
+                },
+            ],
+        }
+    )
+    _dlt_pipeline(work).run(source.with_resources("wanted", "maps"), loader_file_format="parquet")
+    return {}
+
+
+def dlt_with_our_arrow(work: Work) -> dict[str, float]:
+    """dlt with the work done for it: requests in its threads, our bytes-to-Arrow, so that it has only to load."""
+    import dlt
+    from dlt.sources.helpers import requests
+
+    from contract.tables import TABLES as SCHEMAS
+    from contract.tables import learnt
+    from contract.times import to_unix
+    from resources.bulk import map_tables
+
+    _tune_dlt(work)
+
+    @dlt.resource(name="days")
+    def days() -> Iterator[Any]:
+        yield from work.days
+
+    @dlt.transformer(data_from=days, name="maps", parallelized=True)
+    def maps(day: datetime) -> Any:
+        query = {"timestamp": to_unix(day)}
+        found = [requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params=query).content for token in work.tokens]
+        for name, rows in map_tables(found, "eth", work.tokens, day).items():
+            yield dlt.mark.with_table_name(learnt(SCHEMAS[name], rows, day), name)
+
+    _dlt_pipeline(work).run(days | maps, loader_file_format="parquet")
+    return {}
+
+
+def _tune_dlt(work: Work) -> None:
+    for name, value in {
+        "EXTRACT__WORKERS": str(work.concurrency),
+        "EXTRACT__MAX_PARALLEL_ITEMS": str(work.concurrency),
+        "NORMALIZE__WORKERS": "2",
+        "NORMALIZE__DATA_WRITER__FILE_MAX_ITEMS": "100000",
+        "LOAD__WORKERS": "2",
+        "RUNTIME__DLTHUB_TELEMETRY": "false",
+        "RUNTIME__LOG_LEVEL": "CRITICAL",
+        "DLT_DATA_DIR": str(work.home / "dlt"),
+    }.items():
+        os.environ[name] = value
+
+
+def _dlt_pipeline(work: Work) -> Any:
+    import dlt
+
+    destination = dlt.destinations.duckdb(str(work.home / "warehouse.duckdb"))
+    return dlt.pipeline("maps", destination=destination, dataset_name="maps", pipelines_dir=str(work.home / "dlt"))
+
+
+def _workspace(work: Work) -> Any:
+    from pydantic import SecretStr
+
+    from resources.sections import ProviderSettings
+    from resources.settings import Settings
+    from resources.workspace import Endpoint, Workspace
+
+    asked = ProviderSettings(url=work.url, rate_per_minute=work.rate)
+    settings = Settings(home=work.home, provider=asked, watchlist={"eth": work.tokens})
+    return Workspace(settings, lambda: Endpoint(work.url, SecretStr(KEY), "benchmark"))
+
+
+WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = {
+    "floor": (floor, "aiohttp"),
+    "ours": (ours, None),
+    "ours with Dagster": (ours_with_dagster, None),
+    "dlt rest_api": (dlt_rest_api, "dlt"),
+    "dlt with our Arrow": (dlt_with_our_arrow, "dlt"),
+}
+"""Each way, and the module beside ours that it needs."""
+
+
+# ---------------------------------------------------------------------- measuring
+
+
+def carry_out(way: str, work: Work) -> None:
+    """Runs a way in this process, and prints what it took as JSON."""
+    began = time.perf_counter()
+    told = WAYS[way][0](work)
+    seconds = time.perf_counter() - began
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    rows = _rows(work)
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu": cpu,
+                "system": own.ru_stime,
+                "peak": own.ru_maxrss / 1_000,
+                "rows": rows,
+                **told,
+            }
+        )
+    )
+
+
+def _rows(work: Work) -> int:
+    """Relationships that reached DuckDB, so that nobody is quick by leaving something out."""
+    import duckdb
+
+    with duckdb.connect(str(work.home / "warehouse.duckdb"), read_only=True) as connection:
+        names = connection.execute(
+            "SELECT schema_name || '.' || table_name FROM duckdb_tables() "
+            "WHERE table_name IN ('grouped_transfers', 'maps__relationships', 'maps__nodes__time_nodes__relationships')"
+        ).fetchall()
+        return sum(connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for (name,) in names)
+
+
+def measured(way: str, url: str, maps: int, rate: int = 10_000, concurrency: int = CONCURRENCY) -> dict[str, float]:
+    """What a way took, in a process of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        work = json.dumps({"url": url, "maps": maps, "home": home, "rate": rate, "concurrency": concurrency})
+        command = [sys.executable, "-m", "benchmarks.ingest", "--carry-out", way, "--work", work]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        sys.exit(f"{way} failed:\n{run.stderr[-3_000:]}")
+    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    if found["rows"] != maps * 1_000:
+        sys.exit(f"{way} brought {found['rows']:,.0f} relationships of {maps * 1_000:,} into DuckDB")
+    return found
+
+
+def start_up(way: str) -> float:
+    """CPU seconds that a way takes for a single partition: what it costs to begin at all."""
+    with provider() as url:
+        return measured(way, url, TOKENS)["cpu"]
+
+
+def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
+    """Prints a line a way: CPU and wall of its better round, memory of its larger one."""
+    print(f"{maps:,} maps of {sum(map(len, map(a_map, range(5)))) / 5_000:.0f} kB, {TOKENS} a day", flush=True)
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    with provider() as url:
+        for _ in range(rounds):
+            for way in ways:
+                found[way].append(measured(way, url, maps))
+    usual = {way: min(each["cpu"] for each in took) / maps * 1_000 for way, took in found.items()}
+    lowest = usual.get("floor")
+    for way, took in found.items():
+        rate = maps / min(each["seconds"] for each in took)
+        ratio = f"{usual[way] / lowest:6.2f} x the floor" if lowest else ""
+        peak = max(each["peak"] for each in took)
+        lake = min((each["cpu_until_lake"] for each in took if "cpu_until_lake" in each), default=None)
+        note = "" if lake is None else f"   ({lake / maps * 1_000:.2f} ms until the lake)"
+        print(f"  {way:<20}{usual[way]:8.2f} ms CPU a map {rate:7.0f} maps/s {peak:7.0f} MB peak  {ratio}{note}")
+    for other in ("dlt rest_api", "dlt with our Arrow"):
+        if other in usual and "ours" in usual:
+            print(f"  {other} takes {usual[other] / usual['ours']:.1f} x the CPU of ours", end="")
+            print(f", {usual[other] / usual.get('ours with Dagster', usual['ours']):.1f} x with Dagster")
+
+
+def grow(maps: int, many: int) -> None:
+    """Prints our peak memory for few and for many maps."""
+    with provider() as url:
+        few, lots = (measured("ours", url, count)["peak"] for count in (maps, many))
+    print(f"\nPeak memory of ours: {few:.0f} MB for {maps:,} maps, {lots:.0f} MB for {many:,}: {lots / few:.2f} x")
+
+
+def slow(maps: int, rate: int) -> None:
+    """Prints which part of the rate limit we use where each answer takes a second."""
+    with provider(1.0) as url:
+        took = measured("ours", url, maps, rate, concurrency=max(CONCURRENCY, rate // 40))
+    reached = maps / took["seconds"] * 60
+    print(f"\nA provider that takes 1 s: {reached:,.0f} maps a minute of {rate:,} allowed: {reached / rate:.0%}")
+
+
+def main() -> None:
+    """Prints how the ways compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--maps", type=int, default=1_000, help="maps of the comparison, a multiple of 20")
+    parser.add_argument("--rounds", type=int, default=2, help="times that each way does it")
+    parser.add_argument("--many", type=int, default=10_000, help="maps to see whether memory grows; 0 leaves it out")
+    parser.add_argument("--slow-maps", type=int, default=3_000, help="maps of a slow provider; 0 leaves it out")
+    parser.add_argument("--rate", type=int, default=6_000, help="calls a minute that the slow provider allows")
+    parser.add_argument("--way", action="append", choices=list(WAYS), help="only this way; may be given again")
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--carry-out", choices=list(WAYS), help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.serve is not None:
+        serve(chosen.serve)
+    elif chosen.carry_out:
+        carry_out(chosen.carry_out, Work(**chosen.work | {"home": Path(chosen.work["home"])}))
+    else:
+        ways = chosen.way or list(WAYS)
+        missing = {way for way in ways if (module := WAYS[way][1]) and find_spec(module) is None}
+        for way in sorted(missing):
+            print(f"{way} is left out: {WAYS[way][1]} is not installed (pip install --group benchmarks)")
+        compare([way for way in ways if way not in missing], chosen.maps, chosen.rounds)
+        if chosen.many:
+            grow(chosen.maps, chosen.many)
+        if chosen.slow_maps:
+            slow(chosen.slow_maps, chosen.rate)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What has been read from nodes: which blocks of which scope are in the store, and the hashes they had.
+
+It lies in a file of its own in the store's folder. A hash is written before the rows of its block are stored, and a
+block counts as read only after they are, so a process that is killed at any moment leaves nothing that the next one
+would not notice: rows without a checkpoint are read again (they are there already), and are rolled back when the
+block's hash is another by then.
+
+A scope is a token's address, ``*`` for all tokens, ``native`` for transactions' values, ``internal`` for traced ones.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from engine.errors import BadSource
+from engine.sources.rpc.intervals import Interval, merged
+
+_FILE: Final = "nodes.sqlite"
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS chains (chain TEXT PRIMARY KEY, evm_id INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS covered (
+    chain TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    PRIMARY KEY (chain, scope, first)
+);
+CREATE TABLE IF NOT EXISTS hashes (
+    chain TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    PRIMARY KEY (chain, number)
+);
+CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node has told about
+    chain TEXT NOT NULL,
+    address TEXT NOT NULL,
+    what TEXT NOT NULL, -- token, code
+    PRIMARY KEY (chain, address, what)
+);
+"""
+
+
+class Checkpoints:
+    """The checkpoints of a store's folder for one chain; made where they are missing. A context manager."""
+
+    def __init__(self, root: Path, chain: str) -> None:
+        self._root = root
+        self._chain = chain
+        # one thread at a time uses it, but not always the same
+        self._database = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.executescript(_SCHEMA)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps other imports of the chain out. Raises ``BadSource`` while one is under way."""
+        with (self._root / f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadSource(
+                    f"chain {self._chain} is being imported from a node by another process; wait for its end"
+                ) from None
+            yield
+
+    def evm_id(self) -> int | None:
+        """The chain id that this chain was imported from, None before the first import."""
+        with self._database as database:
+            found = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
+        return int(found[0]) if found else None
+
+    def keep_evm_id(self, evm_id: int) -> None:
+        """Remembers the chain id."""
+        with self._database as database:
+            database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
+
+    def covered(self, scope: str) -> list[Interval]:
+        """The blocks that were read for the scope."""
+        sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
+        with self._database as database:
+            return merged(database.execute(sql, (self._chain, scope)))
+
+    def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
+        """Adds blocks whose rows are stored."""
+        with self._database as database:
+            for scope in scopes:
+                key = (self._chain, scope)
+                known = database.execute("SELECT first, last FROM covered WHERE chain = ? AND scope = ?", key)
+                self._replace(database, scope, merged([*known, (first, last)]))
+
+    def _replace(self, database: sqlite3.Connection, scope: str, intervals: Iterable[Interval]) -> None:
+        database.execute("DELETE FROM covered WHERE chain = ? AND scope = ?", (self._chain, scope))
+        database.executemany(
+            "INSERT INTO covered VALUES (?, ?, ?, ?)", [(self._chain, scope, *interval) for interval in intervals]
+        )
+
+    def keep_hashes(self, hashes: Mapping[int, str]) -> None:
+        """Remembers the hashes of blocks whose rows are about to be stored."""
+        with self._database as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
+                [(self._chain, number, own) for number, own in hashes.items()],
+            )
+
+    def hashes(self, first: int, last: int) -> dict[int, str]:
+        """The hashes that are remembered of blocks from ``first`` to ``last``."""
+        sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
+        return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
+
+    def roll_back(self, after: int) -> None:
+        """Forgets what is known of later blocks than ``after``; their rows are gone from the store by then."""
+        with self._database as database:
+            database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
+            database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
+            database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
+
+    def thin_out(self, dense_from: int, ends: int) -> None:
+        """Of the hashes of blocks before ``dense_from`` keeps every one whose number is a multiple of ``ends``, and
+        those at the end of what was read."""
+        with self._database as database:
+            database.execute(
+                "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
+                " AND number NOT IN (SELECT last FROM covered WHERE chain = ?)",
+                (self._chain, dense_from, ends, self._chain),
+            )
+
+    def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
+        """Those of the addresses that the node was not asked about yet."""
+        sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
+        with self._database as database:
+            known = {address for (address,) in database.execute(sql, (self._chain, what))}
+        return [address for address in dict.fromkeys(addresses) if address not in known]
+
+    def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
+        """Remembers that the node told about the addresses."""
+        with self._database as database:
+            database.executemany(
+                "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
+                [(self._chain, address, what) for address in addresses],
+            )

@@ -1,0 +1,94 @@
+"""What contracts say of themselves: names, symbols and decimals of tokens, and which addresses are contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from engine.records import Label, TokenInfo
+from engine.sources.rpc.messages import Call, code, eth_call
+from engine.sources.rpc.node import Node
+from engine.sources.rpc.reading import SOURCE, parts
+
+_NAME, _SYMBOL, _DECIMALS = "0x06fdde03", "0x95d89b41", "0x313ce567"
+_QUESTIONS: Final = (_NAME, _SYMBOL, _DECIMALS)
+_WORD: Final = 32
+_MAX_DECIMALS: Final = 255
+_LONGEST: Final = 100
+_DELEGATED: Final = "0xef0100"
+"""How the code of a wallet begins that lends itself another's (EIP-7702): it is a wallet all the same."""
+
+
+async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
+    """The tokens with the name, symbol and decimals that their contracts tell; what one does not tell stays.
+
+    Raises ``RpcError``.
+    """
+    calls = [eth_call(token.address, question) for token in tokens for question in _QUESTIONS]
+    answers = await _all(node, calls)
+    return [_described(token, *said) for token, said in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)]
+
+
+async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
+    """A label for each of the addresses that is a contract now. Raises ``RpcError``."""
+    asked = list(addresses)
+    answers = await _all(node, [code(address) for address in asked])
+    return [
+        Label(address, chain, SOURCE, is_contract=True)
+        for address, own in zip(asked, answers, strict=True)
+        if own and own != "0x" and not own.startswith(_DELEGATED)
+    ]
+
+
+async def _all(node: Node, calls: Sequence[Call]) -> list[str | None]:
+    answers: list[str | None] = []
+    for part in parts(calls, node.batch):
+        answers += await node.ask(part, list)
+    return answers
+
+
+def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals: str | None) -> TokenInfo:
+    own_name, own_symbol = text_of(name), text_of(symbol)
+    places = decimals_of(decimals) if token.standard == "erc20" else 0
+    return replace(
+        token,
+        name=own_name or own_symbol or token.name,
+        symbol=own_symbol or own_name or token.symbol,
+        decimals=token.decimals if places is None else places,
+    )
+
+
+def text_of(answer: str | None) -> str | None:
+    """The text in a contract's answer, a string or the 32 bytes of early tokens; None where there is none to read."""
+    raw = _bytes(answer)
+    if len(raw) == _WORD:
+        return _clean(raw.rstrip(b"\0"))
+    if len(raw) < 2 * _WORD:
+        return None
+    start = int.from_bytes(raw[:_WORD], "big")
+    if start + _WORD > len(raw):
+        return None
+    length = int.from_bytes(raw[start : start + _WORD], "big")
+    return _clean(raw[start + _WORD : start + _WORD + length])
+
+
+def decimals_of(answer: str | None) -> int | None:
+    """The decimals in a contract's answer, None where it holds no number of decimals."""
+    raw = _bytes(answer)
+    places = int.from_bytes(raw[:_WORD], "big") if len(raw) >= _WORD else None
+    return places if places is not None and places <= _MAX_DECIMALS else None
+
+
+def _bytes(answer: str | None) -> bytes:
+    try:
+        return bytes.fromhex((answer or "").removeprefix("0x"))
+    except ValueError:
+        return b""
+
+
+def _clean(raw: bytes) -> str | None:
+    """Printable text of one line, not too long; a contract may say anything."""
+    text = raw.decode("utf-8", "ignore")
+    words = "".join(letter if letter.isprintable() else " " for letter in text).split()
+    return " ".join(words)[:_LONGEST].strip() or None

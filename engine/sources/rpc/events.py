@@ -1,0 +1,128 @@
+"""Transfer events (ERC-20, ERC-721, ERC-1155) turned into rows.
+
+An event that only looks like one (a contract may emit anything) is passed over and counted. So are the events of the
+few early tokens that index nothing, for what they move can't be told. A word of data is 32 bytes, 64 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from engine.sources.rpc.errors import Misled
+from engine.sources.rpc.messages import Log, number
+from engine.sources.rpc.rows import Rows
+
+TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+"""Of ``Transfer(address,address,uint256)``, by ERC-20 and ERC-721 alike."""
+TRANSFER_SINGLE: Final = "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62"
+"""Of ``TransferSingle(address,address,address,uint256,uint256)``."""
+TRANSFER_BATCH: Final = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb"
+"""Of ``TransferBatch(address,address,address,uint256[],uint256[])``."""
+TOPICS: Final = [TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH]
+
+_WORD: Final = 64
+_MAX: Final = 2**256 - 1
+_FILLING: Final = "0x" + "0" * 24
+_DIGITS: Final = "0123456789abcdefABCDEF"
+
+Move = tuple[str, str, str, str, str | None]
+"""Standard, sender, receiver, and value and token id in decimal."""
+
+
+def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
+    """Adds the transfers of the events. ``times``: of blocks whose events have none. Returns the events passed over.
+
+    Raises ``Misled`` where an event's own numbers or hashes can't be read.
+    """
+    passed_over = 0
+    add = rows.add
+    try:
+        for log in logs:
+            moves = moves_of(log)
+            if moves is None:
+                passed_over += 1
+                continue
+            block = number(log.block_number)
+            time = number(log.block_timestamp) if log.block_timestamp else times[block]
+            token, transaction, index = _lower(log.address), log.transaction_hash.lower(), number(log.log_index)
+            for standard, sender, receiver, value, token_id in moves:
+                add((token, standard, sender, receiver, value, token_id, block, time, transaction, index))
+    except ValueError as error:
+        raise Misled(f"an event's place can't be read: {error}") from None
+    return passed_over
+
+
+def moves_of(log: Log) -> list[Move] | None:
+    """What the event moves, None where it is no transfer."""
+    topics, data = log.topics, log.data[2:]
+    if not topics or len(data) % _WORD or data.strip(_DIGITS):
+        return None
+    if topics[0] == TRANSFER:
+        return _of_transfer(topics, data)
+    if len(topics) != 4:
+        return None
+    sender, receiver = _address(topics[2]), _address(topics[3])
+    if sender is None or receiver is None:
+        return None
+    items = _single(data) if topics[0] == TRANSFER_SINGLE else _batch(data) if topics[0] == TRANSFER_BATCH else None
+    if items is None:
+        return None
+    return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
+
+
+def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
+    if len(topics) not in (3, 4):
+        return None
+    sender, receiver = _address(topics[1]), _address(topics[2])
+    if sender is None or receiver is None:
+        return None
+    if len(topics) == 3:
+        return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD else None
+    item = topics[3][2:]
+    return [("erc721", sender, receiver, "1", str(int(item, 16)))] if not data and _is_hex(item) else None
+
+
+def _single(data: str) -> dict[int, int] | None:
+    return {int(data[:_WORD], 16): int(data[_WORD:], 16)} if len(data) == 2 * _WORD else None
+
+
+def _batch(data: str) -> dict[int, int] | None:
+    """Values by id. An id may stand there twice, but a row is one (event, id): the values are summed."""
+    ids, values = _array(data, 0), _array(data, 1)
+    if ids is None or values is None or len(ids) != len(values):
+        return None
+    summed: dict[int, int] = {}
+    for item, value in zip(ids, values, strict=True):
+        summed[item] = summed.get(item, 0) + value
+    return summed if all(value <= _MAX for value in summed.values()) else None
+
+
+def _array(data: str, place: int) -> list[int] | None:
+    """The array whose offset (in bytes) is the word at ``place``."""
+    words = list(_words(data))
+    if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):
+        return None
+    found = words[start + 1 : start + 1 + words[start]]
+    return found if len(found) == words[start] else None
+
+
+def _words(data: str) -> Iterator[int]:
+    return (int(data[at : at + _WORD], 16) for at in range(0, len(data), _WORD))
+
+
+@lru_cache(maxsize=1 << 12)
+def _lower(address: str) -> str:
+    return address.lower()
+
+
+@lru_cache(maxsize=1 << 16)
+def _address(topic: str) -> str | None:
+    """The address in a topic, which is filled up with zeros on its left."""
+    is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
+    return f"0x{topic[26:].lower()}" if is_one else None
+
+
+def _is_hex(text: str) -> bool:
+    return text != "" and not text.strip(_DIGITS)

@@ -1,0 +1,364 @@
+"""Carries what a node holds into the store: block after block, each once, and back again where the chain moved.
+
+Only blocks that are deep enough are read. At the start and at the end the newest hashes that are remembered are
+compared with the node's; where they differ the store is rolled back to the newest block that both share, and reading
+begins there again. A process that is killed goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
+from contract.times import utc_now
+from engine.balances import largest_balances
+from engine.records import TokenInfo
+from engine.sources.rpc.checkpoints import Checkpoints
+from engine.sources.rpc.describing import contracts, described
+from engine.sources.rpc.errors import ChainMoved, Diverged, WrongChain
+from engine.sources.rpc.intervals import Segment, segments
+from engine.sources.rpc.node import Node
+from engine.sources.rpc.reading import (
+    RECEIPTS,
+    SOURCE,
+    EventReader,
+    Piece,
+    Reader,
+    Tracer,
+    ValueReader,
+    in_order,
+    parts,
+    tracer_of,
+)
+from engine.sources.rpc.width import Width
+from engine.store import Store
+
+ALL_TOKENS: Final = "*"
+_TURNS: Final = 20
+"""How often a chain may move while it is read; then somebody should look at the node."""
+_SPARSE: Final = 10_000
+_FLUSH_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to import: blocks ``first`` to ``last`` (the newest that is final where None), of some tokens or all.
+
+    ``tokens`` may hold ``native``; None means every token, and then ``native`` says whether the coin as well.
+    ``traced``: with the values that contracts move, where the node tells of them.
+    """
+
+    tokens: tuple[str, ...] | None = None
+    native: bool = False
+    traced: bool = True
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def contracts(self) -> list[str]:
+        """The tokens that are contracts."""
+        return [token for token in self.tokens or () if token != NATIVE]
+
+    @property
+    def has_native(self) -> bool:
+        return self.native or NATIVE in (self.tokens or ())
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How to ask. ``confirmations``: blocks that must follow one before it counts. ``reorg_depth``: newest blocks of
+    which every hash is remembered. ``blocks`` is what is first asked for at a time, ``most_blocks`` the most.
+    ``commit_rows``: rows that are stored at a time. ``top``: largest holders of a token that are looked at for being
+    contracts."""
+
+    confirmations: int = 12
+    reorg_depth: int = 128
+    blocks: int = 2_000
+    most_blocks: int = 100_000
+    concurrency: int = 4
+    commit_rows: int = 200_000
+    top: int = 500
+
+
+@dataclass
+class NodeReport:
+    """What an import from a node did. ``first_block`` to ``last_block`` is what was wished for and is final.
+
+    ``blocks`` counts those read (once for events, once for values), ``logs`` events and transactions read,
+    ``passed_over`` events that are no transfers, ``removed`` rows that reorganisations took back.
+    """
+
+    chain: str
+    first_block: int = 0
+    last_block: int = -1
+    blocks: int = 0
+    logs: int = 0
+    rows: int = 0
+    added: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    passed_over: int = 0
+    reorgs: int = 0
+    removed: int = 0
+    tokens_described: int = 0
+    contracts_found: int = 0
+    requests: int = 0
+    seconds: float = 0.0
+    values_from: str | None = None
+    rejected: list[str] = field(default_factory=list)
+
+    def plain(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an import has come."""
+
+    blocks_done: int
+    blocks_wished: int
+    logs: int
+    seconds: float
+
+
+async def chain_named(node: Node, chain: str | None) -> str:
+    """The chain's name: the one given, else that of the node's chain id. Raises ``WrongChain`` where it has none."""
+    if chain is not None:
+        return chain
+    evm_id = await node.evm_id()
+    for known in KNOWN_CHAINS.values():
+        if known.evm_id == evm_id:
+            return known.id
+    raise WrongChain(f"chain id {evm_id} is not one we know a name of; name the chain yourself (--chain)")
+
+
+class ChainImport:
+    """One import of one chain. ``hear`` is told of the progress."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: Node,
+        chain: str,
+        wish: Wish,
+        manners: Manners | None = None,
+        hear: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._chain = chain
+        self._wish = wish
+        self._manners = manners or Manners()
+        self._hear = hear
+        self._checkpoints = Checkpoints(store.root, chain)
+        self._report = NodeReport(chain, first_block=wish.first)
+        self._began = time.monotonic()
+        self._total = 0
+
+    async def run(self) -> NodeReport:
+        """Imports what is missing. Raises ``RpcError``; what was stored until then stays and counts."""
+        with self._checkpoints, self._checkpoints.alone():
+            await self._identify()
+            await self._catch_up()
+            await self._describe()
+        self._report.requests = self._node.requests
+        self._report.rejected = self._node.rejected
+        self._report.seconds = time.monotonic() - self._began
+        return self._report
+
+    async def _identify(self) -> None:
+        evm_id, known = await self._node.evm_id(), self._checkpoints.evm_id()
+        if known not in (None, evm_id):
+            raise WrongChain(f"chain {self._chain} was imported from chain id {known}, but the node is of {evm_id}")
+        self._checkpoints.keep_evm_id(evm_id)
+        if not self._checkpoints.hashes(0, 0):
+            self._checkpoints.keep_hashes({0: (await self._node.headers([0]))[0].hash})
+
+    # ------------------------------------------------------------------ reading forward
+
+    async def _catch_up(self) -> None:
+        moved: ChainMoved | None = None
+        for _ in range(_TURNS):
+            head = await self._node.head()
+            await self._settle(head)
+            final = head - self._manners.confirmations
+            last = final if self._wish.last is None else min(self._wish.last, final)
+            try:
+                await self._read_missing(last, head)
+                if not await self._settle(await self._node.head()):
+                    self._report.last_block = last
+                    return
+            except ChainMoved as error:
+                moved = error
+        raise ChainMoved(f"the chain moved {_TURNS} times while it was read; the node may be out of order") from moved
+
+    async def _read_missing(self, last: int, head: int) -> None:
+        recent_from = max(0, head - self._manners.reorg_depth)
+        tracer = await self._tracer(last) if self._wish.has_native and last >= self._wish.first else RECEIPTS
+        events, values = self._missing_events(last), self._missing_values(tracer, last)
+        self._total = self._report.blocks + sum(part.last - part.first + 1 for part in (*events, *values))
+        for part in events:
+            tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
+            width = Width(self._manners.blocks, self._manners.most_blocks)
+            await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
+        for part in values:
+            width = Width(1, max(1, (self._node.batch - 1) // 2))
+            await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
+        self._checkpoints.thin_out(recent_from, _SPARSE)
+
+    def _missing_events(self, last: int) -> list[Segment]:
+        every = self._checkpoints.covered(ALL_TOKENS)
+        scopes = [ALL_TOKENS] if self._wish.tokens is None else self._wish.contracts
+        covered = {scope: [*every, *self._checkpoints.covered(scope)] for scope in scopes}
+        return segments(covered, self._wish.first, last)
+
+    def _missing_values(self, tracer: Tracer, last: int) -> list[Segment]:
+        if not self._wish.has_native:
+            return []
+        scopes = {tracer.scope, "internal"}  # who traced the calls read the transactions as well
+        covered = [interval for scope in scopes for interval in self._checkpoints.covered(scope)]
+        return segments({tracer.scope: covered}, self._wish.first, last)
+
+    async def _tracer(self, block: int) -> Tracer:
+        tracer = await tracer_of(self._node, [self._wish.first, block]) if self._wish.traced else RECEIPTS
+        self._report.values_from = tracer.name
+        return tracer
+
+    async def _sweep(self, part: Segment, reader: Reader) -> None:
+        """Reads the part's blocks and stores them, many at a time."""
+        basket = _Basket()
+        async with aclosing(in_order(reader, part.first, part.last, self._manners.concurrency)) as pieces:
+            async for some in pieces:
+                for piece in some:
+                    self._check_hashes(basket, piece)
+                    basket.add(piece)
+                    self._count(piece)
+                if basket.rows >= self._manners.commit_rows or basket.age > _FLUSH_SECONDS:
+                    await self._store_basket(basket, part)
+                    basket = _Basket()
+        await self._store_basket(basket, part)
+
+    def _check_hashes(self, basket: _Basket, piece: Piece) -> None:
+        """Raises ``ChainMoved`` unless the piece follows what was read before it, and agrees with what is known of it:
+        a hash that replaced another would hide that rows of that block are stored."""
+        known = self._checkpoints.hashes(piece.first - 1, piece.last) | basket.hashes
+        found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
+        for block, own in found.items():
+            if known.get(block, own) != own:
+                raise ChainMoved(f"block {block} is another one than was read before")
+
+    def _count(self, piece: Piece) -> None:
+        report = self._report
+        report.blocks += piece.last - piece.first + 1
+        report.logs += piece.logs
+        report.passed_over += piece.passed_over
+        report.rows += piece.rows.num_rows
+        self._hear(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
+
+    async def _store_basket(self, basket: _Basket, part: Segment) -> None:
+        if basket.pieces:
+            await asyncio.to_thread(self._store_pieces, basket, part)
+
+    def _store_pieces(self, basket: _Basket, part: Segment) -> None:
+        self._checkpoints.keep_hashes(basket.hashes)
+        if basket.rows:
+            stored = self._store.add_transfers(pa.concat_tables(piece.rows for piece in basket.pieces), SOURCE)
+            self._report.added += stored.added
+            self._report.duplicates += stored.duplicates
+            self._report.conflicts += stored.conflicts
+        self._checkpoints.cover(part.scopes, basket.pieces[0].first, basket.pieces[-1].last)
+
+    # ------------------------------------------------------------------ reorganisations
+
+    async def _settle(self, head: int) -> bool:
+        """Rolls back to the newest block that store and node share, where that is not the newest one that we know.
+
+        Tells whether it had to. Raises ``Diverged`` where they share none.
+        """
+        known = self._checkpoints.hashes(0, head)
+        newest = max(known, default=None)
+        for blocks in _first_one_then_many(sorted(known, reverse=True), self._node.batch):
+            headers = await self._node.headers(blocks)
+            shared = next((block for block in blocks if headers[block].hash == known[block]), None)
+            if shared is not None:
+                return shared != newest and self._roll_back(shared)
+        if known:
+            raise Diverged(
+                f"no block of the node is one that chain {self._chain} was imported with; it is another network, or "
+                "was reset: use another chain name or store"
+            )
+        return False
+
+    def _roll_back(self, after: int) -> bool:
+        self._report.removed += self._store.roll_back(self._chain, after)
+        self._report.reorgs += 1
+        self._checkpoints.roll_back(after)
+        return True
+
+    # ------------------------------------------------------------------ what contracts tell
+
+    async def _describe(self) -> None:
+        tokens = self._tokens_in_store()
+        new = self._checkpoints.not_asked("token", (token.address for token in tokens if token.address != NATIVE))
+        assumed = [token for token in tokens if token.address in set(new) and token.name == token.address]
+        told = await described(self._node, assumed)
+        self._store.add_tokens(token for token, before in zip(told, assumed, strict=True) if token != before)
+        self._checkpoints.keep_asked("token", new)
+        self._report.tokens_described = sum(token.name != token.address for token in told)
+        if self._wish.tokens is not None:
+            await self._find_contracts(tokens)
+
+    def _tokens_in_store(self) -> list[TokenInfo]:
+        wished = None if self._wish.tokens is None else {*self._wish.tokens, *([NATIVE] * self._wish.native)}
+        keys = [
+            (history.chain, history.token_address)
+            for history in self._store.histories()
+            if history.chain == self._chain and (wished is None or history.token_address in wished)
+        ]
+        return list(self._store.tokens(keys).values())
+
+    async def _find_contracts(self, tokens: Sequence[TokenInfo]) -> None:
+        now = utc_now()
+        holders = [
+            address
+            for token in tokens
+            for address, _ in largest_balances(self._store, self._chain, token.address, now, self._manners.top).holders
+            if address != ZERO_ADDRESS
+        ]
+        new = self._checkpoints.not_asked("code", holders)
+        found = await contracts(self._node, self._chain, new)
+        if found:
+            self._store.add_labels(found)
+        self._checkpoints.keep_asked("code", new)
+        self._report.contracts_found = len(found)
+
+
+class _Basket:
+    """Pieces that follow each other and wait to be stored."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.hashes: dict[int, str] = {}
+        self.rows = 0
+        self._began = time.monotonic()
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self._began
+
+    def add(self, piece: Piece) -> None:
+        self.pieces.append(piece)
+        self.hashes |= piece.hashes
+        self.rows += piece.rows.num_rows
+
+
+def _first_one_then_many(blocks: list[int], size: int) -> list[Sequence[int]]:
+    return [blocks[:1], *parts(blocks[1:], size)] if blocks else []

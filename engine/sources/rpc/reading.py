@@ -1,0 +1,249 @@
+"""What a range of blocks holds: rows, and the hashes of the blocks they were read from, checked for sense.
+
+An endpoint is not believed: events must be of the blocks, tokens and kinds that were asked for, each block's header
+must be there, and hashes of events, headers and their parents must fit each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
+
+from engine.records import TRANSFERS
+from engine.sources.rpc import messages
+from engine.sources.rpc.errors import ChainMoved, Misled, Refused, TooMuch, Unavailable
+from engine.sources.rpc.events import TOPICS, add_transfers
+from engine.sources.rpc.messages import Block, Call, Header, Log, number
+from engine.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from engine.sources.rpc.node import Node, checked_header
+from engine.sources.rpc.rows import Rows
+from engine.sources.rpc.width import Width
+
+SOURCE: Final = "rpc"
+_ADDRESSES_A_CALL: Final = 500
+_CUT_OFF_AT: Final = 1_000
+"""An answer of just so many events, or a multiple, may be one that was cut off without a word."""
+_SEVERAL: Final = 2
+_KINDS: Final = frozenset(TOPICS)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What blocks ``first`` to ``last`` hold. ``parent`` is the hash that the block before them has to have.
+
+    ``logs`` counts what was read, ``passed_over`` what of it was no transfer.
+    """
+
+    first: int
+    last: int
+    parent: str
+    rows: pa.Table
+    hashes: dict[int, str] = field(default_factory=dict)
+    logs: int = 0
+    passed_over: int = 0
+
+
+class Reader(Protocol):
+    """Reads blocks, so many at a time as ``width`` says."""
+
+    width: Width
+
+    async def read(self, first: int, last: int) -> list[Piece]:
+        """The blocks in one piece or several, in order. Raises ``RpcError``."""
+        ...
+
+
+class _HalvingReader(ABC):
+    """Halves a range that is too much for the endpoint, until it is not."""
+
+    def __init__(self, width: Width) -> None:
+        self.width = width
+
+    async def read(self, first: int, last: int) -> list[Piece]:
+        """As ``Reader``."""
+        try:
+            piece = await self._piece(first, last)
+        except TooMuch as error:
+            if first == last:
+                raise Refused(f"{error}, even of block {first} alone; ask another endpoint") from error
+            self.width.shrink(last - first + 1)
+            middle = (first + last) // 2
+            return [*await self.read(first, middle), *await self.read(middle + 1, last)]
+        self.width.grow()
+        return [piece]
+
+    @abstractmethod
+    async def _piece(self, first: int, last: int) -> Piece: ...
+
+
+class EventReader(_HalvingReader):
+    """Reads transfer events of tokens, all where ``tokens`` is None.
+
+    Of blocks from ``recent_from`` on each hash is learnt, of earlier ones that of the first and the last of a piece.
+    """
+
+    def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
+        super().__init__(width)
+        self._node = node
+        self._chain = chain
+        self._tokens = None if tokens is None else frozenset(tokens)
+        self._groups = [None] if tokens is None else [list(part) for part in parts(sorted(tokens), _ADDRESSES_A_CALL)]
+        self._recent_from = recent_from
+
+    async def _piece(self, first: int, last: int) -> Piece:
+        recent = range(max(first, self._recent_from), last + 1)
+        wanted = sorted({first, last, *recent})
+        calls = [messages.logs(first, last, group, TOPICS) for group in self._groups]
+        calls += [messages.header(block) for block in wanted]
+        logs, headers = await self._node.ask(calls, lambda found: self._checked(first, last, wanted, found))
+        unknown = sorted({number(log.block_number) for log in logs if log.block_timestamp is None} - headers.keys())
+        headers |= await self._node.headers(unknown)
+        _same_chain(logs, headers)
+        rows = Rows(self._chain, SOURCE, "exact")
+        passed_over = add_transfers(rows, logs, {block: number(own.timestamp) for block, own in headers.items()})
+        hashes = {block: headers[block].hash for block in wanted}
+        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, len(logs), passed_over)
+
+    def _checked(
+        self, first: int, last: int, wanted: Sequence[int], found: Sequence[Any]
+    ) -> tuple[list[Log], dict[int, Header]]:
+        groups = len(self._groups)
+        logs: list[Log] = [log for part in found[:groups] for log in part]
+        if last > first and logs and any(part and len(part) % _CUT_OFF_AT == 0 for part in found[:groups]):
+            raise TooMuch(f"{len(logs)} events may be an answer that was cut off")
+        headers = {block: checked_header(block, own) for block, own in zip(wanted, found[groups:], strict=True)}
+        _linked(headers)
+        self._check(logs, first, last)
+        return logs, headers
+
+    def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
+        """Raises ``Misled`` unless all events are what was asked for."""
+        for block in map(_number, {log.block_number for log in logs}):
+            if not first <= block <= last:
+                raise Misled(f"events of blocks {first} to {last} were asked for, and one of block {block} came")
+        if any(log.removed for log in logs):
+            raise Misled(f"an event of blocks {first} to {last} was removed by a reorganisation")
+        if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
+            raise Misled(f"an event of blocks {first} to {last} is of another kind than asked for")
+        strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
+        if strangers:
+            raise Misled(f"an event of token {min(strangers)[:64]} came, which was not asked for")
+
+
+class ValueReader(_HalvingReader):
+    """Reads what transactions moved of the chain's coin, by a ``Tracer``. The first block of a chain has none."""
+
+    def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
+        super().__init__(width)
+        self._node = node
+        self._chain = chain
+        self._tracer = tracer
+
+    async def _piece(self, first: int, last: int) -> Piece:
+        begin = max(first, 1)
+        if begin > last:
+            return Piece(first, last, "", TRANSFERS.empty_table())
+        calls = [call for block in range(begin, last + 1) for call in (messages.block(block), self._tracer.call(block))]
+        calls = [replace(call, is_divisible=last > begin) for call in calls]
+        piece = await self._node.ask(calls, lambda found: self._checked(begin, last, found))
+        return replace(piece, first=first, parent=piece.parent if begin == first else "")
+
+    def _checked(self, first: int, last: int, found: Sequence[Any]) -> Piece:
+        rows = Rows(self._chain, SOURCE, "synthetic")
+        headers: dict[int, Header] = {}
+        transactions = 0
+        for place, (block, outcome) in enumerate(parts(found, _SEVERAL), start=first):
+            headers[place] = checked_header(place, block)
+            if outcome is None:
+                raise Misled(f"the outcome of block {place} is null")
+            try:
+                add_values(rows, block, self._tracer.moved(block, outcome))
+            except ValueError as error:
+                raise Misled(f"block {place} can't be read: {error}") from None
+            transactions += len(block.transactions)
+        _linked(headers)
+        hashes = {block: own.hash for block, own in headers.items()}
+        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, transactions)
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """A way to learn what the transactions of a block moved. ``scope`` is what it is called in the checkpoints."""
+
+    name: str
+    scope: str
+    call: Callable[[int], Call]
+    moved: Callable[[Block, Any], dict[str, list[Moved]]]
+
+
+RECEIPTS: Final = Tracer("receipts", "native", messages.block_receipts, of_receipts)
+TRACERS: Final = (
+    Tracer("trace_block", "internal", messages.traces, of_traces),
+    Tracer("debug_traceBlockByNumber", "internal", messages.call_frames, of_call_frames),
+)
+
+
+async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
+    """The best way that the node has of these blocks: many nodes have no traces, or none of old blocks."""
+    for tracer in TRACERS:
+        try:
+            if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
+                return tracer
+        except (Refused, Unavailable, Misled):
+            continue
+    return RECEIPTS
+
+
+async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
+    """The blocks' pieces in order, read several ranges at a time, ahead of whoever takes them. Raises ``RpcError``."""
+    under_way: deque[asyncio.Task[list[Piece]]] = deque()
+    gc.freeze()  # or all that lives already is looked through again and again: a quarter of the CPU
+    try:
+        while first <= last or under_way:
+            while first <= last and len(under_way) < concurrency:
+                end = min(first + reader.width.value - 1, last)
+                under_way.append(asyncio.create_task(reader.read(first, end)))
+                first = end + 1
+            yield await under_way.popleft()
+    finally:
+        gc.unfreeze()
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items, ``size`` at a time."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def _linked(headers: dict[int, Header]) -> None:
+    """Raises ``Misled`` unless each header is the parent of the next one."""
+    for block, own in headers.items():
+        before = headers.get(block - 1)
+        if before is not None and own.parent_hash != before.hash:
+            raise Misled(f"block {block} does not follow block {block - 1}: the chain moved in between")
+
+
+def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
+    """Raises ``ChainMoved`` where an event is of a block that is no longer the chain's."""
+    for text, own in {(log.block_number, log.block_hash) for log in logs}:
+        header = headers.get(number(text))
+        if header is not None and header.hash != own:
+            raise ChainMoved(f"block {number(text)} was reorganised while it was read")
+
+
+def _number(text: str) -> int:
+    try:
+        return number(text)
+    except ValueError as error:
+        raise Misled(f"an event's block can't be read: {error}") from None

@@ -1,0 +1,49 @@
+"""Transfers collected a column at a time, for a table of ``engine.records.TRANSFERS``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from engine.records import TRANSFERS
+
+_FILLED: Final = (
+    "token_address",
+    "token_standard",
+    "from_address",
+    "to_address",
+    "value",
+    "token_id",
+    "block_number",
+    "block_time",
+    "tx_hash",
+    "log_index",
+)
+
+
+Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
+"""Token, standard, sender, receiver, value, token id, block, time (unix seconds), transaction, log index."""
+
+
+class Rows:
+    """Rows of one chain and source; ``log_index_kind`` as in the records."""
+
+    def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
+        self._constant = {
+            "chain": chain,
+            "time_kind": "exact",
+            "log_index_kind": log_index_kind,
+            "source": source,
+        }
+        self._rows: list[Row] = []
+        self.add = self._rows.append
+        """Adds a transfer."""
+
+    def table(self) -> pa.Table:
+        """The rows so far."""
+        if not self._rows:
+            return TRANSFERS.empty_table()
+        columns: dict[str, Any] = dict(zip(_FILLED, zip(*self._rows, strict=True), strict=True))
+        columns |= {name: pa.repeat(value, len(self._rows)) for name, value in self._constant.items()}
+        return pa.table([pa.array(columns[field.name], field.type) for field in TRANSFERS], schema=TRANSFERS)

@@ -1,0 +1,50 @@
+"""What ``holderlake backfill`` does: the plan, then the run; or all that is parked and due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from contract.times import parse_when
+from pipelines import show
+from pipelines.parking import parked_backfills, unpark
+from pipelines.plan import make_plan
+from pipelines.plan_report import plan_markdown, plan_report
+from pipelines.report import landed_report
+from pipelines.runs import dagster_instance, fill
+from resources.workspace import Workspace
+
+
+def carry_out(
+    workspace: Workspace,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    tokens: Sequence[str],
+    tables: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Shows the plan, carries it out, and tells what is there then. Raises ``RunFailed``; what was finished stays."""
+    workspace.check()
+    plan = make_plan(workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None)
+    if not as_json:
+        plan_report(plan, False)
+    if plan.is_finished:
+        workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
+    else:
+        with dagster_instance(workspace.settings.dagster_home) as instance:
+            fill(workspace, instance, chains, instants, tokens, tables=tables, plan=plan_markdown(plan))
+    landed_report(workspace, chains, instants, as_json)
+
+
+def go_on(workspace: Workspace, as_json: bool) -> None:
+    """Carries out what is parked and due. Raises ``RunFailed`` where one stops again; it stays parked."""
+    parked = parked_backfills(workspace)
+    for one in parked:
+        if one.is_due:
+            instants = list(map(parse_when, one.of.instants))
+            carry_out(workspace, one.of.chains, instants, one.of.tokens, one.of.tables, as_json)
+            unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
+        else:
+            show.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}", markup=False)
+    if not parked and not as_json:
+        show.out.print("No backfill is parked.")

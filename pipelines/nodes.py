@@ -1,0 +1,185 @@
+"""``holderlake import-rpc``, and what the asset ``transfers`` does: a chain's transfers from nodes into the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pydantic import SecretStr
+
+from contract.chains import KNOWN_CHAINS, NATIVE
+from contract.times import to_unix
+from engine.sources.rpc.blocks import first_block_from
+from engine.sources.rpc.errors import Diverged, Refused, WrongChain
+from engine.sources.rpc.importing import ChainImport, Manners, NodeReport, Progress, Wish, chain_named
+from engine.sources.rpc.node import Node
+from engine.store import Store
+from pipelines import show
+from resources.sections import NodeSettings
+from resources.settings import Settings, SettingsError
+from resources.sources import DayReport
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command was asked for; None is what the settings say."""
+
+    chain: str | None = None
+    tokens: Sequence[str] = ()
+    all_tokens: bool = False
+    native: bool = False
+    traces: bool | None = None
+    from_block: int | None = None
+    to_block: int | None = None
+    confirmations: int | None = None
+
+
+def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_json: bool) -> None:
+    """Imports and reports.
+
+    Raises ``SettingsError`` where nodes or tokens are not named, ``RpcError`` where nodes fail.
+    """
+    with Store(settings.engine_store) as store, show.progress("importing", 0) as bar:
+
+        def heard(progress: Progress) -> None:
+            rate = progress.logs / max(progress.seconds, 0.001)
+            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
+            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
+
+        report = asyncio.run(_import(settings, store, urls, asked, heard))
+    if as_json:
+        show.as_json(report.plain())
+    else:
+        _told(report)
+
+
+def import_day(settings: Settings, chain: str, day: str) -> DayReport:
+    """Imports the final blocks of a day (UTC) as the settings say.
+
+    Raises ``SettingsError`` where no retry would help, ``RpcError`` where one may.
+    """
+    with Store(settings.engine_store) as store:
+        try:
+            report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
+        except (WrongChain, Diverged, Refused) as error:
+            raise SettingsError(f"{error}; see the settings sources.rpc.{chain}") from error
+    return DayReport(
+        first_block=report.first_block,
+        last_block=report.last_block,
+        is_whole=is_whole,
+        blocks=report.blocks,
+        logs=report.logs,
+        rows=report.added,
+        removed=report.removed,
+        requests=report.requests,
+        seconds=report.seconds,
+    )
+
+
+async def newest_block(settings: Settings, chain: str) -> int:
+    """The newest block of the chain's nodes. Raises ``SettingsError`` without one, ``RpcError`` where all fail."""
+    async with _node(_endpoints(settings, chain), settings.node(chain), chain) as node:
+        return await node.head()
+
+
+async def _import(
+    settings: Settings, store: Store, urls: Sequence[str], asked: Asked, hear: Callable[[Progress], None]
+) -> NodeReport:
+    addresses = [SecretStr(url) for url in urls] or _endpoints(settings, asked.chain)
+    async with _node(addresses, settings.node(asked.chain or ""), asked.chain) as node:
+        chain = await chain_named(node, asked.chain)
+        chosen = settings.node(chain)
+        wish = _wish(settings, chain, asked)
+        manners = _manners(chosen, asked.confirmations)
+        return await ChainImport(store, node, chain, wish, manners, hear).run()
+
+
+async def _import_day(settings: Settings, store: Store, chain: str, day: str) -> tuple[NodeReport, bool]:
+    start = datetime.strptime(day, "%Y-%m-%d")
+    chosen = settings.node(chain)
+    async with _node(_endpoints(settings, chain), chosen, chain) as node:
+        head = await node.head()
+        first = await first_block_from(node, to_unix(start), head)
+        after = await first_block_from(node, to_unix(start + timedelta(days=1)), head)
+        wish = replace(_wish(settings, chain, Asked(chain)), first=first, last=after - 1)
+        report = await ChainImport(store, node, chain, wish, _manners(chosen, None)).run()
+    return report, after <= head and report.last_block == after - 1
+
+
+def _endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
+    if chain is None:
+        raise SettingsError("neither a node's address nor a chain is named; give the address, or --chain")
+    found = settings.node_endpoints(chain)
+    if not found:
+        raise SettingsError(
+            f"no node of chain {chain} is named; give its address, or set "
+            f"HOLDERLAKE_SOURCES__RPC__{chain.upper()}__ENDPOINTS in the environment"
+        )
+    return found
+
+
+def _node(addresses: Sequence[SecretStr], chosen: NodeSettings, chain: str | None) -> Node:
+    known = KNOWN_CHAINS.get(chain or "")
+    return Node(
+        addresses,
+        known.evm_id if known else None,
+        timeout=chosen.timeout_seconds,
+        attempts=chosen.attempts,
+        batch=chosen.batch,
+        connections=2 * chosen.concurrency,
+    )
+
+
+def _manners(chosen: NodeSettings, confirmations: int | None) -> Manners:
+    return Manners(
+        confirmations=chosen.confirmations if confirmations is None else confirmations,
+        blocks=chosen.blocks,
+        concurrency=chosen.concurrency,
+        commit_rows=chosen.commit_rows,
+    )
+
+
+def _wish(settings: Settings, chain: str, asked: Asked) -> Wish:
+    chosen = settings.node(chain)
+    named = list(asked.tokens) or chosen.tokens or settings.watchlist.get(chain, [])
+    every = asked.all_tokens or (chosen.all_tokens and not asked.tokens)
+    if asked.native and not asked.tokens and not every:
+        named = [NATIVE]
+    if not named and not every:
+        raise SettingsError(
+            f"no token of chain {chain} is named; give --token, --native or --all-tokens, or name some in the settings"
+        )
+    return Wish(
+        tokens=None if every else tuple(named),
+        native=asked.native or NATIVE in named,
+        traced=chosen.traces if asked.traces is None else asked.traces,
+        first=chosen.first_block if asked.from_block is None else asked.from_block,
+        last=asked.to_block,
+    )
+
+
+def _told(report: NodeReport) -> None:
+    columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
+    line = (
+        report.chain,
+        report.blocks,
+        report.last_block,
+        report.logs,
+        report.added,
+        report.removed,
+        report.requests,
+        round(report.seconds, 1),
+    )
+    show.rows("Imported", columns, [line])
+    if report.reorgs:
+        show.err.print(f"The chain was reorganised; {report.removed:,} rows were taken back and read again.")
+    if report.conflicts:
+        show.err.print(f"{report.conflicts:,} rows are stored with another content already; the stored ones were kept.")
+    if report.passed_over:
+        show.err.print(f"{report.passed_over:,} events look like transfers and are none; they were passed over.")
+    for reason in report.rejected:
+        show.err.print(f"An endpoint was left out: {reason}")
+    if report.values_from == "receipts":
+        show.err.print("The node traces no calls: of the chain's coin, what contracts move is missing.")

@@ -1,0 +1,106 @@
+"""Backfills that ran out of credits: what is left of each is parked, with the date from which it can go on.
+
+A small file each under ``home/parked``. Who goes on with them is ``holderlake backfill --parked``, or the sensor where
+the settings say so; what is there already then costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import msgspec
+
+from contract.times import parse_when, utc_now
+from resources.archive import write_whole
+from resources.errors import BudgetExceeded, CreditsExhausted
+from resources.workspace import Workspace
+
+COMMAND = "holderlake backfill --parked"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a backfill is for: as-of instants (ISO), chains, tokens and tables; all where none is named."""
+
+    instants: tuple[str, ...]
+    chains: tuple[str, ...]
+    tokens: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, instants: Iterable[str], chains: Iterable[str], tokens: Iterable[str], tables: Iterable[str]
+    ) -> Selection:
+        """The selection, written in one way whatever the order in which it was given."""
+        times = sorted({parse_when(when) for when in instants})
+        return cls(
+            tuple(when.isoformat() for when in times), *(tuple(sorted(set(each))) for each in (chains, tokens, tables))
+        )
+
+    @property
+    def id(self) -> str:
+        """Names it: the same one is parked once."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Parked:
+    """A backfill that waits for credits: what it is for, why it stopped, and the day from which it can go on (UTC).
+
+    Without a day it can go on at once, in another run.
+    """
+
+    of: Selection
+    reason: str
+    resume_on: date | None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it can go on now."""
+        return self.resume_on is None or utc_now().date() >= self.resume_on
+
+    @property
+    def advice(self) -> str:
+        """How to go on, as a sentence."""
+        when = "with another run" if self.resume_on is None else f"from {self.resume_on} on"
+        return f"What is left is parked; go on {when}: {COMMAND}"
+
+
+def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
+    """Parks a backfill that ``error`` stopped; None where it was not for want of credits."""
+    if not isinstance(error, BudgetExceeded | CreditsExhausted):
+        return None
+    parked = Parked(selection, str(error), _resume_on(workspace, error))
+    write_whole(_path(workspace, selection), msgspec.json.encode(parked))
+    return parked
+
+
+def parked_backfills(workspace: Workspace) -> list[Parked]:
+    """What is parked, the first to go on first."""
+    found = [msgspec.json.decode(path.read_bytes(), type=Parked) for path in _folder(workspace).glob("*.json")]
+    return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
+
+
+def unpark(workspace: Workspace, selection: Selection) -> None:
+    """Forgets a backfill that is finished; nothing happens where it was not parked."""
+    _path(workspace, selection).unlink(missing_ok=True)
+
+
+def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted) -> date | None:
+    if isinstance(error, BudgetExceeded) and error.ceiling == "per_run":
+        return None
+    if isinstance(error, BudgetExceeded) and error.ceiling == "per_day":
+        return utc_now().date() + timedelta(days=1)
+    return workspace.ledger.totals().renewal
+
+
+def _folder(workspace: Workspace) -> Path:
+    return workspace.settings.home / "parked"
+
+
+def _path(workspace: Workspace, selection: Selection) -> Path:
+    return _folder(workspace) / f"{selection.id}.json"

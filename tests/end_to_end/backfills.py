@@ -1,0 +1,238 @@
+"""The real service in a process of its own, backfills in others, and what both sides' books say of them afterwards."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from json import dumps
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+
+from contract.tables import TABLES
+from contract.times import utc_now
+from engine.sources.sample import sample_world
+from resources.archive import AnswerArchive
+from resources.lake import Lake
+from resources.layout import column_name
+from resources.ledger import CreditLedger, Totals
+from resources.warehouse import Warehouse
+from service.keys import KeyStore
+
+ROOT = Path(__file__).parents[2]
+CONCURRENCY = 8
+WHEN_LEARNT = "fetched_at"
+"""The one column in which two backfills of the same past must differ."""
+
+_SERVE = """
+import sys
+from pathlib import Path
+from engine.store import Store
+from service.keys import KeyStore
+from service.run import serve
+folder, accounts, port = sys.argv[1:]
+with Store(Path(folder)) as store, KeyStore(Path(accounts)) as keys:
+    serve(store, keys, "127.0.0.1", int(port))
+"""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service in another process, and its keys."""
+
+    base_url: str
+    keys: KeyStore
+
+    def customer(self) -> Customer:
+        """A new account, whose bill begins at nothing."""
+        secret = self.keys.create("backfill", 10**9, custom_plan=True)
+        return Customer(self.base_url, self.keys, secret)
+
+
+@dataclass(frozen=True)
+class Customer:
+    """Who asks a service, and what it bills."""
+
+    base_url: str
+    keys: KeyStore
+    secret: str
+
+    @property
+    def spent(self) -> int:
+        """Hundredths of a credit that were billed, once what is under way is booked."""
+        key = self.keys.find(self.secret)
+        assert key is not None
+        for _ in range(1_000):
+            balance = self.keys.balance(key.id)
+            if not balance.reserved:
+                return balance.spent
+            time.sleep(0.01)
+        raise TimeoutError("something stays reserved")
+
+    @property
+    def billed(self) -> Counter[str]:
+        """The calls that were billed, by endpoint."""
+        assert self.spent is not None  # all is booked
+        rows = self.keys.usage(self.secret.split("_")[1])
+        return sum((Counter({row.endpoint: row.requests}) for row in rows), Counter())
+
+
+@contextmanager
+def service_of(folder: Path, accounts: Path) -> Iterator[Service]:
+    """The real service over a store, until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = [sys.executable, "-c", _SERVE, str(folder), str(accounts), str(port)]
+    with ExitStack() as stack:
+        keys = stack.enter_context(KeyStore(accounts))
+        process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        _wait_until_open(f"http://127.0.0.1:{port}", process)
+        yield Service(f"http://127.0.0.1:{port}", keys)
+
+
+def _wait_until_open(base_url: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            httpx.get(f"{base_url}/health")
+            return
+        except httpx.TransportError:
+            assert process.poll() is None, "the service could not start"
+            time.sleep(0.05)
+    raise TimeoutError("the service did not open its port")
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill that may be started again and again: its home, who pays, its instants, and further settings."""
+
+    home: Path
+    customer: Customer
+    instants: Sequence[datetime]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, run: str) -> subprocess.Popen[str]:
+        """The process, without Dagster around it."""
+        instants = [instant.isoformat() for instant in self.instants]
+        return self._python("-m", "tests.end_to_end.filler", run, *instants)
+
+    def start_command(self) -> subprocess.Popen[str]:
+        """The command as a person runs it."""
+        listed = self.home.with_suffix(".instants")
+        listed.write_text("\n".join(instant.isoformat() for instant in self.instants))
+        return self._python("-m", "pipelines.cli", "backfill", "--instants", str(listed))
+
+    def rebuild(self) -> None:
+        """Makes lake and warehouse again from what the archive holds."""
+        ended(self._python("-m", "pipelines.cli", "rebuild"))
+
+    def finish(self, run: str = "undisturbed") -> None:
+        """Runs until all is there."""
+        ended(self.start(run))
+
+    def _python(self, *arguments: str) -> subprocess.Popen[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
+        environment |= {
+            "HOLDERLAKE_HOME": str(self.home),
+            "HOLDERLAKE_PROVIDER__URL": self.customer.base_url,
+            "HOLDERLAKE_PROVIDER__CONCURRENCY": str(CONCURRENCY),
+            "HOLDERLAKE_API_KEY": self.customer.secret,
+            "HOLDERLAKE_WATCHLIST": dumps(WATCHLIST),
+            "HOLDERLAKE_ADDRESS_SETS": dumps(ADDRESS_SETS),
+            **self.settings,
+        }
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.home / "lake")
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.home / "warehouse.duckdb")
+
+    @property
+    def answers(self) -> set[str]:
+        """The answers in the archive, by the requests that they belong to."""
+        return {stored.digest for stored in AnswerArchive(self.home / "archive").stored()}
+
+    @property
+    def totals(self) -> Totals:
+        """What the client's own ledger says."""
+        with CreditLedger(self.home / "ledger.sqlite") as ledger:
+            return ledger.totals()
+
+    def in_flight(self) -> Counter[tuple[str, str]]:
+        """The calls whose outcome the ledger never learnt, by run and endpoint."""
+        with CreditLedger(self.home / "ledger.sqlite") as ledger:
+            return Counter((entry.run_id, entry.endpoint) for entry in ledger.unsettled())
+
+
+def _watchlist() -> dict[str, list[str]]:
+    watched: dict[str, list[str]] = {}
+    for token in sample_world().tokens:
+        if token.chain in ("eth", "base"):
+            watched.setdefault(token.chain, []).append(token.address)
+    return watched
+
+
+WATCHLIST = _watchlist()
+ADDRESS_SETS = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
+
+
+def ended(process: subprocess.Popen[str], status: int = 0) -> str:
+    """What a process said until it ended, as it should."""
+    said, _ = process.communicate()
+    assert process.returncode == status, said
+    return said
+
+
+def same_lake(left: Backfill, right: Backfill) -> None:
+    """Fails unless both lakes hold the same rows in the same order, whenever they were learnt."""
+    for table in TABLES:
+        rows = [_timeless(backfill.lake.read(table)) for backfill in (left, right)]
+        assert rows[0].num_rows == rows[1].num_rows, table
+        assert rows[0].equals(rows[1]), table
+
+
+def _timeless(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([WHEN_LEARNT])
+
+
+def warehouse_holds_the_lake(backfill: Backfill) -> None:
+    """Fails unless each table of the warehouse holds the lake's rows, each as often, and no others."""
+    with backfill.warehouse.connect() as connection:
+        for table in TABLES:
+            rows = backfill.lake.read(table)
+            connection.register("lake", rows.rename_columns([column_name(name) for name in rows.column_names]))
+            differing = connection.execute(
+                f"SELECT (SELECT count(*) FROM (FROM {table} EXCEPT ALL FROM lake)), "
+                f"(SELECT count(*) FROM (FROM lake EXCEPT ALL FROM {table}))"
+            ).fetchall()
+            assert differing == [(0, 0)], table
+            connection.unregister("lake")
+
+
+def away_from_midnight() -> None:
+    """What has no history is asked for once a day: a backfill that a midnight cuts in two asks for it twice."""
+    now = utc_now()
+    left = 86_400 - (now.hour * 3_600 + now.minute * 60 + now.second)
+    if left < 180:
+        time.sleep(left + 1)

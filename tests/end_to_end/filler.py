@@ -1,0 +1,74 @@
+"""A backfill in a process of its own, as ``holderlake backfill`` does it but for Dagster, which takes seconds to start.
+
+Settings come from the environment; the arguments are the run's name and the instants. It says on standard output which
+room of its home it is about to write to, so that a test may kill it there. It ends with 3 where a ceiling stopped it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from assets.addresses import ADDRESSES
+from assets.chains import CHAINS
+from assets.family import Asking, ingest
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.subgraphs import SUBGRAPHS
+from assets.tokens import TOKENS
+from pipelines.embedded import make_workspace
+from resources.errors import BudgetExceeded
+from resources.settings import load_settings
+from resources.workspace import Workspace
+
+FAMILIES = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
+ROOMS = ("archive", "lake", "warehouse")
+READY = "ready"
+BETWEEN_LOADS = 2
+STOPPED_BY_A_CEILING = 3
+
+
+async def fill(workspace: Workspace, run: str, instants: Sequence[datetime]) -> None:
+    """Fills all families of all watched chains, and loads the warehouse after each few instants of a chain."""
+    async with workspace.provider(run) as provider:
+        for start in range(0, len(instants), BETWEEN_LOADS):
+            for chain in sorted(workspace.settings.watchlist):
+                for family in FAMILIES:
+                    some = instants[start : start + BETWEEN_LOADS]
+                    await ingest(Asking(provider, workspace), family, chain, some)
+                workspace.warehouse.load(workspace.lake)
+
+
+def tell_of_writes(home: Path) -> None:
+    """Says the name of a room whenever a file in it is made or takes its name."""
+
+    def told(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.rename" or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            path = str(arguments[0])
+            room = path.removeprefix(f"{home}/").split("/")[0].split(".")[0]
+            if room in ROOMS and not path.endswith(".lock"):
+                os.write(1, f"{room}\n".encode())
+
+    sys.addaudithook(told)
+
+
+def main(run: str, *instants: str) -> int:
+    """Returns what the process is to end with."""
+    with closing(make_workspace(load_settings())) as workspace:
+        tell_of_writes(workspace.settings.home)
+        os.write(1, f"{READY}\n".encode())
+        try:
+            asyncio.run(fill(workspace, run, [*map(datetime.fromisoformat, instants)]))
+        except BudgetExceeded:
+            return STOPPED_BY_A_CEILING
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""Two backfills at once in one home: together they stay below one ceiling, and do not pay for the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from contract.prices import credits_text
+from tests.end_to_end.backfills import (
+    CONCURRENCY,
+    Backfill,
+    Service,
+    away_from_midnight,
+    ended,
+    same_lake,
+    service_of,
+    warehouse_holds_the_lake,
+)
+from tests.end_to_end.filler import STOPPED_BY_A_CEILING
+
+INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3)]
+
+
+@pytest.fixture(scope="module")
+def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The real service in a process of its own."""
+    away_from_midnight()
+    with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alone(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
+    """The same backfill by one process without a ceiling."""
+    backfill = Backfill(tmp_path_factory.mktemp("alone") / "home", service.customer(), INSTANTS)
+    backfill.finish()
+    return backfill
+
+
+def test_two_backfills_below_one_ceiling_stop_at_it_and_a_third_pays_for_the_rest_alone(
+    service: Service, alone: Backfill, tmp_path: Path
+) -> None:
+    ceiling = alone.customer.spent // 2
+    per_day = {"HOLDERLAKE_BUDGET__PER_DAY": credits_text(ceiling).replace(",", "")}
+    low = Backfill(tmp_path / "home", service.customer(), INSTANTS, per_day)
+    for process in [low.start("one"), low.start("other")]:
+        ended(process, STOPPED_BY_A_CEILING)
+    assert ceiling // 2 < low.customer.spent <= ceiling
+    assert low.totals.spent == low.customer.spent
+    assert not low.in_flight()
+
+    high = Backfill(low.home, low.customer, INSTANTS)
+    high.finish("third")
+    _paid_twice_at_most_for_what_was_in_flight(high, alone)
+
+
+def test_two_backfills_of_the_same_share_the_work(service: Service, alone: Backfill, tmp_path: Path) -> None:
+    both = Backfill(tmp_path / "home", service.customer(), INSTANTS)
+    for process in [both.start("one"), both.start("other")]:
+        ended(process)
+    _paid_twice_at_most_for_what_was_in_flight(both, alone)
+
+
+def _paid_twice_at_most_for_what_was_in_flight(backfill: Backfill, alone: Backfill) -> None:
+    once, billed = alone.customer.billed, backfill.customer.billed
+    same_lake(backfill, alone)
+    warehouse_holds_the_lake(backfill)
+    assert backfill.answers == alone.answers
+    assert backfill.totals.spent == backfill.customer.spent
+    assert billed >= once
+    twice = billed - once
+    sys.stdout.write(f"\n{once.total()} requests: {billed.total()} calls billed, a second time {dict(twice)}\n")
+    assert twice.total() <= CONCURRENCY

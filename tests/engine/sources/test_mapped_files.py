@@ -1,0 +1,243 @@
+"""Files of any columns are read by a map, exports without times by their blocks, coins from transactions: exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import BadSource
+from engine.sources.files import detect_format, read_transfers
+from engine.sources.mapping import parse_map, read_block_times, read_map
+from engine.store import Store
+from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
+
+Write = Callable[..., Path]
+MAX = 2**256 - 1
+SOL_MINT, SOL_ANN, SOL_BOB = "EPjFWdd5Aufq", "9WzDXwBbmkg8", "9wZDxwBBMKG8"
+ODD_ROW = {"src": SOL_ANN, "dst": SOL_BOB, "raw": str(MAX), "slot": "250000000", "at": "2024-01-01T00:00:00Z"}
+ODD_MAP = ("from_address=src", "to_address=dst", "value=raw", "block_number=slot", "block_time=at")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def odd(path: Path, *pairs: str, constants: tuple[str, ...] = (f"token_address={SOL_MINT}",)) -> list[dict[str, Any]]:
+    return list(read_transfers(path, None, "solana", parse_map(pairs or ODD_MAP, constants)).to_pylist())
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+# ---------------------------------------------------------------- maps
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "json lines"])
+def test_a_file_of_any_columns_is_read_by_a_map(
+    kind: str, csv_file: Write, parquet_file: Write, tmp_path: Path
+) -> None:
+    row = {**ODD_ROW, "chain": "solana", "unused": "x"}
+    writers = {"csv": csv_file, "parquet": parquet_file, "json lines": lambda row: lines(tmp_path / "t.jsonl", row)}
+    (read,) = odd(writers[kind](row))
+    assert (read["token_address"], read["from_address"], read["to_address"]) == (SOL_MINT, SOL_ANN, SOL_BOB)
+    assert (read["value"], read["block_number"], read["block_time"]) == (str(MAX), 250_000_000, 1_704_067_200)
+    assert (read["chain"], read["token_standard"], read["tx_hash"]) == ("solana", "erc20", None)
+    assert (read["log_index"], read["log_index_kind"]) == (0, "synthetic")
+
+
+def test_addresses_that_differ_in_case_alone_are_two_holders(csv_file: Write, store: Store) -> None:
+    path = csv_file(ODD_ROW, {**ODD_ROW, "src": SOL_BOB, "dst": SOL_ANN})
+    rows = read_transfers(path, None, "solana", parse_map(ODD_MAP, (f"token_address={SOL_MINT}",)))
+    assert rows["log_index"].to_pylist() == [0, 1]
+    assert store.add_transfers(rows, "file").added == 2
+    assert store.add_transfers(rows, "file").added == 0
+
+
+@pytest.mark.parametrize(
+    ("chain", "address"),
+    [
+        ("tron", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"),
+        ("ton", "EQCxE6mUtQJKFnGfaROTKOt1lZbDiiX1kCixRv7Nw2Id_sDs"),
+        ("ton", "0:B113A994B5024A16719F69139328EB759596C38A25F59028B146FECDC3621DFE"),
+    ],
+)
+def test_addresses_of_chains_that_mind_the_case_keep_it(chain: str, address: str, csv_file: Write) -> None:
+    path = csv_file({**ODD_ROW, "src": address})
+    rows = read_transfers(path, None, chain, parse_map(ODD_MAP, (f"token_address={address}",))).to_pylist()
+    assert (rows[0]["from_address"], rows[0]["token_address"]) == (address, address)
+
+
+def test_a_map_in_a_file_and_one_that_is_typed_go_together(csv_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(
+        '[columns]\nfrom_address = "src"\nto_address = "nowhere"\nvalue = "raw"\nblock_number = "slot"\n'
+        'block_time = "at"\n[constants]\ntoken_address = "A"\ntoken_standard = "erc721"\n'
+    )
+    typed = parse_map(["to_address=dst"], ["token_standard=erc20"])
+    (read,) = read_transfers(csv_file(ODD_ROW), None, "solana", typed.over(read_map(tmp_path / "map.toml"))).to_pylist()
+    assert (read["to_address"], read["token_address"], read["token_standard"]) == (SOL_BOB, "A", "erc20")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "constants", "words"),
+    [
+        (["from_address"], [], "write such as from_address=sender"),
+        (["sender=src"], [], "sender is not a column of transfers; there are chain, token_address"),
+        (["value=raw"], ["value=1"], "value is both mapped and set"),
+    ],
+)
+def test_a_map_that_says_nothing_is_refused(pairs: list[str], constants: list[str], words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        parse_map(pairs, constants)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[columns]\nvalue = 1.5", "is to be lines such as"),
+        ("columns = 3", "is to be lines such as"),
+        ("[rows]\na = 1", "rows is no part of a map"),
+        ("[columns", "can't be read"),
+    ],
+)
+def test_a_map_file_that_is_none_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(text)
+    with pytest.raises(BadSource, match=words):
+        read_map(tmp_path / "map.toml")
+
+
+def test_a_map_to_columns_that_are_not_there_is_refused(csv_file: Write) -> None:
+    with pytest.raises(BadSource, match="value is mapped to column amount, which is not there; there are src"):
+        odd(csv_file(ODD_ROW), "value=amount")
+    with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
+        odd(csv_file(ODD_ROW), constants=())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"raw": "-5"}, "negative"),
+        ({"raw": "0xzz"}, "not a whole number"),
+        ({"raw": "1e18"}, "not a whole number"),
+        ({"raw": ""}, "missing"),
+        ({"src": ""}, "missing"),
+        ({"at": "soon"}, "not a time"),
+    ],
+)
+def test_bad_values_of_a_mapped_file_are_refused_with_their_row(
+    changed: dict[str, str], words: str, csv_file: Write
+) -> None:
+    with pytest.raises(BadSource, match=f"row 2.*{words}"):
+        odd(csv_file(ODD_ROW, {**ODD_ROW, **changed}))
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def test_json_lines_are_read_exactly_however_numbers_are_written(tmp_path: Path) -> None:
+    path = lines(tmp_path / "t.jsonl", {**ODD_ROW, "raw": MAX}, "", {**ODD_ROW, "raw": hex(MAX), "slot": 250000001})
+    assert [row["value"] for row in odd(path)] == [str(MAX), str(MAX)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"src": "a"', "line 2: not a whole JSON object; give one object a line"),
+        ("[1]", "line 2: not a JSON object"),
+        (json.dumps({**ODD_ROW, "raw": [1]}), "line 2, column raw: a nested value"),
+        (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),
+        (json.dumps({"src": "a"}), "row 2, column block_number: a value is missing"),
+    ],
+)
+def test_json_lines_that_are_none_are_refused_with_their_line(line: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSource, match=words):
+        odd(lines(tmp_path / "t.jsonl", ODD_ROW, line))
+
+
+# ---------------------------------------------------------------- blocks' times
+
+
+def test_exports_without_times_get_them_from_files_of_blocks(csv_file: Write, parquet_file: Write) -> None:
+    times = read_block_times(
+        [
+            csv_file({"number": "16065818", "timestamp": "1669606415"}, name="blocks.csv"),
+            parquet_file({"block_number": 7, "timestamp": 1_500_000_000}, name="blocks.parquet"),
+        ]
+    )
+    timeless = {name: value for name, value in ETL_ROW.items() if name != "block_timestamp"}
+    rows = read_transfers(csv_file(timeless, {**timeless, "block_number": "7"}), None, "eth", None, times)
+    assert rows["block_time"].to_pylist() == [1669606415, 1_500_000_000]
+    with pytest.raises(BadSource, match="row 1, column block_number: block 8 is not among the blocks"):
+        read_transfers(csv_file({**timeless, "block_number": "8"}), None, "eth", None, times)
+
+
+def test_a_file_of_blocks_without_times_is_refused(csv_file: Write) -> None:
+    with pytest.raises(BadSource, match="needs the columns block_number"):
+        read_block_times([csv_file({"number": "1"})])
+
+
+# ---------------------------------------------------------------- the chain's coin
+
+ETL_TRANSACTION = {
+    "hash": HASH,
+    "block_number": "16065818",
+    "transaction_index": "3",
+    "from_address": SENDER,
+    "to_address": RECEIVER,
+    "value": str(10**18),
+    "block_timestamp": "2022-11-28 03:33:35 UTC",
+    "receipt_status": "1",
+}
+
+
+def test_transactions_of_ethereum_etl_are_transfers_of_the_coin_unless_they_failed(csv_file: Write) -> None:
+    made = {"to_address": "", "receipt_contract_address": "0x" + "ee" * 20}
+    base = {**ETL_TRANSACTION, "receipt_contract_address": ""}
+    path = csv_file(
+        base,
+        {**base, "receipt_status": "0", "transaction_index": "4"},
+        {**base, "value": "0", "transaction_index": "5"},
+        {**base, **made, "transaction_index": "6"},
+    )
+    assert detect_format(path) == "ethereum-etl"
+    rows = read_transfers(path, None, "eth").to_pylist()
+    assert [(row["token_address"], row["token_standard"], row["to_address"]) for row in rows] == [
+        ("native", "native", RECEIVER),
+        ("native", "native", "0x" + "ee" * 20),
+    ]
+    assert [(row["log_index"], row["log_index_kind"]) for row in rows] == [
+        (3 << 20, "synthetic"),
+        (6 << 20, "synthetic"),
+    ]
+
+
+def test_transactions_whose_outcome_or_receiver_is_unknown_are_refused(csv_file: Write) -> None:
+    blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
+    with pytest.raises(BadSource, match="transactions that failed can't be told"):
+        read_transfers(csv_file(blind), None, "eth")
+    with pytest.raises(BadSource, match="row 2, column to_address: a value goes to a new contract"):
+        read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")
+
+
+def test_native_transfers_of_cryo_have_the_places_that_the_node_gives_them(parquet_file: Write) -> None:
+    base = {name: value for name, value in CRYO_ROW.items() if name not in ("erc20", "log_index")}
+    base |= {"block_hash": b"\x01" * 32, "transfer_index": 5}
+    nothing = {"value_binary": bytes(32), "value_string": "0", "value_f64": 0.0}
+    path = parquet_file(
+        base,
+        {**base, "transfer_index": 7},
+        {**base, "transfer_index": 6, **nothing},
+        {**base, "transaction_index": 4, "transfer_index": 8, "value_binary": (2**255).to_bytes(32, "big")},
+        {**base, "transaction_index": 4, "transfer_index": 9, **nothing, "to_address": None},
+    )
+    assert detect_format(path) == "cryo"
+    rows = read_transfers(path).to_pylist()
+    assert [row["log_index"] for row in rows] == [3 << 20, (3 << 20) + 2, 4 << 20]
+    assert {(row["token_address"], row["chain"], row["tx_hash"]) for row in rows} == {("native", "eth", HASH)}

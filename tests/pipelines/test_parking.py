@@ -1,0 +1,186 @@
+"""Backfills that run out of credits: they stop, say how to go on, and go on without paying anything twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
+
+from contract.prices import credits_text
+from contract.requests import MapOptions, MapRequest
+from contract.times import utc_now
+from pipelines.backfills import carry_out, go_on
+from pipelines.definitions import build_defs
+from pipelines.errors import RunFailed
+from pipelines.jobs import BACKFILL, stretches
+from pipelines.parking import Selection, park, parked_backfills
+from pipelines.runs import dagster_instance, fill
+from pipelines.sensors import parked_sensor
+from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace
+
+CHAIN = "solana"
+COST = MapRequest(chain=CHAIN, token_address="native", options=MapOptions(return_nodes=True, timestamp=1)).cost
+PART = 3 * COST + COST // 2
+"""Hundredths of a credit: enough for half of the maps."""
+INSTANTS = [datetime(2026, 5, 1) + timedelta(days=day) for day in range(6)]
+
+
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    with dagster_instance(tmp_path / "dagster") as opened:
+        yield opened
+
+
+@pytest.fixture
+def poor(make_workspace: MakeWorkspace) -> Workspace:
+    """A day's ceiling that is enough for a part of the maps."""
+    return _workspace(make_workspace, per_day=credits_text(PART))
+
+
+def _workspace(make_workspace: MakeWorkspace, **budget: Any) -> Workspace:
+    tokens = make_workspace().settings.watchlist[CHAIN][:1]
+    return make_workspace(watchlist={CHAIN: tokens}, budget=budget)
+
+
+def _stop(workspace: Workspace, instance: DagsterInstance) -> str:
+    with pytest.raises(RunFailed) as stopped:
+        fill(workspace, instance, [CHAIN], INSTANTS, tables=["maps"])
+    return str(stopped.value)
+
+
+def test_what_is_left_is_parked_and_the_message_says_when_and_how_to_go_on(
+    poor: Workspace, instance: DagsterInstance
+) -> None:
+    said = _stop(poor, instance)
+    tomorrow = utc_now().date() + timedelta(days=1)
+    assert f"go on from {tomorrow} on: holderlake backfill --parked" in said
+    (parked,) = parked_backfills(poor)
+    assert parked.resume_on == tomorrow
+    assert parked.of == Selection.of([when.isoformat() for when in INSTANTS], [CHAIN], [], ["maps"])
+    assert parked.reason in said
+
+
+def test_the_newest_instants_are_there_and_nothing_beyond_the_ceiling_was_spent(
+    poor: Workspace, instance: DagsterInstance
+) -> None:
+    _stop(poor, instance)
+    there = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
+    assert there
+    assert there == INSTANTS[-len(there) :]
+    totals = poor.ledger.totals()
+    assert 0 < totals.spent + totals.reserved <= PART
+
+
+def test_a_run_that_lacks_credits_is_not_tried_again_by_dagster(poor: Workspace, instance: DagsterInstance) -> None:
+    _stop(poor, instance)
+    assert [run.tags["dagster/max_retries"] for run in instance.get_runs()] == ["0"]
+
+
+def test_going_on_pays_for_the_rest_only_and_parks_nothing_more(
+    make_workspace: MakeWorkspace, poor: Workspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stop(poor, instance)
+    _due_now(poor)
+    rich = _workspace(make_workspace)
+    go_on(rich, as_json=True)
+    assert parked_backfills(rich) == []
+    assert {manifest.as_of for manifest in rich.lake.manifests(family="maps")} == set(INSTANTS)
+    (row,) = [row for row in rich.ledger.report("endpoint") if row.name == "map"]
+    assert row.calls == len(INSTANTS)
+
+
+def test_what_is_not_due_waits_and_says_until_when(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    parked = park(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
+    assert parked is not None
+    go_on(poor, as_json=False)
+    assert f"wait until {poor.ledger.totals().renewal}" in capsys.readouterr().err
+    assert parked_backfills(poor) == [parked]
+
+
+def test_a_finished_backfill_starts_no_run(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = _workspace(make_workspace)
+    for _ in range(2):
+        carry_out(workspace, [CHAIN], INSTANTS[:1], [], ["maps"], as_json=False)
+    assert "in the lake already" in capsys.readouterr().out
+    with dagster_instance(workspace.settings.dagster_home) as own:
+        assert len(own.get_runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "resume_on"),
+    [
+        (BudgetExceeded("per_run", 1, 1, 1, "start another run"), None),
+        (BudgetExceeded("per_day", 1, 1, 1, "wait"), utc_now().date() + timedelta(days=1)),
+        (BudgetExceeded("per_month", 1, 1, 1, "wait"), "renewal"),
+        (CreditsExhausted("used up"), "renewal"),
+    ],
+    ids=["per_run", "per_day", "per_month", "provider"],
+)
+def test_the_day_to_go_on_is_that_on_which_there_are_credits_again(
+    poor: Workspace, error: Exception, resume_on: date | str | None
+) -> None:
+    parked = park(poor, error, Selection.of(["2026-05-01"], [CHAIN], [], []))
+    assert parked is not None
+    assert parked.resume_on == (poor.ledger.totals().renewal if resume_on == "renewal" else resume_on)
+
+
+def test_a_wrong_key_parks_nothing(poor: Workspace) -> None:
+    assert park(poor, InvalidKey("no such key"), Selection.of(["2026-05-01"], [CHAIN], [], [])) is None
+
+
+def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace) -> None:
+    for instants, chains in (
+        (["2026-05-01", "2026-05-02"], ["eth", "base"]),
+        (["2026-05-02", "2026-05-01T00:00Z"], ["base", "eth"]),
+    ):
+        park(poor, CreditsExhausted("used up"), Selection.of(instants, chains, [], []))
+    assert len(parked_backfills(poor)) == 1
+
+
+def test_the_sensor_starts_what_is_due_and_only_that(poor: Workspace, instance: DagsterInstance) -> None:
+    sensor = parked_sensor(poor)
+    _stop(poor, instance)
+    (waiting,) = sensor(build_sensor_context(instance=instance))
+    assert isinstance(waiting, SkipReason)
+    _due_now(poor)
+    (request,) = sensor(build_sensor_context(instance=instance))
+    assert isinstance(request, RunRequest)
+    poor.settings.budget.__dict__["per_day"] = None  # the renewal
+    poor.close()
+    done = (
+        build_defs(poor)
+        .resolve_job_def(BACKFILL)
+        .execute_in_process(run_config=dict(request.run_config), instance=instance)
+    )
+    assert done.success
+    assert parked_backfills(poor) == []
+
+
+@pytest.mark.parametrize(("wanted", "status"), [(True, "RUNNING"), (False, "STOPPED")])
+def test_the_sensor_runs_where_the_settings_say_so(make_workspace: MakeWorkspace, wanted: bool, status: str) -> None:
+    workspace = make_workspace(schedule={"resume_parked": wanted})
+    assert parked_sensor(workspace).default_status.value == status
+
+
+def test_stretches_are_whole_days_in_order_and_of_some_thousand_answers() -> None:
+    hours = [datetime(2026, 5, 1) + timedelta(hours=hour) for hour in reversed(range(24 * 10))]
+    found = list(stretches(hours, tokens=40))
+    assert [when for stretch in found for when in stretch] == hours
+    assert {len(stretch) for stretch in found} == {48}
+    assert list(stretches([], 3)) == []
+
+
+def _due_now(workspace: Workspace) -> None:
+    """As if the day had come."""
+    (path,) = (workspace.settings.home / "parked").glob("*.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"resume_on": str(utc_now().date())}))

@@ -1,0 +1,50 @@
+"""Calls that are cancelled before they were made: whatever cuts them short, no credits stay reserved for them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from contract.requests import ChainsRequest
+from resources.archive import AnswerArchive
+from resources.client import ProviderClient
+from resources.ledger import CreditLedger
+from resources.provider import Provider
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@contextmanager
+def busy(path: Path) -> Iterator[None]:
+    """Another process has the ledger until the block ends."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_call_cancelled_while_its_credits_are_reserved_gives_them_back(tmp_path: Path, times: int) -> None:
+    """Where several partitions fail at once, each of them cancels the others' calls."""
+
+    async def cancelled(ledger: CreditLedger) -> None:
+        async with ProviderClient(NOBODY, None) as client:
+            provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "tests", "run")
+            with busy(tmp_path / "ledger.sqlite"):
+                call = asyncio.create_task(provider.fetch(ChainsRequest(), "today"))
+                await asyncio.sleep(0.1)  # it waits for the ledger
+                for _ in range(times):
+                    call.cancel()
+                    await asyncio.sleep(0.01)
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    with closing(CreditLedger(tmp_path / "ledger.sqlite")) as ledger:
+        asyncio.run(cancelled(ledger))
+        assert ledger.unsettled() == []
+        assert [row.uncharged_calls for row in ledger.report("run")] == [1]
