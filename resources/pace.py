@@ -14,12 +14,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-_FIRST: Final = 24
+_FIRST: Final = 32
 _FEWEST: Final = 4
 """With so few, it is not our calls that make the provider slow: what they take then counts as usual."""
 _GROWTH: Final = 1.5
 _STILL_USUAL: Final = 1.3
 _TOO_SLOW: Final = 2.0
+_QUICK: Final = 0.2
+"""Seconds: what comes sooner is not slow, however much quicker it once was."""
 _AFTER_TROUBLE: Final = 0.7
 _NEARLY: Final = 0.8
 """Where fewer were asked for at once, more places would change nothing."""
@@ -110,7 +112,7 @@ class Pace:
     def _judge(self, latency: float) -> None:
         if self._usual is None or latency < self._usual or self.limit <= self._fewest:
             self._usual = latency
-        if latency > _TOO_SLOW * self._usual:
+        if latency > max(_TOO_SLOW * self._usual, _QUICK):
             self.limit = max(self._fewest, int(self.limit / _GROWTH))
         elif latency <= _STILL_USUAL * self._usual and self._most_asking > _NEARLY * self.limit:
             self.limit = min(self._most, max(self.limit + 1, int(self.limit * _GROWTH)))

@@ -24,6 +24,8 @@ from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, RateL
 from resources.ledger import Booking, CreditLedger, HoldOff, Release, Reserve, Reserved, Settle
 from resources.pace import Gate
 
+_GATHERING: Final = 0.02
+_MANY: Final = 16
 _ASIDE: Final = 32
 """So many answers may wait to be read, whatever the pace."""
 
@@ -108,11 +110,15 @@ class Provider:
         self._client = client
         self._ledger = ledger
         threads = ThreadPoolExecutor(2, "books")  # they wait for the disk, the one or the other
-        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, threads)
-        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, threads)
+        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, threads, self._patience)
+        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, threads, self._patience)
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
+
+    def _patience(self) -> float:
+        """Where many calls are under way, books and archive wait for a few: each visit to the disk costs the same."""
+        return _GATHERING if self.room.inside >= _MANY else 0.0
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched:
         """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.
