@@ -35,7 +35,7 @@ from resources.lake import SIDE_TABLES, Lake, Manifest
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 250_000
 """So much is taken at once, whatever is to be loaded: DuckDB streams it within the memory that it is allowed."""
-_MEMORY: Final = "192MB"
+_MEMORY: Final = "128MB"
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -195,6 +195,7 @@ class Warehouse:
             shutil.copyfile(self.path, copy)
         with _quiet(duckdb.connect(str(copy))) as connection:
             connection.execute(f"SET memory_limit = '{_MEMORY}'")
+            connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
             yield connection
             connection.execute("CHECKPOINT")
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
