@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from contract.times import dt_update_text, utc_now
 from engine.records import Label
+from engine.store import Store
 from service.cache import AnswerCache, Written, lifetime_of
 from service.settings import LIFETIMES, ServiceSettings
 from tests.service.conftest import DAY, UNIT, World, transfers_table
@@ -115,7 +117,14 @@ def test_importing_the_same_again_ends_nothing(caller, own_world):
 # ------------------------------------------------------------------------ once for many, and not again
 
 
-def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world):
+def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world, monkeypatch):
+    quick = Store.token
+
+    def slow(store, chain, address):
+        time.sleep(0.3)  # long enough for all to come while the first one's answer is computed
+        return quick(store, chain, address)
+
+    monkeypatch.setattr(Store, "token", slow)
     service = start(store=own_world.store)
     callers = [service.caller() for _ in range(16)]
     with ThreadPoolExecutor(16) as pool:
