@@ -16,6 +16,8 @@ from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
+settings.register_profile("holderlake", deadline=None)  # how long an example takes depends on who else computes here
+settings.load_profile("holderlake")
 
 
 @pytest.fixture(scope="session")

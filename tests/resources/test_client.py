@@ -411,7 +411,8 @@ def test_no_more_than_so_many_calls_are_under_way() -> None:
 def test_a_cancelled_call_is_cancelled() -> None:
     async def work(client: ProviderClient, server: Misbehaving) -> None:
         call = asyncio.create_task(client.ask(ChainsRequest()))
-        await asyncio.sleep(0.1)
+        while not server.received:
+            await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
