@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.chain.anvil import Anvil, program
 from tests.ledgers import Ledger
