@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contract import wire
+from contract.batches import hand_out
 from contract.tables import INSTANT_TYPE, TABLES, learnt
 from resources.pace import Gate
 from resources.provider import Fetched
@@ -91,14 +92,12 @@ class Reader:
             task.add_done_callback(self._begun.discard)
 
     async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Tables]]]) -> None:
-        results = await self.run(_read_all, [unread for unread, _ in batch])
-        for (_, future), result in zip(batch, results, strict=True):
-            if future.done():  # its caller was cancelled meanwhile
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        results: Sequence[Tables | Exception]
+        try:
+            results = await self.run(_read_all, [unread for unread, _ in batch])
+        except Exception as error:  # nobody is to wait for ever
+            results = [error] * len(batch)
+        hand_out([future for _, future in batch], results)
 
 
 def _read_all(items: Sequence[Unread]) -> list[Tables | Exception]:
@@ -118,9 +117,10 @@ def _read(items: Sequence[Unread]) -> list[Tables | Exception]:
     first = items[0]
     try:
         rows = first.rows([one for item in items for one in item.subjects], _bytes(items))
+        stamped = _stamped(rows, items)
     except Exception as error:
         return [_told(first, error)] if len(items) == 1 else [_read([item])[0] for item in items]
-    return [_stamped(rows, items), *({} for _ in items[1:])]
+    return [stamped, *({} for _ in items[1:])]
 
 
 def _bytes(items: Sequence[Unread]) -> list[bytes]:

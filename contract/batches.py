@@ -73,10 +73,15 @@ class Batches(Generic[Item, Result]):
             for _, future in batch:
                 future.cancel()
             raise
-        for (_, future), result in zip(batch, results, strict=True):
-            if future.done():  # its caller was cancelled meanwhile
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        hand_out([future for _, future in batch], results)
+
+
+def hand_out(futures: Sequence[asyncio.Future[Result]], results: Sequence[Result | Exception]) -> None:
+    """Gives each waiting caller its result, or raises it there; those that were cancelled meanwhile are left out."""
+    for future, result in zip(futures, results, strict=True):
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

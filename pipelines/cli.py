@@ -219,7 +219,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = _workspace(settings)
     if parked:
-        given = [name for name, value in (("--from", start), ("--instants", instants), ("--chain", chain)) if value]
+        options = {"--from": start, "--to": end, "--every": every, "--instants": instants}
+        chosen_ones = {"--chain": chain, "--token": token, "--table": table}
+        given = [name for name, value in {**options, **chosen_ones}.items() if value]
         if given:
             raise ValueError(f"--parked knows what it is for; leave out {', '.join(given)}")
         go_on(workspace, json)

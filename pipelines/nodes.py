@@ -41,7 +41,10 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_
 
     Raises ``SettingsError`` where nodes or tokens are not named, ``RpcError`` where nodes fail.
     """
-    with Store(settings.engine_store) as store, show.progress("importing", 0) as bar:
+    with (
+        Store(settings.engine_store, None, settings.engine.memory_limit) as store,
+        show.progress("importing", 0) as bar,
+    ):
 
         def heard(progress: Progress) -> None:
             rate = progress.logs / max(progress.seconds, 0.001)
@@ -60,7 +63,7 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
     Raises ``SettingsError`` where no retry would help, ``RpcError`` where one may.
     """
-    with Store(settings.engine_store) as store:
+    with Store(settings.engine_store, None, settings.engine.memory_limit) as store:
         try:
             report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
         except (WrongChain, Diverged, Refused) as error:
