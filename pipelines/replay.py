@@ -71,6 +71,7 @@ class _AnswersOf(AnswerArchive):
 
     def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
         super().__init__(archive.root)
+        self._archive = archive
         self.missing: list[Asked] = []
         self._provider = commit.provider
         self._digests: dict[str, str] = {}
@@ -100,7 +101,7 @@ class _AnswersOf(AnswerArchive):
         return answer
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        return AnswerArchive(self.root).version(key, sha256, fetched_at)
+        return self._archive.version(key, sha256, fetched_at)
 
 
 class _Refusing(ProviderClient):

@@ -19,7 +19,8 @@ import zstandard
 
 from contract.requests import ENDPOINTS, Request
 from contract.times import parse_partition
-from resources.archive import AnswerArchive, write_whole
+from resources.archive import AnswerArchive
+from resources.files import write_whole
 
 UNREADABLE: Final = "malformed_answer"
 """The code of failures whose answer came, was paid, and could not be read: reading it again may help."""
