@@ -8,27 +8,25 @@ again, ``provider``'s; which commit was made of which answers, ``journal``'s.
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from contract.requests import Request
 from contract.times import partition_text
+from resources.claims import claimed
 from resources.packs import SUFFIX, DamagedPiece, Packs, Piece, Place
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
-_CLAIMS: Final = "claims"
-_CLAIM_SECONDS: Final = 0.02
+_CLAIMS: Final = "claimed"
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class AnswerArchive:
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """The digest under which the answer is kept. A refreshed answer takes the place of the one before."""
         parts = _sent(request)
-        parts["query"] = {name: value for name, value in request.query.items() if name != "refresh"}
+        parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
         named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
         return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -128,18 +126,12 @@ class AnswerArchive:
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in found if answer), None)
 
-    @asynccontextmanager
-    async def claimed(self, key: str) -> AsyncIterator[None]:
+    def claimed(self, key: str) -> AbstractAsyncContextManager[None]:
         """Holds the right to ask for an answer: of several processes one asks, the others wait for what it keeps.
 
-        A process that dies lets go of it. One file stands for many keys, so that there are no more than 4,096.
+        A process that dies lets go of it.
         """
-        folder = self.root / _CLAIMS
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / key[:3]).open("a") as file:
-            while not _is_locked(file):  # without a thread: those of both processes might all wait for each other
-                await asyncio.sleep(_CLAIM_SECONDS)
-            yield
+        return claimed(self.root / _CLAIMS, key)
 
     def __contains__(self, key: str) -> bool:
         """Whether an answer of that name is kept; only ``get`` looks into it."""
@@ -193,14 +185,6 @@ class AnswerArchive:
 def as_of_text(as_of: datetime | str | None) -> str:
     """What an answer is true as of, as text: a partition value, words of the caller's, or nothing."""
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
-
-
-def _is_locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _sent(request: Request) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 _BUSY_SECONDS: Final = 30.0
 
@@ -43,6 +43,11 @@ class Database:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The answer to one query."""
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
         """Closes the file; it can't be used any more."""

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,6 +54,7 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS folders (name TEXT PRIMARY KEY, changed INTEGER NOT NULL) WITHOUT ROWID",
 )
 _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
+_SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
 _SUPERSEDE: Final = "UPDATE pieces SET superseded = 1 WHERE name = ? AND superseded = 0"
 _INSERT: Final = "INSERT INTO pieces (name, sha256, fetched_at, pack, start, length) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -116,9 +117,8 @@ class Packs:
         """How many pieces are present, and their bytes on disk."""
         if not self.root.exists():
             return 0, 0
-        with self._index.transaction(write=False) as db:
-            row = db.execute("SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0").fetchone()
-        return int(row[0]), int(row[1])
+        ((count, stored),) = self._index.rows(_SIZES)
+        return int(count), int(stored)
 
     def stored(self, place: Place) -> bytes:
         """The bytes of a piece as they lie in its pack. Raises ``FileNotFoundError``."""
@@ -157,7 +157,7 @@ class Packs:
             gone = [(place.id,) for place in chosen if place.pack == pack]
             with self._index.transaction() as db:  # nobody looks for unknown packs meanwhile
                 db.executemany("DELETE FROM pieces WHERE id = ?", gone)
-                left = _places(db, "WHERE pack = ? ORDER BY start", pack)
+                left = _places(db.execute, "WHERE pack = ? ORDER BY start", pack)
                 if left:
                     self._move(db, left)
             (self.root / pack).unlink(missing_ok=True)
@@ -202,8 +202,7 @@ class Packs:
     def _select(self, clauses: str, *values: str) -> list[Place]:
         if not self.root.exists():  # asking makes nothing
             return []
-        with self._index.transaction(write=False) as db:
-            return _places(db, clauses, *values)
+        return _places(self._index.rows, clauses, *values)
 
     @staticmethod
     def _new_pack(fetched_at: str) -> str:
@@ -260,6 +259,5 @@ def _enter(db: sqlite3.Connection, pack: str, entries: Iterable[tuple[Any, ...]]
             db.execute(_INSERT, (name, sha256, fetched_at, pack, start, length))
 
 
-def _places(db: sqlite3.Connection, clauses: str, *values: str) -> list[Place]:
-    rows = db.execute(f"SELECT {_COLUMNS} FROM pieces {clauses}", values).fetchall()
-    return [Place(*row) for row in rows]
+def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
+    return [Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values)]
