@@ -45,13 +45,14 @@ Columns = dict[str, Any]
 """By name: an Arrow array or a sequence of values."""
 Common = dict[str, pa.Scalar]
 """What all rows of a table share."""
-Codes = npt.NDArray[np.int64]
-"""Numbers that stand for texts."""
+Integers = npt.NDArray[np.int64]
 
 _UNUSUAL: Final = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 """What the short way raises on anything that it leaves to the long one, which then says what is wrong, if anything."""
 _SIMPLE_AMOUNT: Final = r"^-?[0-9]{1,19}(\.[0-9]{1,18})?$"
 """Numbers that the decimal column holds for sure. Arrow's cast takes others too, and wraps around unnoticed."""
+_SHORT_AMOUNT: Final = 19
+"""Digits, a point and a sign in so few characters are an amount of that form."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 _LAST_SECOND: Final = to_unix(datetime(9999, 12, 31, 23, 59, 59))
 _NOTHING: Final = SimpleNamespace(**dict.fromkeys(DETAIL_COLUMNS))
@@ -340,11 +341,13 @@ class _Codes(dict[str, int]):
         code = self[text] = self._of_written.setdefault(self._rule(text), len(self._of_written))
         return code
 
-    def of(self, texts: Sequence[str]) -> Codes:
+    def of(self, texts: list[str]) -> Integers:
         """The numbers of texts."""
+        if texts and texts.count(texts[0]) == len(texts):  # as the tokens of a map's relationships often are
+            return np.full(len(texts), self[texts[0]])
         return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
 
-    def array(self, codes: Sequence[Codes]) -> pa.Array:
+    def array(self, codes: Sequence[Integers]) -> pa.Array:
         """The texts behind numbers."""
         return pa.array([*self._of_written], pa.string()).take(pa.array(np.concatenate([*codes, _NO_CODES])))
 
@@ -355,15 +358,15 @@ class _Links:
     def __init__(self) -> None:
         self.counts: list[int] = []
         """Of each answer."""
-        self.windows: list[Codes] = []
+        self.windows: list[Integers] = []
         """The number of each one's time node; 0 outside of them."""
         self._books = {
             "address": _Codes(normalise_address),
             "transfer_chain": _Codes(_chain),
             "transfer_token": _Codes(_token),
         }
-        self._keys: dict[str, list[Codes]] = {name: [] for name in _LINK_KEYS}
-        self._numbers: dict[str, list[int]] = {"total_transfers": [], "first_date": [], "last_date": []}
+        self._keys: dict[str, list[Integers]] = {name: [] for name in _LINK_KEYS}
+        self._numbers: dict[str, list[Integers]] = {"total_transfers": [], "first_date": [], "last_date": []}
         self._values: list[bytes] = []
 
     def add(self, told: Sequence[Any], time_nodes: Sequence[Any] = ()) -> None:
@@ -383,7 +386,7 @@ class _Links:
         for name, codes in keys.items():
             self._keys[name].append(codes)
         for name, known in self._numbers.items():
-            known.extend(map(attrgetter(name), data))
+            known.append(np.fromiter(map(attrgetter(name), data), np.int64, len(data)))
         self._values += [bytes(each.total_value) for each in data]
         self.windows.append(windows)
         self.counts.append(len(links))
@@ -391,11 +394,12 @@ class _Links:
     def columns(self) -> Columns:
         """All columns but the token and the time node that they stand under."""
         texts = {name: self._books[_LINK_KEYS[name]].array(codes) for name, codes in self._keys.items()}
+        numbers = {name: pa.array(np.concatenate([*known, _NO_CODES])) for name, known in self._numbers.items()}
         return texts | {
             "rel_type": pa.repeat(GROUPED_TRANSFER, len(self._values)),
-            "total_transfers": self._numbers["total_transfers"],
-            "first_date": _dates(self._numbers["first_date"]),
-            "last_date": _dates(self._numbers["last_date"]),
+            "total_transfers": numbers["total_transfers"],
+            "first_date": _dates(numbers["first_date"]),
+            "last_date": _dates(numbers["last_date"]),
             **_amounts("total_value", self._values),
         }
 
@@ -439,7 +443,7 @@ def _shares(raws: Iterable[msgspec.Raw]) -> list[float]:
 def _amounts(name: str, numbers: Sequence[bytes]) -> dict[str, pa.Array]:
     """``amount_columns`` of a column of JSON numbers."""
     texts = pa.array(numbers, pa.string())
-    simple = pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
+    simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
     exact = pa.nulls(len(numbers), pa.string())
     if not simple.false_count:
@@ -454,13 +458,21 @@ def _amounts(name: str, numbers: Sequence[bytes]) -> dict[str, pa.Array]:
     }
 
 
-def _dates(seconds: Sequence[int]) -> pa.Array:
+def _are_simple(texts: pa.Array) -> pa.BooleanArray:
+    """Which amounts are of the form that the decimal column holds for sure; most are short, which is told at once."""
+    characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    plain = len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9")
+    if plain and pc.max(pc.binary_length(texts)).as_py() <= _SHORT_AMOUNT:
+        return pa.repeat(True, len(texts))
+    return pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
+
+
+def _dates(seconds: pa.Array) -> pa.Array:
     """Instants of unix seconds."""
-    array = pa.array(seconds, pa.int64())
-    ends = pc.min_max(array).as_py()
-    if seconds and not (ends["min"] >= 0 and ends["max"] <= _LAST_SECOND):
+    ends = pc.min_max(seconds).as_py()
+    if len(seconds) and not (ends["min"] >= 0 and ends["max"] <= _LAST_SECOND):
         raise ValueError("a date before 1970 or after 9999")
-    return array.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
+    return seconds.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
 
 
 def _date_times(texts: Sequence[str | None]) -> pa.Array:
@@ -476,9 +488,9 @@ def _refuse_twice(keys: Sequence[Hashable]) -> None:
         raise ValueError("something stands in the answer twice")
 
 
-def _refuse_twice_coded(keys: Mapping[str, Codes]) -> None:
+def _refuse_twice_coded(keys: Mapping[str, Integers]) -> None:
     """As ``_refuse_twice``, of keys whose parts are small numbers."""
-    whole: Codes | int = 0
+    whole: Integers | int = 0
     sizes = [int(part.max(initial=0)) + 1 for part in keys.values()]
     if math.prod(sizes) >= 2**63:
         _refuse_twice([*zip(*(part.tolist() for part in keys.values()), strict=True)])
