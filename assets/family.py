@@ -13,15 +13,18 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from assets.reading import Reader, Unread
+from assets.swept import Pace, by_instant
 from contract.requests import Request
 from contract.tables import TABLES, build
 from contract.times import partition_text, to_unix, utc_now
 from resources import journal
+from resources.at_hand import Engine, Refused, Swept
 from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
 from resources.lake import SUBJECT_COLUMNS
 from resources.normalise import BadAnswer
@@ -30,6 +33,8 @@ from resources.settings import Settings
 from resources.workspace import Workspace
 
 T = TypeVar("T")
+Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], Swept]
+"""Asks an engine at hand for subjects of a chain at instants, as the settings want them."""
 
 ANSWERS_AT_ONCE = 512
 """Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
@@ -68,6 +73,7 @@ class Family:
     ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` what the
     answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out
     by the provider, and is a failure. ``together``: ``rows`` takes many subjects at once, an answer each.
+    ``sweep``: an engine at hand can tell the same of many partitions in one pass.
     """
 
     name: str
@@ -80,6 +86,7 @@ class Family:
     rows: Callable[[Slice, Sequence[str], Sequence[bytes]], dict[str, pa.Table]]
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
+    sweep: Sweep | None = None
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
         """The subjects in groups that are asked for together."""
@@ -122,6 +129,8 @@ class Landed:
     """Whether something was asked for; otherwise all was there already."""
     revisions: int = 0
     """How often, over time, a table's rows of a subject were told otherwise than before."""
+    computed: int = 0
+    """How many subjects the engine at hand told of, without a call."""
 
 
 @dataclass
@@ -134,6 +143,7 @@ class _Batch:
     groups: list[journal.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
+    computed: int = 0
     skipped: str | None = None
     outage: TransientError | None = None
 
@@ -160,8 +170,13 @@ async def ingest(
 
     ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
     ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
-    are in the lake. One that got no answer among others that did is left out.
+    are in the lake. One that got no answer among others that did is left out. Where the workspace has an engine at
+    hand, it is swept for what it can tell, and nobody is asked.
     """
+    engine = sweeping(asking.workspace, family)
+    if engine is not None:
+        parts = [slice_of(asking.workspace.settings, chain, as_of) for as_of in dict.fromkeys(instants)]
+        return await _ingest_swept(asking, engine, family, parts, only, landed)
     gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
     outages: list[TransientError] = []  # since a partition was last answered for
 
@@ -211,12 +226,81 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
 
     Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
     """
-    lake = asking.workspace.lake
+    engine = sweeping(asking.workspace, family)
+    if engine is not None:
+        (landed,) = await _ingest_swept(asking, engine, family, [part], only)
+        return landed
     wanted = missing(asking.workspace, family, part, only, asking.refresh or asking.again)
     batch = _Batch()
     if wanted:
         groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
         batch = _together(await _side_by_side(groups))
+    return await _finish(asking, family, part, wanted, batch)
+
+
+def sweeping(workspace: Workspace, family: Family) -> Engine | None:
+    """The engine at hand, where it can tell what the family wants to know."""
+    return workspace.engine if family.sweep is not None else None
+
+
+async def _ingest_swept(
+    asking: Asking,
+    engine: Engine,
+    family: Family,
+    parts: Sequence[Slice],
+    only: Sequence[str] | None,
+    landed: Callable[[Landed], None] = lambda _: None,
+) -> list[Landed]:
+    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own."""
+    anew = asking.refresh or asking.again
+    done = []
+    pace = Pace()
+    lacking = groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew))
+    for wanted, alike in lacking:
+        left = list(alike)
+        while left:
+            count = pace.partitions(len(wanted))
+            some, left = left[:count], left[count:]
+            batches = await asking.reader.run(partial(_sweep, asking, engine, family, wanted, pace), some)
+            for part in some:
+                done.append(await _finish(asking, family, part, wanted, batches.pop(part)))
+                landed(done[-1])
+    return done
+
+
+def _sweep(
+    asking: Asking, engine: Engine, family: Family, wanted: Sequence[str], pace: Pace, parts: Sequence[Slice]
+) -> dict[Slice, _Batch]:
+    """What one pass tells of the subjects in each of the partitions."""
+    if not wanted or family.sweep is None:
+        return {part: _Batch() for part in parts}
+    instants = sorted(part.as_of for part in parts)
+    swept = family.sweep(engine, asking.workspace.settings, parts[0].chain, wanted, instants)
+    pace.learn(swept, len(wanted) * len(instants))
+    told = by_instant(swept, instants)
+    return {part: _computed(asking, family, part, wanted, *told[part.as_of]) for part in parts}
+
+
+def _computed(
+    asking: Asking,
+    family: Family,
+    part: Slice,
+    wanted: Sequence[str],
+    tables: Mapping[str, pa.Table],
+    refused: Sequence[Refused],
+) -> _Batch:
+    batch = _Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
+    for one in refused:
+        (request,) = family.requests(asking.workspace.settings, part, [one.token_address], False)
+        batch.fail(request.endpoint, one.token_address, one.error.code, one.error)
+    batch.covered |= set(wanted) - {one.token_address for one in refused}
+    batch.groups.append(journal.group_of(wanted, (), (), batch.failures))
+    return batch
+
+
+async def _finish(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: _Batch) -> Landed:
+    """Commits what was learnt of a partition, and tells what it holds then."""
+    lake = asking.workspace.lake
     if wanted and not batch.skipped:
         await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
     if batch.outage and not batch.covered:
@@ -236,6 +320,7 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
         batch.skipped,
         bool(wanted),
         revised,
+        batch.computed,
     )
 
 
