@@ -105,6 +105,9 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
         "revisions": sum(one.revisions for one in landed),
         "instants": len(landed),
     }
+    computed = sum(one.computed for one in landed)
+    if computed:
+        total["answers from the engine"] = computed
     skipped = sorted({one.skipped for one in landed if one.skipped})
     if skipped:
         total["skipped"] = "; ".join(skipped)

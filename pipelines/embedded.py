@@ -1,4 +1,4 @@
-"""The provider in this process: the service over the sample world or a store of one's own, in the background on loopback.
+"""The provider in this process: the service over the sample world or a store of one's own, on loopback.
 
 This is where the two halves meet. The pipeline is handed an ``Endpoint`` and knows it, like any other provider, by the
 contract alone; and beside it the engine ``at_hand`` over the same store, unless the settings want it to be asked.
@@ -175,7 +175,7 @@ def _store(local: _Local) -> Store:
 
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', but there is none in {local.root}; 'holderlake import' and 'import-rpc' make it"
+            f"provider.local is 'store', and there is none in {local.root}; 'holderlake import' and 'import-rpc' make it"
         )
     store = Store(local.root, local.rules, local.memory_limit)
     atexit.register(store.close)

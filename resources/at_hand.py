@@ -47,9 +47,7 @@ class Engine(Protocol):
     def provider_id(self) -> str:
         """The provider whose answers these are."""
 
-    def maps(
-        self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions
-    ) -> Swept:
+    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
         """The five tables of maps of every token at every instant."""
 
     def holders(

@@ -164,7 +164,7 @@ class Settings(BaseSettings):
             ) from None
 
     def without_provider(self) -> Settings:
-        """The same settings on the embedded default, asked over HTTP as any provider, with its tokens and address sets."""
+        """The same settings on the embedded default, asked over HTTP like any provider: its tokens and address sets."""
         embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
