@@ -278,21 +278,16 @@ def _sweep(
     swept = family.sweep(engine, asking.workspace.settings, parts[0].chain, wanted, instants)
     pace.learn(swept, len(wanted) * len(instants))
     told = by_instant(swept, instants)
-    return {part: _computed(asking, family, part, wanted, *told[part.as_of]) for part in parts}
+    return {part: _computed(swept.endpoint, wanted, *told[part.as_of]) for part in parts}
 
 
 def _computed(
-    asking: Asking,
-    family: Family,
-    part: Slice,
-    wanted: Sequence[str],
-    tables: Mapping[str, pa.Table],
-    refused: Sequence[Refused],
+    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[Refused]
 ) -> _Batch:
+    """What was computed of a partition, as if it had been asked for."""
     batch = _Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
     for one in refused:
-        (request,) = family.requests(asking.workspace.settings, part, [one.token_address], False)
-        batch.fail(request.endpoint, one.token_address, one.error.code, one.error)
+        batch.fail(endpoint, one.token_address, one.error.code, one.error)
     batch.covered |= set(wanted) - {one.token_address for one in refused}
     batch.groups.append(journal.group_of(wanted, (), (), batch.failures))
     return batch

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.requests import HoldersOptions, MapOptions
+from contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
 from contract.tables import TABLES
 from contract.times import utc_now
 from engine.balances import mappable_token, nobody_holds
@@ -48,7 +48,7 @@ class DirectEngine:
         at = utc_now()
         found = list(sweep(self._store(), [(chain, address) for address in known], instants, options, at))
         tables = {name: _joined(name, (tables[name] for tables in found)) for name in MAP_TABLES}
-        return Swept(tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
+        return Swept(MapRequest.endpoint, tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
 
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
@@ -60,7 +60,7 @@ class DirectEngine:
         found = sweep_holders(self._store(), keys, instants, options.limit, options.return_metadata)
         rows = _joined("holders", found)
         held = rows.filter(pc.equal(rows["rank"], 1))
-        return Swept({"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
+        return Swept(HoldersRequest.endpoint, {"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
 
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]

@@ -175,7 +175,7 @@ def _store(local: _Local) -> Store:
 
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', and there is none in {local.root}; 'holderlake import' and 'import-rpc' make it"
+            f"provider.local is 'store', and {local.root} is not there; 'holderlake import' and 'import-rpc' make it"
         )
     store = Store(local.root, local.rules, local.memory_limit)
     atexit.register(store.close)

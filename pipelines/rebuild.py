@@ -153,9 +153,12 @@ def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
         show.out.print(
             f"{report.computed:,} that it lacks are computed anew by the local engine, as of the same instants."
         )
-    for name in report.uncomputed:
+    if report.uncomputed:
         show.err.print(
-            f"The old lake lacks {name}, and the engine that computed it is not at hand; its rows are left out"
+            f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
+            f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
+            markup=False,
+            soft_wrap=True,
         )
     for name in report.carried:
         show.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
@@ -399,6 +402,7 @@ def _take_over(workspace: Workspace, building: _Building) -> None:
     _emptied(before)
     if place.exists():
         place.rename(before)
+    building.fresh.root.mkdir(exist_ok=True)  # where nothing could be made
     building.fresh.root.rename(place)
     made.path.replace(published)
     _emptied(before)

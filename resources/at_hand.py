@@ -29,9 +29,11 @@ class Refused:
 class Swept:
     """What one pass over tokens and instants told: the lake's tables by name, without ``fetched_at``.
 
-    The rows of a token at an instant are those of a single answer, in its order. ``computed_at`` is naive UTC.
+    The rows of a token at an instant are those of a single answer, in its order. ``endpoint`` is where they would have
+    been asked for, ``computed_at`` naive UTC.
     """
 
+    endpoint: str
     tables: Mapping[str, pa.Table]
     refused: Sequence[Refused]
     computed_at: datetime
