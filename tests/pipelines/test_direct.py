@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import datetime
+from json import dumps
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import AssetKey
+from pydantic import ValidationError
+from typer.testing import CliRunner
 
 from assets import swept
 from assets.holders import HOLDERS
@@ -19,14 +27,19 @@ from contract.tables import TABLES
 from contract.times import from_unix
 from engine.sources.sample import sample_world
 from engine.store import Store
+from pipelines.cli import app
 from pipelines.direct import DirectEngine
+from pipelines.embedded import make_workspace as make_workspace_of
 from pipelines.plan import make_plan
 from pipelines.plan_report import sentences
 from pipelines.rebuild import rebuild, survey
 from pipelines.retries import failures, retry
+from pipelines.runs import dagster_instance
 from resources.archive import AnswerArchive
 from resources.at_hand import Swept
 from resources.lake import FAILURES, Lake
+from resources.sections import ProviderSettings
+from resources.settings import SettingsError, load_settings
 from resources.workspace import Workspace
 from service.keys import KeyStore
 from service.run import BackgroundService
@@ -41,7 +54,7 @@ PASTS = [WORLD.start + (WORLD.end - WORLD.start) * part / 5 for part in (-1, 1, 
 INSTANTS = [past.replace(microsecond=0) for past in reversed(PASTS)]
 UNKNOWN = "0x" + "9" * 40
 NOBODY = "http://127.0.0.1:9"
-COIN = ("eth", "coin")
+WEEKS = range(1_700_000_000, 1_700_000_000 + 8 * 604_800, 604_800)
 
 
 @pytest.fixture
@@ -202,6 +215,80 @@ def test_a_plan_says_what_the_engine_tells_and_prices_the_rest(
     others = [line for line in asked.lines if line.family not in {MAPS.name, HOLDERS.name}]
     assert [by_family[line.family] for line in others] == others
     assert f"{4 * tokens} answers come straight from the local engine: no calls, no credits." in sentences(plan)
+
+
+# ---------------------------------------------------------------------- a store of one's own
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose provider is its own store, which holds two tokens' transfers of some weeks."""
+    home = tmp_path / "own"
+    settings = {"HOME": str(home), "PROVIDER__LOCAL": "store", "WATCHLIST": dumps({"eth": ["coin", "late"]})}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"HOLDERLAKE_{name}", value)
+    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what a command sets is undone
+    monkeypatch.chdir(tmp_path)
+    moves = [transfer(f"mint -> {name}", 90, WEEKS[0]) for name in "abcd"]
+    moves += [transfer("a -> b", 1, week) for week in WEEKS]
+    moves += [transfer("mint -> c", 5, WEEKS[-2], token=("eth", "late"))]
+    with Store(home / "engine") as store:
+        store.add_transfers(table(moves), "test")
+    return home
+
+
+def test_a_backfill_of_a_store_of_ones_own_makes_no_call_and_tells_dagster_so(own: Path) -> None:
+    first, last = (from_unix(WEEKS[place]).isoformat() for place in (0, -1))
+    arguments = ["--from", first, "--to", last, "--every", "1w", "--table", "maps", "--table", "holders"]
+    planned = json.loads(CliRunner().invoke(app, ["plan", *arguments, "--json"], catch_exceptions=False).output)
+    done = CliRunner().invoke(app, ["backfill", *arguments, "--json"], catch_exceptions=False)
+    told = json.loads(done.output)
+    assert (planned["calls"], [line["computed"] for line in planned["families"]]) == (0, [2 * len(WEEKS)] * 2)
+    assert (told["rows"]["maps"], told["rows"]["holders"]) == (len(WEEKS) + 2, 4 * len(WEEKS) + 2)
+    assert [(one["code"], one["requests"]) for one in told["failures"]] == [("no_holders", 2 * (len(WEEKS) - 2))]
+    assert told["credits_spent_hundredths"] == 0
+    with dagster_instance(own / "dagster") as instance:
+        assert len(instance.get_materialized_partitions(AssetKey("clusters"))) == len(WEEKS)
+        event = instance.get_latest_materialization_event(AssetKey("maps"))
+        assert event is not None
+        assert event.asset_materialization is not None
+        metadata = event.asset_materialization.metadata
+    assert (metadata["calls"].value, metadata["answers from the engine"].value) == (0, 2)
+
+
+def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
+    own: Path, make_direct: MakeWorkspace, tmp_path: Path
+) -> None:
+    instants = [from_unix(week) for week in reversed(WEEKS)]
+    command = [sys.executable, "-m", "tests.end_to_end.filler", "run", *(one.isoformat() for one in instants)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in zip(range(90), (line for line in process.stdout if line == "lake\n"), strict=False):
+            pass
+        process.send_signal(signal.SIGKILL)
+    begun = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
+    assert 0 < len([name for name, _ in begun if name in {"maps", "holders"}]) < 2 * len(WEEKS)
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
+    assert {name: ended[name] for name in begun} == begun
+    with Store(own / "engine") as store:
+        undisturbed = beside(make_direct(store, watchlist={"eth": ["coin", "late"]}), tmp_path / "undisturbed")
+        fill_all(undisturbed, instants)
+    found, expected = rows(Lake(own / "lake")), rows(undisturbed.lake)
+    assert {name: found[name] for name in (*MAPS.tables, *HOLDERS.tables, FAILURES)} == {
+        name: expected[name] for name in (*MAPS.tables, *HOLDERS.tables, FAILURES)
+    }
+
+
+def test_a_store_that_is_not_there_is_named_with_the_way_out(own: Path) -> None:
+    shutil.rmtree(own / "engine")
+    with pytest.raises(SettingsError, match=r"own/engine is not there; 'holderlake import'"):
+        make_workspace_of(load_settings()).check()
+
+
+def test_an_address_and_a_store_of_ones_own_are_not_both_the_provider() -> None:
+    with pytest.raises(ValidationError, match="which one is meant can't be known"):
+        ProviderSettings(url=NOBODY, local="store")
 
 
 # ---------------------------------------------------------------------- making the lake again
