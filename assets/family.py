@@ -9,7 +9,7 @@ becomes a row of ``failures``; the rest lands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -251,21 +251,46 @@ async def _ingest_swept(
     only: Sequence[str] | None,
     landed: Callable[[Landed], None] = lambda _: None,
 ) -> list[Landed]:
-    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own."""
-    anew = asking.refresh or asking.again
-    done = []
+    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own.
+
+    While those of one pass are committed, which is mostly waiting for the disk, the next pass is under way.
+    """
     pace = Pace()
-    lacking = groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew))
-    for wanted, alike in lacking:
-        left = list(alike)
-        while left:
-            count = pace.partitions(len(wanted))
-            some, left = left[:count], left[count:]
-            batches = await asking.reader.run(partial(_sweep, asking, engine, family, wanted, pace), some)
+    passes = _passes(asking, family, parts, only, pace)
+
+    def begin() -> tuple[Sequence[Slice], Sequence[str], asyncio.Task[dict[Slice, _Batch]]] | None:
+        some, wanted = next(passes, ((), ()))
+        if not some:
+            return None
+        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, asking, engine, family, wanted, pace, some))
+
+    done: list[Landed] = []
+    ahead = begin()
+    try:
+        while ahead is not None:
+            some, wanted, under_way = ahead
+            batches = await under_way
+            ahead = begin()
             for part in some:
                 done.append(await _finish(asking, family, part, wanted, batches.pop(part)))
                 landed(done[-1])
+    finally:
+        if ahead is not None:
+            await asyncio.wait([ahead[2]])  # a thread can't be stopped, and the store is not to be closed under it
     return done
+
+
+def _passes(
+    asking: Asking, family: Family, parts: Sequence[Slice], only: Sequence[str] | None, pace: Pace
+) -> Iterator[tuple[Sequence[Slice], Sequence[str]]]:
+    """Partitions that lack the same subjects, in their order, as many as make a pass; and these subjects."""
+    anew = asking.refresh or asking.again
+    for wanted, alike in groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew)):
+        left = list(alike)
+        while left:
+            count = pace.partitions(len(wanted))
+            yield left[:count], wanted
+            left = left[count:]
 
 
 def _sweep(

@@ -17,8 +17,8 @@ from resources.at_hand import Refused, Swept
 
 _FIRST: Final = 512
 """Answers of the first pass, before it is known how large they are."""
-_BYTES: Final = 96 << 20
-"""What the rows of one pass may take in memory, unless a single partition takes more."""
+_BYTES: Final = 64 << 20
+"""What the rows of a pass may take in memory, unless one partition takes more; two passes are there at a time."""
 
 Tables: TypeAlias = dict[str, pa.Table]
 
