@@ -34,9 +34,9 @@ class Pace:
         return max(1, self._answers // max(1, tokens))
 
     def learn(self, swept: Swept, answers: int) -> None:
-        """Takes the size of a pass's rows into account."""
+        """Takes the size of a pass's rows into account. The next pass is twice as large at most: rows may grow."""
         size = sum(rows.nbytes for rows in swept.tables.values())
-        self._answers = max(1, _BYTES * answers // max(size, 1))
+        self._answers = max(1, min(2 * answers, _BYTES * answers // max(size, 1)))
 
 
 def by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refused]]]:

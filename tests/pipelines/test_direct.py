@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -53,6 +54,20 @@ WORLD = sample_world()
 PASTS = [WORLD.start + (WORLD.end - WORLD.start) * part / 5 for part in (-1, 1, 3, 5)]
 INSTANTS = [past.replace(microsecond=0) for past in reversed(PASTS)]
 UNKNOWN = "0x" + "9" * 40
+_FILL = """
+import os, signal, sys
+left = int(os.environ.get("DIES_AT", "0"))
+def dies(event, arguments):
+    global left
+    if event == "os.rename" and "/lake/clusters/" in str(arguments[1]):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(dies)
+from tests.end_to_end.filler import main
+sys.exit(main(*sys.argv[1:]))
+"""
+"""A backfill that dies in its third commit of maps, before the clusters have their name."""
 NOBODY = "http://127.0.0.1:9"
 WEEKS = range(1_700_000_000, 1_700_000_000 + 8 * 604_800, 604_800)
 
@@ -260,12 +275,12 @@ def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
     own: Path, make_direct: MakeWorkspace, tmp_path: Path
 ) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
-    command = [sys.executable, "-m", "tests.end_to_end.filler", "run", *(one.isoformat() for one in instants)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for _ in zip(range(90), (line for line in process.stdout if line == "lake\n"), strict=False):
-            pass
-        process.send_signal(signal.SIGKILL)
+    command = [sys.executable, "-c", _FILL, "run", *(one.isoformat() for one in instants)]
+    killed = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"DIES_AT": "3"}, stdout=subprocess.DEVNULL, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert list((own / "lake").glob("**/*.next")), "no commit was under way"
     begun = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert 0 < len([name for name, _ in begun if name in {"maps", "holders"}]) < 2 * len(WEEKS)
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
