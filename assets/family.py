@@ -276,7 +276,7 @@ async def _ingest_swept(
                 landed(done[-1])
     finally:
         if ahead is not None:
-            await asyncio.wait([ahead[2]])  # a thread can't be stopped, and the store is not to be closed under it
+            ahead[2].cancel()
     return done
 
 
