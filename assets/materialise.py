@@ -31,7 +31,8 @@ from dagster import (
 )
 from pydantic import Field
 
-from assets.family import Asking, Family, Landed, ingest, missing, slice_of
+from assets.family import Asking, Family, Landed, missing, slice_of
+from assets.ingest import ingest
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from assets.plots import plots
 from contract.prices import credits_text

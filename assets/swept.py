@@ -1,19 +1,24 @@
-"""One pass of the engine at hand over many partitions: how many it takes at a time, and its rows taken apart again.
+"""Fills many partitions in one pass of the engine at hand, where there is one: nobody is asked.
 
-Committing them, and asking where there is no engine at hand, is ``family``'s.
+Here stands how many partitions a pass takes, and how its rows are taken apart again; how they land, in ``landing``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from assets.family import Asking, Family, Landed, Slice, missing
+from assets.landing import Batch, finish
 from contract.tables import INSTANT_TYPE, TABLES, learnt
-from resources.at_hand import Refused, Swept
+from resources import journal
+from resources.at_hand import Engine, Refused, Swept
 
 _FIRST: Final = 512
 """Answers of the first pass, before it is known how large they are."""
@@ -23,7 +28,82 @@ _BYTES: Final = 64 << 20
 Tables: TypeAlias = dict[str, pa.Table]
 
 
-class Pace:
+async def ingest_swept(
+    asking: Asking,
+    engine: Engine,
+    family: Family,
+    parts: Sequence[Slice],
+    only: Sequence[str] | None,
+    landed: Callable[[Landed], None] = lambda _: None,
+) -> list[Landed]:
+    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own.
+
+    While those of one pass are committed, which is mostly waiting for the disk, the next pass is under way.
+    """
+    pace = _Pace()
+    passes = _passes(asking, family, parts, only, pace)
+
+    def begin() -> tuple[Sequence[Slice], Sequence[str], asyncio.Task[dict[Slice, Batch]]] | None:
+        some, wanted = next(passes, ((), ()))
+        if not some:
+            return None
+        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, asking, engine, family, wanted, pace, some))
+
+    done: list[Landed] = []
+    ahead = begin()
+    try:
+        while ahead is not None:
+            some, wanted, under_way = ahead
+            batches = await under_way
+            ahead = begin()
+            for part in some:
+                done.append(await finish(asking, family, part, wanted, batches.pop(part)))
+                landed(done[-1])
+    finally:
+        if ahead is not None:
+            ahead[2].cancel()
+    return done
+
+
+def _passes(
+    asking: Asking, family: Family, parts: Sequence[Slice], only: Sequence[str] | None, pace: _Pace
+) -> Iterator[tuple[Sequence[Slice], Sequence[str]]]:
+    """Partitions that lack the same subjects, in their order, as many as make a pass; and these subjects."""
+    anew = asking.refresh or asking.again
+    for wanted, alike in groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew)):
+        left = list(alike)
+        while left:
+            count = pace.partitions(len(wanted))
+            yield left[:count], wanted
+            left = left[count:]
+
+
+def _sweep(
+    asking: Asking, engine: Engine, family: Family, wanted: Sequence[str], pace: _Pace, parts: Sequence[Slice]
+) -> dict[Slice, Batch]:
+    """What one pass tells of the subjects in each of the partitions."""
+    if not wanted or family.sweep is None:
+        return {part: Batch() for part in parts}
+    instants = sorted(part.as_of for part in parts)
+    swept = family.sweep(engine, asking.workspace.settings, parts[0].chain, wanted, instants)
+    pace.learn(swept, len(wanted) * len(instants))
+    told = _by_instant(swept, instants)
+    return {part: _computed(swept.endpoint, wanted, *told[part.as_of]) for part in parts}
+
+
+def _computed(
+    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[Refused]
+) -> Batch:
+    """What was computed of a partition, as if it had been asked for."""
+    batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
+    for one in refused:
+        batch.fail(endpoint, one.token_address, one.error.code, one.error)
+    batch.covered |= set(wanted) - {one.token_address for one in refused}
+    batch.groups.append(journal.group_of(wanted, (), (), batch.failures))
+    return batch
+
+
+class _Pace:
     """How many answers fit into a pass, by the size of those of the passes before."""
 
     def __init__(self) -> None:
@@ -34,12 +114,12 @@ class Pace:
         return max(1, self._answers // max(1, tokens))
 
     def learn(self, swept: Swept, answers: int) -> None:
-        """Takes the size of a pass's rows into account. The next pass is twice as large at most: rows may grow."""
+        """Takes the size of a pass's rows into account. They may grow, so the next is not much larger."""
         size = sum(rows.nbytes for rows in swept.tables.values())
-        self._answers = max(1, min(2 * answers, _BYTES * answers // max(size, 1)))
+        self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
-def by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refused]]]:
+def _by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refused]]]:
     """The rows of each instant by table, with ``fetched_at``, and what was refused then."""
     refused: dict[datetime, list[Refused]] = {as_of: [] for as_of in instants}
     for one in swept.refused:

@@ -25,8 +25,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from assets.family import Asking, Landed, ingest
+from assets.family import Asking, Landed
 from assets.holders import HOLDERS
+from assets.ingest import ingest
 from assets.maps import MAPS
 from pipelines.embedded import make_workspace, sample_period
 from pipelines.jobs import stretches

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from assets.definitions import FAMILIES
-from assets.family import Asking, Family, Slice, ingest_slice
+from assets.family import Asking, Family, Slice
+from assets.ingest import ingest_slice
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer
 from resources.client import ProviderClient
