@@ -47,9 +47,10 @@ class Progress:
     @property
     def note(self) -> str:
         """Calls, credits and rate, in a few words; and the answers for which nobody was asked."""
-        engine = f", {self.computed:,} answers from the engine" if self.computed else ""
         asked = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
-        return asked + engine
+        if not self.computed:
+            return asked
+        return f"{self.computed:,} from the engine, {asked if self.calls else 'no calls'}"
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"
