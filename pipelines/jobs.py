@@ -31,7 +31,8 @@ from pydantic import Field
 
 from assets.checks import evaluate
 from assets.definitions import FAMILIES
-from assets.family import Asking, Family, Landed, ingest
+from assets.family import Asking, Family, Landed
+from assets.ingest import ingest
 from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from contract.prices import credits_text

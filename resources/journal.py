@@ -71,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were asked for together, the requests, and what failed."""
+    """Subjects that were asked for together, the requests, and what failed. The engine at hand needs no request."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -94,6 +94,11 @@ class Commit:
     def as_of(self) -> datetime:
         """The partition's instant."""
         return parse_partition(self.timestamp)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the engine at hand told of it, and nobody was asked."""
+        return not any(group.asked for group in self.groups)
 
 
 def group_of(

@@ -137,13 +137,25 @@ class Section(BaseModel):
 
 
 class ProviderSettings(Section):
-    """Whom to ask. Without a url that is the embedded service over the sample world."""
+    """Whom to ask. Without a url that is the embedded service, over the sample world or your own store."""
 
     url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
+    local: Literal["sample", "store"] = Field(
+        default="sample", description="Without a url: the built-in sample world, or the engine's store of your imports"
+    )
+    direct: bool = Field(
+        default=True, description="Without a url: take maps and holders from the engine in one pass, without calls"
+    )
     timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
     attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
     concurrency: int = Field(default=256, ge=1, description="Calls under way at a time at most; latency decides")
     rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
+
+    @model_validator(mode="after")
+    def _one_provider(self) -> ProviderSettings:
+        if self.url is not None and self.local == "store":
+            raise ValueError("url is set and local is 'store'; which one is meant can't be known")
+        return self
 
 
 class AddressSet(Section):

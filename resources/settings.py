@@ -164,8 +164,8 @@ class Settings(BaseSettings):
             ) from None
 
     def without_provider(self) -> Settings:
-        """The same settings on the embedded default: its provider, its tokens and its address sets."""
-        embedded = self.provider.model_copy(update={"url": None})
+        """The same settings on the embedded default, asked over HTTP like any provider: its tokens and address sets."""
+        embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
     def with_run_ceiling(self, hundredths: int) -> Settings:

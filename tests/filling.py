@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from assets.family import Asking, Family, Landed, ingest
+from assets.family import Asking, Family, Landed
+from assets.ingest import ingest
 from resources.archive import AnswerArchive, StoredAnswer
 from resources.workspace import Workspace
 
