@@ -47,10 +47,15 @@ _INSERT: Final = """
 INSERT INTO {table}
 SELECT * FROM read_parquet($files, hive_partitioning = false)
 """
-_REMEMBER: Final = """
-INSERT OR REPLACE INTO _loaded
-SELECT * FROM learnt
+_FORGET: Final = """
+DELETE FROM {table}
+WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM learnt)
 """
+_REMEMBER: Final = {
+    "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM learnt",
+    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM learnt",
+    "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM learnt",
+}
 
 Partition = tuple[str, str, datetime]
 """Family, chain and instant."""
@@ -302,18 +307,27 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[P
 
 
 def _remember(connection: duckdb.DuckDBPyConnection, taken: Sequence[_Pending]) -> None:
+    """Notes what the manifests tell: that they are loaded, and for whom they answered."""
     now = utc_now()
-    loaded = pa.table(
+    told = [one.manifest for one in taken]
+    learnt = pa.table(
         {
-            "family": pa.array([one.manifest.family for one in taken], pa.string()),
-            "chain": pa.array([one.manifest.chain for one in taken], pa.string()),
-            "timestamp": pa.array([one.manifest.as_of for one in taken], INSTANT_TYPE),
+            "family": pa.array([one.family for one in told], pa.string()),
+            "chain": pa.array([one.chain for one in told], pa.string()),
+            "timestamp": pa.array([one.as_of for one in told], INSTANT_TYPE),
             "manifest_sha": pa.array([one.sha for one in taken], pa.string()),
-            "loaded_at": pa.array([now] * len(taken), INSTANT_TYPE),
+            "loaded_at": pa.array([now] * len(told), INSTANT_TYPE),
+            "provider": pa.array([one.provider for one in told], pa.string()),
+            "written_at": pa.array([one.written_at for one in told], INSTANT_TYPE),
+            "row_count": pa.array([one.rows for one in told], pa.int64()),
+            "failures": pa.array([one.failures for one in told], pa.int64()),
+            "covered": pa.array([sorted(one.covered) for one in told], pa.list_(pa.string())),
         }
     )
-    with _registered(connection, "learnt", loaded):
-        connection.execute(_REMEMBER)
+    with _registered(connection, "learnt", learnt):
+        for table, rows in _REMEMBER.items():
+            connection.execute(_FORGET.format(table=table))
+            connection.execute(f"INSERT INTO {table} {rows}")
 
 
 @contextmanager

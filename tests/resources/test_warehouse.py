@@ -96,7 +96,7 @@ def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Wareh
         for field in TABLES[name].schema
     ]
     ((comment,),) = asked(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
-    assert comment == f"A row is {TABLES[name].row}"
+    assert comment == f"A row is {TABLES[name].row}. Key: {', '.join(layout.key(TABLES[name]))}"
 
 
 VALUES: dict[pa.DataType, Any] = {
