@@ -20,10 +20,10 @@ from resources.warehouse import Warehouse, WarehouseError
 from tests.resources.lakes import (
     DAYS,
     LEARNT,
+    asked,
+    count,
     failures,
     map_tables,
-    rows,
-    transfer,
     write,
     write_holders,
     write_maps,
@@ -51,14 +51,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     loaded.load(lake)
     return loaded
-
-
-def asked(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in warehouse.query(sql, parameters).to_pylist()]
-
-
-def count(warehouse: Warehouse, table: str) -> int:
-    return int(asked(warehouse, f"SELECT count(*) FROM {table}")[0][0])
 
 
 # What is loaded
@@ -400,169 +392,3 @@ def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake,
     assert warehouse.load(lake).partitions == 0
     assert count(warehouse, "latest_holders") == 1
     assert "rank" in warehouse.query("FROM latest_holders").column_names
-
-
-# Views and macros
-
-
-@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
-def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: layout.Query) -> None:
-    about, _, example = query.comment.partition("Example: ")
-    assert about.strip()
-    small.query(example)
-    source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
-    ((comment,),) = asked(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
-    assert comment == query.comment
-
-
-def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
-    for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
-        write_holders(lake, "eth", DAYS[day - 1], held)
-        write_maps(lake, "eth", DAYS[day - 1], {token: [] for token in held}, score=day)
-    write_holders(lake, "base", DAYS[1], {"0xa": {"0x1": 5}})
-    warehouse.load(lake)
-    latest = "SELECT chain, token_address, amount FROM {} ORDER BY ALL"
-    assert asked(warehouse, latest.format("latest_holders")) == [
-        ("base", "0xa", 5),
-        ("eth", "0xa", 4),
-        ("eth", "0xb", 2),
-    ]
-    assert asked(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
-        ("base", "0xa", 5),
-        ("eth", "0xa", 3),
-        ("eth", "0xb", 2),
-    ]
-    assert asked(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
-        ("eth", "0xa", 1),
-        ("eth", "0xb", 2),
-    ]
-    assert count(warehouse, "holders_as_of('2026-10-31')") == 0
-    assert asked(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
-        ("0xa", 9.0),
-        ("0xb", 1.0),
-    ]
-    assert asked(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
-
-
-def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
-    write_maps(lake, "eth", DAYS[1], {"0xa": []})
-    warehouse.load(lake)
-    assert asked(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
-
-
-def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
-    write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY address",
-        "2026-11-03",
-        DAYS[9],
-    )
-    assert found == [
-        ("0x1", "down", Decimal(-3), 1, 2),
-        ("0x2", "up", Decimal("1.5"), 2, 1),
-        ("0x4", "left", Decimal(-1), 4, None),
-        ("0x5", "entered", Decimal(2), None, 4),
-    ]
-
-
-def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake, warehouse: Warehouse) -> None:
-    huge, tiny = 10**60, "0.0000000000000000000001"
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
-    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
-    warehouse.load(lake)
-    changes = asked(
-        warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
-    )
-    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
-
-
-def test_holder_changes_leave_out_tokens_without_a_partition_at_either_time(lake: Lake, warehouse: Warehouse) -> None:
-    write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
-    warehouse.load(lake)
-    assert count(warehouse, "holder_changes('2026-11-01', '2026-11-09')") == 0
-    assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
-
-
-def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake: Lake, warehouse: Warehouse) -> None:
-    for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
-        write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
-    write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT service_score, score_change, round(top_10_share, 9), holders_listed FROM concentration_history"
-        " ORDER BY timestamp",
-    )
-    assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
-
-
-def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
-    history = [
-        [["a1", "a2", "a3"], ["b1", "b2"]],
-        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
-        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
-        [["c1", "c2"]],
-    ]
-    for day, clusters in zip(DAYS, history, strict=False):
-        write_maps(lake, "eth", day, {"0xa": clusters})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
-        " ORDER BY 1, 2 NULLS LAST, 3",
-    )
-    assert found == [
-        (1, 1, None, None, "first"),
-        (1, 2, None, None, "first"),
-        (2, 1, 2, 0.667, "grew"),
-        (2, 2, 1, 1.0, "same"),
-        (3, 1, 2, 0.667, "shrank"),
-        (3, 2, 1, 0.5, "changed"),
-        (3, 3, None, None, "born"),
-        (4, 1, 3, 1.0, "same"),
-        (4, None, 1, None, "died"),
-        (4, None, 2, None, "died"),
-    ]
-
-
-def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
-    write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
-    write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
-    warehouse.load(lake)
-    assert asked(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
-
-
-def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
-    lake: Lake, warehouse: Warehouse
-) -> None:
-    one, other = "0x" + "a" * 40, "0x" + "b" * 40
-    for day, sent in ((0, "5"), (1, "9")):
-        edges = [
-            {"token_address": "0x7", "time_node": None} | transfer(one, other, "0x7", "eth", sent, day + 1),
-            {"token_address": "0x7", "time_node": 1} | transfer(one, other, "0x7", "eth", "1", 99),
-        ]
-        tables = {"grouped_transfers": rows("grouped_transfers", "eth", DAYS[day], edges)}
-        write(lake, "maps", "eth", DAYS[day], tables, {"0x7"})
-    back = {"address_set": "friends"} | transfer(other, one, "0x7", "eth", "2", 1)
-    write(
-        lake,
-        "subgraphs",
-        "eth",
-        DAYS[0],
-        {"subgraph_transfers": rows("subgraph_transfers", "eth", DAYS[0], [back])},
-        {"friends"},
-        by="address_set",
-    )
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT from_address, total_value, timestamp FROM flows_between(?, ?) ORDER BY 1",
-        other.upper().replace("0X", "0x"),
-        one,
-    )
-    assert found == [(one, Decimal(9), DAYS[1]), (other, Decimal(2), DAYS[0])]
