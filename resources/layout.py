@@ -129,6 +129,11 @@ def column_name(name: str) -> str:
     return "timestamp" if name == "as_of" else name
 
 
+def sql_type(field: pa.Field) -> str:
+    """DuckDB's name of a column's type."""
+    return _TYPES[field.type]
+
+
 def key(table: Table) -> tuple[str, ...]:
     """The columns that tell a table's rows apart, as the warehouse names them."""
     return tuple(map(column_name, table.key))
@@ -163,7 +168,7 @@ def _tables() -> tuple[Table, ...]:
 
 def _create(table: Table) -> str:
     columns = ",\n".join(
-        f"    {column_name(field.name)} {_TYPES[field.type]}{'' if field.nullable else ' NOT NULL'}"
+        f"    {column_name(field.name)} {sql_type(field)}{'' if field.nullable else ' NOT NULL'}"
         for field in table.schema
     )
     return f"CREATE TABLE IF NOT EXISTS {table.name} (\n{columns}\n);\n"

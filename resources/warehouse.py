@@ -114,7 +114,7 @@ class Warehouse:
             raise WarehouseError(
                 f"there is no warehouse at {self.path} yet; 'holderlake demo' or 'holderlake ingest' makes it"
             )
-        connection = _quiet(duckdb.connect())
+        connection = quiet(duckdb.connect())
         try:
             connection.execute(f"ATTACH {layout.quoted(str(self.path))} AS warehouse (READ_ONLY)")
             connection.execute("USE warehouse")
@@ -126,11 +126,7 @@ class Warehouse:
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
         """The answer to a query. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
         with self.connect() as connection:
-            try:
-                answer = connection.sql(sql, params=parameters)
-                return pa.table({}) if answer is None else answer.to_arrow_table()
-            except duckdb.Error as error:
-                raise WarehouseError(str(error)) from error
+            return answer(connection, sql, parameters)
 
     def load(self, lake: Lake) -> LoadReport:
         """Loads all partitions that are new in the lake, or were written anew; readers see all of them at once.
@@ -198,12 +194,21 @@ class Warehouse:
             leftover.unlink(missing_ok=True)
         if self.path.exists():
             shutil.copyfile(self.path, copy)
-        with _quiet(duckdb.connect(str(copy))) as connection:
+        with quiet(duckdb.connect(str(copy))) as connection:
             connection.execute(f"SET memory_limit = '{_MEMORY}'")
             connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
             yield connection
             connection.execute("CHECKPOINT")
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
+
+
+def answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
+    """The answer to a query on a connection. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
+    try:
+        found = connection.sql(sql, params=parameters)
+        return pa.table({}) if found is None else found.to_arrow_table()
+    except duckdb.Error as error:
+        raise WarehouseError(str(error)) from error
 
 
 class _Loading:
@@ -339,7 +344,7 @@ def _registered(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table
         connection.unregister(name)
 
 
-def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Without progress bars in logs, and without Python's variables standing in for missing tables."""
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET python_enable_replacements = false")

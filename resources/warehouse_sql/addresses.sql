@@ -36,6 +36,6 @@ SELECT
     chain,
     address,
     CASE WHEN bool_or(is_cex) THEN 'cex' ELSE 'dex' END AS kind,
-    max_by(label, timestamp) FILTER (label IS NOT NULL) AS label
+    max_by(label, (timestamp, label)) FILTER (label IS NOT NULL) AS label
 FROM told
 GROUP BY chain, address;

@@ -81,7 +81,7 @@ LEFT JOIN told_anew USING (chain, token_address, timestamp, table_name);
 -- Of each token the newest partition of a table (tokens, holders, maps, clusters, …) at or before t, of those that we
 -- had an answer of at the instant known: two axes. replaced: what we knew then was told otherwise since, so its rows
 -- are gone, and _known_at macros give none for that token rather than wrong ones.
--- Example: FROM answered_known_at('holders', '2026-06-30', now()) ORDER BY ALL;
+-- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
 SELECT chain, token_address, timestamp, as_it_stands_since > instant(known) AS replaced
 FROM knowledge

@@ -16,7 +16,7 @@ SEMI JOIN answered_as_of('maps', t) AS newest USING (chain, token_address, times
 -- Clusters of each token's map; none where that map has none, whatever older maps had in its newest partition at or
 -- before t, of what we knew at the instant known: what we held to be true of t then. Tokens whose rows were told
 -- otherwise since have none: see answered_known_at.
--- Example: SELECT chain, token_address, cluster_id, share FROM clusters_known_at('2026-06-30', now()) WHERE share > 0.05 ORDER BY share DESC, token_address;
+-- Example: SELECT chain, token_address, cluster_id, share FROM clusters_known_at('2026-06-30', '2027-01-01') WHERE share > 0.05 ORDER BY share DESC, token_address;
 CREATE OR REPLACE MACRO clusters_known_at(t, known) AS TABLE
 SELECT clusters.*
 FROM clusters

@@ -15,7 +15,7 @@ WINDOW series AS (PARTITION BY chain, subject ORDER BY timestamp);
 -- Who appeared on a token's list of holders after t1 up to t2, partition by partition: not on the list before
 -- (previous_timestamp), on it at timestamp. Who came, left and came again has a row each time. A token's first list has
 -- no list before, so nobody enters with it. The list is as long as was asked for.
--- Example: SELECT timestamp, address, share FROM holder_entries('2025-01-01', '2026-01-01') ORDER BY share DESC LIMIT 5;
+-- Example: SELECT timestamp, address, share FROM holder_entries('2025-01-01', '2026-01-01') ORDER BY share DESC, timestamp, address LIMIT 5;
 CREATE OR REPLACE MACRO holder_entries(t1, t2) AS TABLE
 WITH moments AS (
     FROM holder_partitions
@@ -46,7 +46,7 @@ ANTI JOIN holders AS earlier
 -- Who vanished from a token's list of holders after t1 up to t2, partition by partition: on the list at last_timestamp,
 -- not on the next one (timestamp). Figures are those of the last list with it. Who falls below the list's end leaves
 -- it, too.
--- Example: SELECT timestamp, address, share FROM holder_exits('2025-01-01', '2026-01-01') ORDER BY share DESC LIMIT 5;
+-- Example: SELECT timestamp, address, share FROM holder_exits('2025-01-01', '2026-01-01') ORDER BY share DESC, timestamp, address LIMIT 5;
 CREATE OR REPLACE MACRO holder_exits(t1, t2) AS TABLE
 WITH moments AS (
     FROM holder_partitions

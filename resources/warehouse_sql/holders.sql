@@ -14,7 +14,7 @@ SEMI JOIN answered_as_of('holders', t) AS newest USING (chain, token_address, ti
 
 -- Holders of each token in its newest partition at or before t, of what we knew at the instant known: what we held to
 -- be true of t then. Tokens whose rows were told otherwise since have none: see answered_known_at.
--- Example: SELECT chain, token_address, rank, address, share FROM holders_known_at('2026-06-30', now()) WHERE rank <= 10 ORDER BY chain, token_address, rank;
+-- Example: SELECT chain, token_address, rank, address, share FROM holders_known_at('2026-06-30', '2027-01-01') WHERE rank <= 10 ORDER BY chain, token_address, rank;
 CREATE OR REPLACE MACRO holders_known_at(t, known) AS TABLE
 SELECT holders.*
 FROM holders

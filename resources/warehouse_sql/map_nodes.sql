@@ -14,7 +14,7 @@ SEMI JOIN answered_as_of('maps', t) AS newest USING (chain, token_address, times
 
 -- Nodes of each token's map in its newest partition at or before t, of what we knew at the instant known: what we held
 -- to be true of t then. Tokens whose rows were told otherwise since have none: see answered_known_at.
--- Example: SELECT token_address, label, share FROM map_nodes_known_at('2026-06-30', now()) WHERE is_cex ORDER BY share DESC, token_address, label;
+-- Example: SELECT token_address, label, share FROM map_nodes_known_at('2026-06-30', '2027-01-01') WHERE is_cex ORDER BY share DESC, token_address, label;
 CREATE OR REPLACE MACRO map_nodes_known_at(t, known) AS TABLE
 SELECT map_nodes.*
 FROM map_nodes

@@ -14,7 +14,7 @@ SEMI JOIN answered_as_of('maps', t) AS newest USING (chain, token_address, times
 
 -- Each token's map in its newest partition at or before t, of what we knew at the instant known: what we held to be
 -- true of t then. Tokens whose rows were told otherwise since have none: see answered_known_at.
--- Example: SELECT chain, token_address, service_score, cexs FROM maps_known_at('2026-06-30', now()) ORDER BY service_score;
+-- Example: SELECT chain, token_address, service_score, cexs FROM maps_known_at('2026-06-30', '2027-01-01') ORDER BY service_score;
 CREATE OR REPLACE MACRO maps_known_at(t, known) AS TABLE
 SELECT maps.*
 FROM maps

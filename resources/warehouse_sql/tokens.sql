@@ -18,7 +18,7 @@ SEMI JOIN answered_as_of('tokens', t) AS newest USING (chain, token_address, tim
 -- known: what we held to be true of t then. Tokens whose rows were told otherwise since have none: see
 -- answered_known_at. Tokens have no history at the provider: a row tells what was known at fetched_at, whatever past
 -- its partition is for.
--- Example: SELECT chain, symbol, name, transfers_count FROM tokens_known_at('2026-06-30', now()) ORDER BY ALL;
+-- Example: SELECT chain, symbol, name, transfers_count FROM tokens_known_at('2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO tokens_known_at(t, known) AS TABLE
 SELECT tokens.*
 FROM tokens
