@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS _installed (
     part VARCHAR PRIMARY KEY,
     sha VARCHAR NOT NULL
 );
-CREATE TABLE IF NOT EXISTS _clustered (
+CREATE TABLE IF NOT EXISTS _mixed (
     table_name VARCHAR PRIMARY KEY,
     rows BIGINT NOT NULL
 );
@@ -137,6 +137,14 @@ def sql_type(field: pa.Field) -> str:
 def key(table: Table) -> tuple[str, ...]:
     """The columns that tell a table's rows apart, as the warehouse names them."""
     return tuple(map(column_name, table.key))
+
+
+def order(table: Table, instant: str) -> str:
+    """The order in which a table's rows lie: by month, chain, token and instant (named so), then by the rest of its key."""
+    rest = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
+    token = ["token_address"] if "token_address" in table.key else []
+    rank = ["rank"] if "rank" in table.schema.names else []
+    return ", ".join([f"date_trunc('month', {instant})", "chain", *token, instant, *rank, *rest])
 
 
 def quoted(text: str) -> str:

@@ -266,7 +266,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
-@pytest.mark.parametrize("step", ["os.replace", "shutil.copyfile"])
+@pytest.mark.parametrize("step", ["os.replace", "os.copy_file_range"])
 def test_a_load_that_is_killed_leaves_the_file_as_it_was(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
