@@ -57,8 +57,10 @@ class _Token:
         self.cex = self.random.random(2 * size.holders) < 0.02
         self.groups = self.random.integers(0, max(1, round(2 * size.holders * _CLUSTERED / _CLUSTER)), 2 * size.holders)
         self.groups[self.random.random(2 * size.holders) > _CLUSTERED] = -1
-        ends = self.random.integers(0, 2 * size.holders, (2, 2 * size.transfers))
-        self.ends = ends[:, ends[0] != ends[1]][:, : size.transfers]
+        wallets = 2 * size.holders
+        pairs = self.random.choice(wallets * (wallets - 1), size.transfers, replace=False)
+        senders, offsets = np.divmod(pairs, wallets - 1)
+        self.ends = np.stack([senders, (senders + 1 + offsets) % wallets])
         self.first = self.random.integers(0, 10**7, self.ends.shape[1])
         self.values = self.random.pareto(1.1, self.ends.shape[1]) * 1000
         self.counts = self.random.integers(1, 50, self.ends.shape[1])

@@ -7,8 +7,8 @@
     warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
     lake().pandas("FROM concentration_history")  # the Parquet files alone, no warehouse needed
 
-Amounts stay exact decimals and whole numbers stay whole in each of them, nulls or not. Each call reads what is published
-at that moment, and never waits for a load. All views and macros are in docs/sql.md.
+Amounts stay exact decimals and whole numbers stay whole in each of them, nulls or not. Each call reads what is
+published at that moment, and never waits for a load. All views and macros are in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import duckdb
 import pyarrow as pa
 
 from resources import lake_views
@@ -45,7 +46,7 @@ class Frames:
 
     def pandas(self, sql: str, parameters: Sequence[Any] | None = None) -> pd.DataFrame:
         """A pandas frame: whole numbers Int64, booleans boolean, amounts Decimal objects, times datetime64[us]."""
-        import pandas as pd
+        import pandas as pd  # noqa: PLC0415 - half a second that only who asks for it waits
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
 
@@ -55,7 +56,7 @@ class Frames:
     def polars(self, sql: str, parameters: Sequence[Any] | None = None) -> pl.DataFrame:
         """A Polars frame: amounts Decimal(38, 18), times Datetime("us"). Needs Polars: ``pip install polars``."""
         try:
-            import polars as pl
+            import polars as pl  # noqa: PLC0415 - the user's own
         except ImportError as error:
             raise ImportError(_NO_POLARS) from error
         return pl.DataFrame(self._ask(sql, parameters))
@@ -75,8 +76,6 @@ def lake(root: Path | str | None = None) -> Frames:
 
     It counts the partitions that are committed at this call.
     """
-    import duckdb
-
     connection = quiet(duckdb.connect())
     connection.execute(lake_views.script(Lake(Path(root) if root else load_settings().lake)))
     return Frames(lambda sql, parameters: answer(connection.cursor(), sql, parameters))

@@ -41,7 +41,9 @@ SELECT
     family,
     provider,
     written_at,
-    CAST(list_sum([file.value."rows" FOR file IN map_entries(tables) IF file.key NOT IN ({sides})]) AS BIGINT) AS row_count,
+    CAST(
+        list_sum([file.value."rows" FOR file IN map_entries(tables) IF file.key NOT IN ({sides})]) AS BIGINT
+    ) AS row_count,
     tables['failures']."rows" AS failures
 FROM _manifests;
 

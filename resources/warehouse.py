@@ -1,13 +1,13 @@
 """The warehouse: the lake's committed partitions in one DuckDB file, for analysts' SQL.
 
 Tables and columns are the contract's, but for ``as_of``, which is ``timestamp`` here. Views and macros stand in
-``warehouse_sql``. A load works on a copy and publishes it by one rename, so that a reader neither blocks a load nor sees
-half of one; a load that is killed leaves the file as it was. Loads queue for a lock. The copy costs no bytes where the file
-system can share them (XFS, Btrfs), elsewhere as much as the disk takes to write the file.
+``warehouse_sql``. A load works on a copy and publishes it by one rename, so that a reader neither blocks a load nor
+sees half of one; a load that is killed leaves the file as it was. Loads queue for a lock. The copy costs no bytes where
+the file system can share them (XFS, Btrfs), elsewhere as much as the disk takes to write the file.
 
-Rows lie by month, chain, token and instant: such a file is small, and a question about a token, a time or both reads little
-of it (``benchmarks.warehouse``). A load sorts what it takes; where many small loads have mixed the rows, the file is packed
-anew.
+Rows lie by month, chain, token and instant: such a file is small, and a question about a token, a time or both reads
+little of it (``benchmarks.warehouse``). A load sorts what it takes; where many small loads have mixed the rows, the
+file is written anew.
 
 What is committed is the lake's matter.
 """

@@ -494,7 +494,8 @@ def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, w
     ]
     sent = asked(
         warehouse,
-        "SELECT direction, counterparty, total_value, total_value_exact, is_window FROM address_transfers('a1') ORDER BY ALL",
+        "SELECT direction, counterparty, total_value, total_value_exact, is_window FROM address_transfers('a1')"
+        " ORDER BY ALL",
     )
     assert sent == [
         ("received", "w1", None, str(3 * 10**60), False),
