@@ -140,7 +140,7 @@ def key(table: Table) -> tuple[str, ...]:
 
 
 def order(table: Table, instant: str) -> str:
-    """The order in which rows lie: by month, chain, token and instant (the column's name), then by the rest of the key."""
+    """The order in which rows lie: by month, chain, token and instant (named so), then by the rest of its key."""
     rest = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
     token = ["token_address"] if "token_address" in table.key else []
     rank = ["rank"] if "rank" in table.schema.names else []

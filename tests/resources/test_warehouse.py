@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.resources.lakes import (
     asked,
     count,
     failures,
+    holders,
     map_tables,
     write,
     write_holders,
@@ -218,6 +221,52 @@ def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, ware
     assert count(warehouse, "holders") == 2
 
 
+def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
+    twice = holders("eth", DAY, {"0xa": {"0x1": 1, "0x2": 1}})
+    write(lake, "holders", "eth", DAY, {"holders": pa.concat_tables([twice, twice.slice(0, 1)])}, {"0xa"})
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
+    report = warehouse.load(lake)
+    assert report.duplicates == ("holders of eth at 20261101T000000Z: 1 rows too many for their key",)
+    assert count(warehouse, "holders") == 4
+
+
+def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return asked(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
+
+
+def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
+    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.warehouse._MIXED_ROWS", 12)
+    wanted = [
+        (chain, token, day.day, rank)
+        for chain in ("base", "eth")
+        for token in ("0xa", "0xb")
+        for day in DAYS[:5]
+        for rank in (1, 2)
+    ]
+    held = {token: {"0x1": 2, "0x2": 1} for token in ("0xb", "0xa")}
+    for day in DAYS[2:5]:
+        for chain in ("eth", "base"):
+            write_holders(lake, chain, day, held)
+    warehouse.load(lake)
+    assert places(warehouse) == [place for place in wanted if place[2] > 2], "one load is in order"
+    for day in DAYS[:2]:
+        for chain in ("eth", "base"):
+            write_holders(lake, chain, day, held)
+        warehouse.load(lake)
+        assert sorted(places(warehouse)) == [place for place in wanted if place[2] > 2 or place[2] <= day.day]
+    assert places(warehouse) == wanted, "the small loads were worth writing the file anew"
+    assert warehouse.load(lake).partitions == 0
+    assert asked(warehouse, "SELECT sum(row_count), count(*) FROM partitions") == [(40, 10)]
+    assert sorted(path.name for path in warehouse.path.parent.glob("warehouse*")) == [
+        "warehouse.duckdb",
+        "warehouse.duckdb.lock",
+    ]
+    ((comment,),) = asked(warehouse, "SELECT comment FROM duckdb_tables() WHERE table_name = 'holders'")
+    assert comment.startswith("A row is a holder")
+
+
 # Readers and loaders
 
 
@@ -234,23 +283,68 @@ def test_a_reader_that_is_open_sees_what_it_saw_and_the_next_one_sees_the_load(
         assert count(warehouse, "holders") == 2
 
 
-def test_readers_beside_loads_see_whole_loads_only(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]]})
+def test_readers_of_other_processes_never_fail_nor_see_a_part_while_100_partitions_load_and_a_load_is_killed(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    def partitions(days: Sequence[datetime]) -> None:
+        for chain in ("eth", "base"):
+            for day in days:
+                write_holders(lake, chain, day, {"0xa": {f"0x{number}": 9 - number for number in range(5)}})
+                write_maps(lake, chain, day, {"0xa": [["0x1", "0x2"]]})
+
+    partitions(DAYS[:1])
     warehouse.load(lake)
+    reader = f"""
+import time
+from pathlib import Path
+from resources.warehouse import Warehouse
 
-    def load_some() -> None:
-        for day in DAYS[1:8]:
-            write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2"]]})
-            warehouse.load(lake)
+warehouse = Warehouse(Path({str(warehouse.path)!r}))
+print(len(warehouse.query("FROM holders")), flush=True)
+reads, whole = 1, set()
+while not Path({str(warehouse.path)!r}).with_name("done").exists():
+    for row in warehouse.query("SELECT count(*) AS n FROM holders GROUP BY chain, timestamp").to_pylist():
+        whole.add(row["n"])
+    assert len(warehouse.query("FROM latest_holders")) == 10
+    maps = "(SELECT count(*) FROM maps)"
+    sums = f"SELECT {{maps}}, (SELECT count(*) FROM cluster_members), (SELECT count(*) FROM partitions)"
+    n, members, partitions = warehouse.query(sums).to_pylist()[0].values()
+    assert members == 2 * n and partitions == 2 * n, (n, members, partitions)
+    reads += 1
+    time.sleep(0.01)
+print(reads, whole)
+"""
+    readers = [
+        subprocess.Popen([sys.executable, "-c", reader], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for one in readers:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "10\n"
+    partitions(DAYS[1:26])
+    warehouse.load(lake)
+    partitions(DAYS[26:27])
+    killed = subprocess.run([sys.executable, "-c", killed_amid_a_load(lake, warehouse)], cwd=ROOT, check=False)
+    assert killed.returncode == 9
+    for day in DAYS[27:]:
+        partitions([day])
+        warehouse.load(lake)
+    warehouse.path.with_name("done").touch()
+    told = [one.communicate(timeout=60)[0] for one in readers]
+    assert all(text.endswith(" {5}\n") and int(text.split()[0]) > 1 for text in told), told
+    assert count(warehouse, "holders") == 10 * len(DAYS)
 
-    with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(load_some)
-        seen = []
-        while not loading.done():
-            seen += asked(warehouse, "SELECT (SELECT count(*) FROM maps), (SELECT count(*) FROM cluster_members)")
-        loading.result()
-    assert all(members == 2 * maps for maps, members in seen)
-    assert count(warehouse, "maps") == 8
+
+def killed_amid_a_load(lake: Lake, warehouse: Warehouse) -> str:
+    """A script that loads, and ends before it notes what it took."""
+    return f"""
+import os
+from pathlib import Path
+from resources import warehouse
+from resources.lake import Lake
+
+warehouse._remember = lambda *_: os._exit(9)
+warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
+"""
 
 
 def test_loads_of_several_threads_queue(lake: Lake, warehouse: Warehouse) -> None:
@@ -292,15 +386,7 @@ def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
-    script = f"""
-import os
-from pathlib import Path
-from resources import warehouse
-from resources.lake import Lake
-
-warehouse._remember = lambda *_: os._exit(9)
-warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
-"""
+    script = killed_amid_a_load(lake, warehouse)
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
