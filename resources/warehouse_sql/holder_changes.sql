@@ -41,8 +41,10 @@ paired AS (
         after.amount_exact AS amount_after_exact,
         before.share AS share_before,
         after.share AS share_after,
+        before.amount_exact IS NULL AND after.amount_exact IS NULL AS plain,
+        coalesce(after.amount, 0) - coalesce(before.amount, 0) AS plain_change,
         CASE
-            WHEN before.amount = after.amount AND before.amount_exact IS NOT DISTINCT FROM after.amount_exact THEN '0'
+            WHEN before.amount_exact IS NULL AND after.amount_exact IS NULL THEN NULL
             ELSE amount_text(
                 coalesce(amount_units(exact_amount(after.amount, after.amount_exact)), CAST(0 AS BIGNUM))
                 - coalesce(amount_units(exact_amount(before.amount, before.amount_exact)), CAST(0 AS BIGNUM))
@@ -61,10 +63,10 @@ SELECT
     CASE
         WHEN paired.rank_before IS NULL THEN 'entered'
         WHEN paired.rank_after IS NULL THEN 'left'
-        WHEN starts_with(paired.exact_change, '-') THEN 'down'
+        WHEN CASE WHEN plain THEN plain_change < 0 ELSE starts_with(paired.exact_change, '-') END THEN 'down'
         ELSE 'up'
     END AS change,
-    as_amount(paired.exact_change) AS amount_change,
+    CASE WHEN plain THEN plain_change ELSE as_amount(paired.exact_change) END AS amount_change,
     as_exact(paired.exact_change) AS amount_change_exact,
     paired.amount_before,
     paired.amount_after,
@@ -76,4 +78,7 @@ SELECT
     paired.rank_after
 FROM paired
 JOIN spans USING (chain, token_address)
-WHERE paired.exact_change <> '0' OR paired.rank_before IS NULL OR paired.rank_after IS NULL;
+WHERE
+    paired.rank_before IS NULL
+    OR paired.rank_after IS NULL
+    OR CASE WHEN plain THEN plain_change <> 0 ELSE paired.exact_change <> '0' END;
