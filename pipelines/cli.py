@@ -518,6 +518,14 @@ def tables(json: Json = False) -> None:
     tables_report(_reading(), json)
 
 
+@app.command("lake-views")
+def lake_views() -> None:
+    """Prints SQL that makes the warehouse's tables, views and macros over the lake's Parquet files, for any DuckDB."""
+    from resources.lake_views import script
+
+    sys.stdout.write(script(_reading().lake))
+
+
 @app.command()
 def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
     """Opens Dagster's web UI and daemon on this home; stop with Ctrl-C."""

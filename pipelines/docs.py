@@ -90,8 +90,8 @@ def _table(table: Table) -> str:
 
 
 def _query(query: Query) -> str:
-    about, _, example = query.comment.partition("Example:")
-    return f"\n## {query.name}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(example.split())}\n```\n"
+    about = query.comment.partition("Example:")[0]
+    return f"\n## {query.signature}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(query.example.split())}\n```\n"
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
