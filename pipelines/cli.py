@@ -18,6 +18,7 @@ from contract.times import parse_when
 from pipelines import show
 from pipelines.commands import shared
 from pipelines.commands.alerts import alerts
+from pipelines.commands.export import export
 from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
@@ -500,7 +501,8 @@ def doctor(
         raise typer.Exit(1)
 
 
-app.command()(alerts)
+for _command in (export, alerts):
+    app.command()(_command)
 
 
 def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
