@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +26,7 @@ from resources.lake import Lake
 from resources.warehouse import Warehouse, WarehouseError
 from tests.resources.lakes import DAYS, rows, write
 
+ROOT = Path(__file__).parents[2]
 HUGE = 2**256 - 1
 HOSTILE = '=HYPERLINK("http://127.0.0.1/?"&A1,"x")'
 LABELS = [HOSTILE, "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\uff1d1", "-12.50", 'plain, "quoted"\nand more', "", None]
@@ -183,11 +186,20 @@ def test_a_file_that_is_there_is_replaced_only_where_that_is_asked_for(warehouse
     assert (tmp_path / "x.csv").read_text() == '"a"\n2\n'
 
 
-def test_a_query_far_larger_than_memory_is_allowed_streams(warehouse: Warehouse, tmp_path: Path) -> None:
-    held = pa.total_allocated_bytes()
-    exported(warehouse, tmp_path, "x.parquet", "SELECT range AS i, repeat('x', 200) AS text FROM range(2_000_000)")
-    assert pq.read_metadata(tmp_path / "x.parquet").num_rows == 2_000_000
-    assert pa.total_allocated_bytes() - held < 64 << 20
+def test_memory_stays_flat_whatever_is_exported(warehouse: Warehouse, tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path; from pipelines.exporting import export;"
+        "from resources.warehouse import Warehouse;"
+        "export(Warehouse(Path(sys.argv[1])), sys.argv[3], Path(sys.argv[2]), 'arrow');"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    query = "SELECT range AS i, repeat('x', 500) AS text FROM range(2_000_000)"
+    written = tmp_path / "x.arrow"
+    arguments = [sys.executable, "-c", code, str(warehouse.path), str(written), query]
+    run = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert written.stat().st_size > 1_000_000_000
+    assert int(run.stdout) < 400_000  # kB
+    written.unlink()
 
 
 @pytest.mark.parametrize(
