@@ -155,7 +155,7 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
 
 
 def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
-    """The answer with text in place of what the file can't hold: nested values as JSON, others as DuckDB writes them."""
+    """The answer with text in place of what the file can't hold; nested values are JSON then."""
     columns = []
     for name, kind in zip(answer.columns, map(str, answer.types), strict=True):
         column = '"' + name.replace('"', '""') + '"'
