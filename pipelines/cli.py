@@ -19,6 +19,7 @@ from pipelines import show
 from pipelines.commands import shared
 from pipelines.commands.alerts import alerts
 from pipelines.commands.export import export
+from pipelines.commands.report import report
 from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
@@ -501,7 +502,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-for _command in (export, alerts):
+for _command in (export, report, alerts):
     app.command()(_command)
 
 

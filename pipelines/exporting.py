@@ -6,11 +6,9 @@ How each format is written stands in ``export_formats``.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from rich.filesize import decimal
 
 from pipelines import show
 from pipelines.export_formats import Arrow, Csv, Excel, Format, Parquet
+from resources.files import whole_file
 from resources.layout import quoted
 from resources.warehouse import Warehouse, WarehouseError
 
@@ -91,7 +90,7 @@ def export(
         raise ValueError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
     if path.exists() and not replace:
         raise ValueError(f"{path} is there already; --force replaces it")
-    with _answering(warehouse, path.parent) as connection, _whole(path) as part:
+    with _answering(warehouse, path.parent) as connection, whole_file(path) as part:
         answer, total = _asked(connection, what)
         kind = _FORMATS[chosen]
         try:
@@ -174,19 +173,6 @@ def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyCo
         connection.execute(f"SET memory_limit = '{_MEMORY}'")
         connection.execute(f"SET temp_directory = {quoted(spilled)}")
         yield connection
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write beside the final one, put in its place when all went well."""
-    part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
-    try:
-        yield part
-        with part.open("rb+") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def exported_report(exported: Exported, as_json: bool) -> None:
