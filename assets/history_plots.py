@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 
 import matplotlib
 import pyarrow as pa
-import pyarrow.compute as pc
 from dagster import MetadataValue
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
@@ -27,7 +26,7 @@ from resources.warehouse import Warehouse
 
 _MOST_TOKENS: Final = 4
 """Tokens side by side in the metadata of one partition: each takes a quarter of a second."""
-_FEWEST_INSTANTS: Final = 3
+_FEWEST_MAPS: Final = 3
 """With fewer there is nothing to see side by side."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's, which colour-blind readers can tell apart; the yellow is darker."""
@@ -51,12 +50,11 @@ DARK: Final = Look("#1a1f27", "#c3cad4", "#333b47")
 def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Score and shares of the supply"""
     frame = rows.to_pandas()
-    exchanges = frame["cexs"].fillna(0) + frame["dexs"].fillna(0)
     lines = {
         "score, 0 to 100": (frame["service_score"], 2.4, "-"),
         "10 largest holders, %": (frame["top_10_share"] * 100, 1.5, "-"),
         "in clusters, %": (frame["bundles"] * 100, 1.5, "--"),
-        "on exchanges, %": (exchanges * 100, 1.5, ":"),
+        "exchanges, pools, %": (frame["exchanges"] * 100, 1.5, ":"),
     }
     for (name, (values, width, style)), hue in zip(lines.items(), _HUES, strict=False):
         axes.plot(frame["timestamp"], values, style, label=name, color=hue, linewidth=width, marker="o", markersize=3)
@@ -150,10 +148,11 @@ def history_metadata(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens[:_MOST_TOKENS]:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
-            for question, found in answers.items():
-                rows = history.ask(question)
-                if len(rows) and pc.count_distinct(rows["timestamp"]).as_py() >= _FEWEST_INSTANTS:
-                    found.append((address, rows))
+            own = {question: history.ask(question) for question in PLOTS}
+        if own["concentration"].num_rows >= _FEWEST_MAPS:
+            for question, rows in own.items():
+                if rows.num_rows:
+                    answers[question].append((address, rows))
     return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
 
 

@@ -91,6 +91,7 @@ def report_page(content: Content, made_at: datetime) -> str:
             token=content.token,
             period=content.period,
             name=content.token["name"] or content.token["symbol"] or words.short(content.period.token_address),
+            summary=_summary(content),
             figures=_figures(content.rows("concentration")),
             quality=content.rows("quality")[0],
             events=events[-_MOST_EVENTS:],
@@ -100,6 +101,23 @@ def report_page(content: Content, made_at: datetime) -> str:
             made_at=made_at,
         )
     )
+
+
+def _summary(content: Content) -> str:
+    """The period in a few sentences."""
+    told = []
+    maps, holders = content.rows("concentration"), content.rows("holders")
+    scores = [row["service_score"] for row in maps if row["service_score"] is not None]
+    if len(scores) > 1:
+        moved = "fell" if scores[-1] < scores[0] else "rose"
+        told.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
+    if maps and maps[-1]["top_10_share"] is not None:
+        told.append(f"The ten largest holders have {words.percent(maps[-1]['top_10_share'])} of the supply")
+        told[-1] += f", clusters {words.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
+    new = sum(1 for row in holders[:10] if row["rank_before"] is None)
+    if content.rows("turnover"):
+        told.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
+    return " ".join(told)
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
@@ -118,7 +136,7 @@ def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
 
 def _scaled(value: float | None, scale: float, digits: int) -> str:
     text = words.number(None if value is None else value * scale, digits)
-    return f"{text} %" if scale != 1 and value is not None else text
+    return f"{text}\u00a0%" if scale != 1 and value is not None else text
 
 
 def _change(first: float | None, last: float | None, scale: float, digits: int) -> str:

@@ -15,7 +15,7 @@ def percent(share: float | None) -> str:
     if share is None:
         return _NOTHING
     parts = 100 * share
-    return f"{parts:.2f} %" if parts >= 0.005 or parts == 0 else "< 0.01 %"
+    return f"{parts:.2f}\u00a0%" if parts >= 0.005 or parts == 0 else "<\u00a00.01\u00a0%"
 
 
 def points(share: float | None) -> str:
