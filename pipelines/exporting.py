@@ -27,7 +27,7 @@ from resources.warehouse import Warehouse, WarehouseError
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
 
-_BATCH_ROWS: Final = 65_536
+_BATCH_ROWS: Final = 32_768
 _MEMORY: Final = "512MB"
 _FORMATS: Final[Mapping[str, type[Format]]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow, "xlsx": Excel}
 _SUFFIXES: Final[Mapping[str, FormatName]] = {
