@@ -7,16 +7,23 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from contract.chains import normalise_address
 from contract.prices import parse_credits
 from contract.times import parse_when
 from pipelines import show
+from pipelines.commands import shared
+from pipelines.commands.alerts import alerts
+from pipelines.commands.export import export
+from pipelines.commands.report import report
+from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens
+from pipelines.commands.shared import reading as _reading
+from pipelines.commands.shared import settings as _settings
+from pipelines.commands.shared import workspace as _workspace
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -36,26 +43,6 @@ keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
 
 
-def _addresses(texts: list[str] | None) -> list[str] | None:
-    return None if texts is None else [normalise_address(text) for text in texts]
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
-Tokens = Annotated[
-    list[str] | None,
-    typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
-]
-FilledTables = Annotated[
-    list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
-]
-From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
-To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
-Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
-Instants = Annotated[
-    typer.FileText | None,
-    typer.Option("--instants", help="A file of instants instead, one a line, # for comments; - is standard input."),
-]
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
@@ -86,35 +73,9 @@ def main() -> None:
         sys.exit(1)
 
 
-_open = ExitStack()
-
-
 @app.callback(help=_HELP)
 def _each_command(context: typer.Context) -> None:
-    context.call_on_close(_open.close)  # what the command opened
-
-
-def _settings() -> Settings:
-    from resources.settings import load_settings
-
-    return load_settings()
-
-
-def _workspace(settings: Settings | None = None) -> Workspace:
-    from pipelines.embedded import make_workspace
-
-    return _until_the_end(make_workspace(settings or _settings()))
-
-
-def _reading() -> Workspace:
-    from pipelines.embedded import reading_workspace
-
-    return _until_the_end(reading_workspace(_settings()))
-
-
-def _until_the_end(workspace: Workspace) -> Workspace:
-    """The workspace, closed when the command ends."""
-    return _open.enter_context(closing(workspace))
+    context.call_on_close(shared.close)  # what the command opened
 
 
 @contextmanager
@@ -547,6 +508,10 @@ def doctor(
 
     if not examine(quiet, json):
         raise typer.Exit(1)
+
+
+for _command in (export, report, alerts):
+    app.command()(_command)
 
 
 def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:

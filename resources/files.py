@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -26,6 +29,23 @@ def write_whole(path: Path, content: bytes) -> None:
         Path(part).unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file to write for somebody to keep, beside its final place, where it is put when all went well.
+
+    Unlike what ``write_whole`` makes it is not for its owner alone. It ends like the final one, for libraries that look
+    at suffixes.
+    """
+    part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
+    try:
+        yield part
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _sync(folder: Path) -> None:

@@ -135,6 +135,15 @@ class Warehouse:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def version(self) -> str | None:
+        """Tells one published file from the next; None where there is none yet."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return f"{found.st_ino} {found.st_mtime_ns}"
+
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A read-only connection to what is published now; close it. Raises ``WarehouseError`` without a file.
 
