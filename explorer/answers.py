@@ -23,9 +23,13 @@ def tokens(question: Question, text: str) -> Columns:
 
 
 def history(question: Question, chain: str, token: str) -> dict[str, Columns]:
-    """A token's name, and its instants in order with what each tells of concentration."""
+    """A token's name, its instants in order with what each tells of concentration, and what failed last."""
     asked = {"chain": chain, "token": token}
-    return {"token": _ask(question, "token", **asked), "instants": _ask(question, "history", **asked)}
+    return {
+        "token": _ask(question, "token", **asked),
+        "instants": _ask(question, "history", **asked),
+        "failures": _ask(question, "failures", **asked, at=None),
+    }
 
 
 def token_map(question: Question, chain: str, token: str, at: datetime) -> dict[str, Columns]:

@@ -26,7 +26,7 @@ class Question:
     def ask(self, sql: str, parameters: dict[str, Any]) -> pa.Table:
         """The answer to a query. Raises ``WarehouseError`` with what DuckDB says."""
         try:
-            return self._cursor.execute(sql, parameters).to_arrow_table()
+            return self._cursor.sql(sql, params=parameters).to_arrow_table()
         except duckdb.Error as error:
             raise WarehouseError(f"the warehouse can't answer: {error}") from error
 

@@ -529,7 +529,10 @@ def explore(
     """Serves a web page over the warehouse, read-only: maps through time, holders, clusters; stop with Ctrl-C."""
     from explorer.server import serve as serve_page
 
-    serve_page(_reading().warehouse, host, port, opening, show.err.print)
+    def say(text: str) -> None:
+        show.err.print(text, markup=False, soft_wrap=True)
+
+    serve_page(_reading().warehouse, host, port, opening, say)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 /** What the server tells, as rows; answers are kept until another version of the warehouse is published. */
 import { signal } from "@preact/signals";
+import { cut } from "./format";
 
 export type Token = {
   chain: string;
@@ -32,7 +33,7 @@ export type Instant = {
   largest_cluster: number | null;
 };
 
-export type History = { chain: string; address: string; name: string; symbol: string; instants: Instant[] };
+export type History = { chain: string; address: string; name: string; symbol: string; instants: Instant[]; failures: Failure[] };
 
 type Details = {
   address: string;
@@ -119,10 +120,11 @@ export async function findTokens(text: string): Promise<Token[]> {
 }
 
 export function history(chain: string, token: string): Promise<History> {
-  return once("history", { chain, token }, (answer: { token: Columns; instants: Columns }) => {
+  return once("history", { chain, token }, (answer: { token: Columns; instants: Columns; failures: Columns }) => {
     const known = rows<{ name: string; symbol: string }>(answer.token)[0];
     const instants = rows<Instant>(answer.instants);
-    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", instants };
+    const failures = rows<Failure>(answer.failures);
+    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", instants, failures };
   });
 }
 
@@ -142,8 +144,14 @@ export async function lookAgain(chain: string, token: string): Promise<void> {
 
 function arranged(at: string, answer: Record<string, Columns>): TokenMap {
   const nodes = rows<Node>(answer.nodes ?? {});
-  for (const node of nodes) node.id = node.time_node === null ? node.address : `${node.address}#${node.time_node}`;
+  for (const node of nodes) {
+    if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // of nothing that can be seen
+    node.id = node.time_node === null ? node.address : `${node.address}#${node.time_node}`;
+  }
   const byId = new Map(nodes.map((node) => [node.id, node]));
+  for (const node of nodes) {
+    if (node.time_node !== null) node.label ??= byId.get(node.address)?.label ?? null;
+  }
   const links = rows<Link>(answer.links ?? {});
   const linksOf = new Map<string, Link[]>();
   for (const link of links) {

@@ -40,6 +40,7 @@ export function exact(amount: string | null): string {
 export function rough(amount: string | null): string {
   if (amount === null) return NOTHING;
   const value = Number(amount);
+  if (Math.abs(value) >= 1e15) return value.toExponential(2).replace("e+", "e");
   return Number.isFinite(value) ? short.format(value).replace("-", "−") : exact(amount);
 }
 

@@ -142,7 +142,7 @@ async function openToken(chain: string, token: string): Promise<void> {
     if (!found.instants.length) {
       trouble.value = {
         title: found.name || found.symbol ? "No map of this token yet" : "This token is not in the warehouse",
-        advice: `Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
+        advice: `${found.failures[0] ? `The provider said: ${cut(found.failures[0].reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
       };
     }
   } catch (error) {

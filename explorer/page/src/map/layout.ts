@@ -1,5 +1,15 @@
 /** Where bubbles stand. Those that were placed keep to their place, however they grow; others find one beside them. */
-import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, type SimulationNodeDatum } from "d3-force";
+import {
+  type Force,
+  forceCollide,
+  forceLink,
+  forceManyBody,
+  forceSimulation,
+  forceX,
+  forceY,
+  type SimulationLinkDatum,
+  type SimulationNodeDatum,
+} from "d3-force";
 
 /** Of each node its radius, and its place where it has one; links by the nodes' numbers. */
 export type Task = {
@@ -26,24 +36,43 @@ export function place(task: Task): Placed {
   });
   if (!anew) startBesideFriends(bodies, task.links);
   const links = task.links.map(([source, target]) => ({ source, target }));
-  const pull = (body: Body, free: number) => (body.home ? 0.85 : free);
-  const simulation = forceSimulation(bodies)
-    .force("apart", forceManyBody<Body>().strength((body) => (body.home ? 0 : -3 - body.radius * 0.55)).distanceMax(260))
+  const spread = 0.55 / Math.sqrt(1 + links.length / bodies.length);
+  for (const body of bodies) if (body.home) [body.fx, body.fy] = body.home;
+  const room = forceCollide<Body>((body) => body.radius + 2.5).strength(0.9).iterations(2);
+  const ticks = anew ? (bodies.length > 250 ? 120 : 180) : 70;
+  forceSimulation(bodies)
+    .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260))
     .force(
       "links",
-      forceLink<Body, { source: number | Body; target: number | Body }>(links)
+      forceLink<Body, SimulationLinkDatum<Body>>(links)
         .distance(({ source, target }) => (source as Body).radius + (target as Body).radius + 16)
-        .strength(({ source, target }) => (((source as Body).home && (target as Body).home ? 0 : 0.55) / Math.sqrt(1 + links.length / bodies.length))),
+        .strength(spread),
     )
-    .force("x", forceX<Body>((body) => body.home?.[0] ?? 0).strength((body) => pull(body, 0.065 / task.aspect)))
-    .force("y", forceY<Body>((body) => body.home?.[1] ?? 0).strength((body) => pull(body, 0.065 * task.aspect)))
-    .force("room", forceCollide<Body>((body) => body.radius + 2.5).strength(anew ? 0.9 : 0.7).iterations(2))
-    .stop();
-  simulation.alpha(anew ? 1 : 0.5).alphaDecay(1 - 0.001 ** (1 / 160));
-  simulation.tick(anew ? 180 : 70);
+    .force("x", forceX<Body>(0).strength(0.065 / task.aspect))
+    .force("y", forceY<Body>(0).strength(0.065 * task.aspect))
+    .force("room", room)
+    .alphaDecay(1 - 0.002 ** (1 / ticks))
+    .stop()
+    .tick(ticks);
+  if (!anew) giveWay(bodies, room);
   const places = new Float64Array(bodies.length * 2);
   bodies.forEach((body, at) => places.set([body.x, body.y], at * 2));
   return { number: task.number, places };
+}
+
+/** Lets bubbles that grew push others a little, against a pull back to where they belong. */
+function giveWay(bodies: Body[], room: Force<Body, undefined>): void {
+  const at = bodies.map((body): [number, number] => body.home ?? [body.x, body.y]);
+  for (const body of bodies) body.fx = body.fy = null;
+  forceSimulation(bodies)
+    .force("x", forceX<Body>((_, index) => at[index]?.[0] ?? 0).strength(0.5))
+    .force("y", forceY<Body>((_, index) => at[index]?.[1] ?? 0).strength(0.5))
+    .force("room", room)
+    .alphaDecay(0)
+    .alpha(0.6)
+    .velocityDecay(0.6)
+    .stop()
+    .tick(24);
 }
 
 /** A place that depends on the address alone: anywhere in the circle, or at its rim. */

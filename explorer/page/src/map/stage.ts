@@ -22,8 +22,8 @@ export type Look = {
 type Drawn = { bubble: Bubble; x: number; y: number; radius: number; alpha: number; from: [number, number, number, number]; to: [number, number, number, number] };
 
 const MOVE_MILLISECONDS = 550;
+/** From more lines on they are drawn when a movement has ended, and shown as they were meanwhile. */
 const MANY_LINES = 900;
-/** From so many links on they are drawn when a movement has ended, and shown as they were meanwhile. */
 const ARROWS_UP_TO = 700;
 const SETTLED_MILLISECONDS = 140;
 const MOST_PIXELS = 2;
@@ -44,6 +44,8 @@ export class Stage {
   private linksStale = true;
   private bubblesStale = true;
   private fitting = true;
+  /** What was fitted in: it stays while the map moves through time, so that the picture stays too. */
+  private box = bounds([]);
   private readonly links: CanvasRenderingContext2D;
   private readonly top: CanvasRenderingContext2D;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -84,7 +86,7 @@ export class Stage {
       const [x, y, radius, alpha] = from;
       this.drawn.set(bubble.id, { bubble, x, y, radius, alpha, from, to });
     }
-    if (this.fitting) this.fit();
+    if (anew) this.fit();
     this.moving = this.calm.matches ? -Infinity : performance.now();
     if (scene.lines.length > MANY_LINES) this.below.style.opacity = "0";
     this.changed();
@@ -110,14 +112,20 @@ export class Stage {
 
   /** Shows all bubbles. */
   fit(): void {
-    if (!this.scene || this.width < 2) return;
-    const [left, top, right, bottom] = bounds(this.scene.bubbles);
+    if (!this.scene) return;
+    this.box = bounds(this.scene.bubbles);
+    this.fitting = true;
+    this.fitBox();
+  }
+
+  private fitBox(): void {
+    if (this.width < 2) return;
+    const [left, top, right, bottom] = this.box;
     const scale = Math.min(6, 0.92 * Math.min(this.width / (right - left), this.height / (bottom - top)));
     const to = zoomIdentity
       .translate(this.width / 2, this.height / 2)
       .scale(scale)
       .translate(-(left + right) / 2, -(top + bottom) / 2);
-    this.fitting = true;
     select(this.above).call(this.zoomed.transform, to);
   }
 
@@ -213,7 +221,7 @@ export class Stage {
       canvas.height = Math.round(this.height * this.density);
     }
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
-    if (this.fitting) this.fit();
+    if (this.fitting) this.fitBox();
     this.changed();
     this.paint(performance.now());
   }
@@ -285,10 +293,11 @@ export class Stage {
     context.strokeStyle = context.fillStyle = colours.peek().link;
     context.lineWidth = 1 / this.camera.k;
     const arrows = lines.length <= ARROWS_UP_TO;
+    const faint = Math.max(0.3, Math.min(1, 700 / lines.length)); // thousands of them would cover each other
     for (const line of lines) {
       const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
       if (!from || !to) continue;
-      context.globalAlpha = Math.min(from.alpha, to.alpha);
+      context.globalAlpha = faint * Math.min(from.alpha, to.alpha);
       context.beginPath();
       context.moveTo(from.x, from.y);
       context.lineTo(to.x, to.y);
@@ -391,7 +400,7 @@ export class Stage {
     const size = Math.min(13, seen < 26 ? seen * 0.95 : 11.5) / k;
     said.forEach((text, at) => {
       context.font = `${text === sign ? 600 : 450} ${size}px system-ui, sans-serif`;
-      context.fillText(text, x, y + (at - (said.length - 1) / 2) * size * 1.25);
+      context.fillText(text, x, y + (at - (said.length - 1) / 2) * size * 1.25, radius * 1.8);
     });
   }
 }

@@ -69,7 +69,7 @@ export function Copy({ text, what, shows }: { text: string; what: string; shows?
     }
   };
   return (
-    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={`Copy the ${what}`}>
+    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={shows ? undefined : `${done ? "Copied" : "Copy"} the ${what}`}>
       {done ? "Copied" : (shows ?? "Copy")}
     </button>
   );
