@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -46,6 +47,13 @@ def comparison(question: Question, chain: str, token: str, before: datetime, aft
 def _ask(question: Question, name: str, **parameters: Any) -> Columns:
     answer: Columns = question.ask(_sql(name), parameters).to_pydict()
     return answer
+
+
+@cache
+def shape() -> str:
+    """Tells versions of what is asked apart."""
+    texts = sorted((file.name, file.read_text()) for file in files("explorer").joinpath("sql").iterdir())
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
 @cache

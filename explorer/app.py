@@ -79,14 +79,17 @@ def compare(request: Request, chain: _Text, token: _Token, before: _When, after:
 
 
 def _answered(request: Request, ask: Callable[[Question], Any]) -> Response:
-    """As JSON, tagged with the warehouse's version: while that is the same, a browser need not be sent it again."""
+    """As JSON, tagged with the versions of warehouse and question: what a browser has need not be sent again."""
     published: Published = request.app.state.published
-    headers = {"Cache-Control": "no-cache", "ETag": f'"{published.version()}"'}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(status_code=304, headers=headers)
+    if request.headers.get("if-none-match") == _headers(published.version())["ETag"]:
+        return Response(status_code=304, headers=_headers(published.version()))
     with published.question() as question:
         body = msgspec.json.encode(ask(question))
-    return Response(body, headers=headers | {"ETag": f'"{question.version}"'}, media_type="application/json")
+    return Response(body, headers=_headers(question.version), media_type="application/json")
+
+
+def _headers(version: str) -> dict[str, str]:
+    return {"Cache-Control": "no-cache", "ETag": f'"{version}-{answers.shape()}"'}
 
 
 async def _unanswered(_: Request, error: Exception) -> Response:

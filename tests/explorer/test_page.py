@@ -103,12 +103,13 @@ def test_the_first_view_is_the_map_of_a_token(open_page: Open) -> None:
     expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(102)  # the head, 100 rows, and "show all"
 
 
-@pytest.mark.parametrize("text", ["tide pool", "TIDE", TIDE[:12], "pool eth"])
-def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open, text: str) -> None:
+def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> None:
     page = open_page(of(CROWD), drawn=False)
     box = page.get_by_role("combobox", name="Token")
-    box.fill(text)
-    expect(page.get_by_role("option")).to_have_count(1)
+    for text in ("crowd eth", "tide pool", TIDE[:12], "TIDE"):
+        box.fill(text)
+        expect(page.get_by_role("option")).to_have_count(1)
+        expect(page.get_by_role("option")).to_contain_text("Crowd" if "crowd" in text else "Tide Pool")
     box.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Tide Pool")
     assert f"token={TIDE}" in page.url

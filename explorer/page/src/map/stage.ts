@@ -24,6 +24,8 @@ type Drawn = { bubble: Bubble; x: number; y: number; radius: number; alpha: numb
 const MOVE_MILLISECONDS = 550;
 /** From more lines on they are drawn when a movement has ended, and shown as they were meanwhile. */
 const MANY_LINES = 900;
+/** So many are drawn in one frame where nobody sees them yet, lest it be late. */
+const LINES_AT_ONCE = 1_000;
 const ARROWS_UP_TO = 700;
 const SETTLED_MILLISECONDS = 140;
 const MOST_PIXELS = 2;
@@ -42,6 +44,7 @@ export class Stage {
   private frame = 0;
   private settled = 0;
   private linksStale = true;
+  private linesPainted = 0;
   private bubblesStale = true;
   private fitting = true;
   /** What was fitted in: it stays while the map moves through time, so that the picture stays too. */
@@ -107,6 +110,7 @@ export class Stage {
   /** Draws all anew, as when colours changed. */
   changed(): void {
     this.linksStale = this.bubblesStale = true;
+    this.linesPainted = 0;
     this.wake();
   }
 
@@ -254,9 +258,11 @@ export class Stage {
     if (wasMoving) this.move(Math.max(0, part));
     const many = (this.scene?.lines.length ?? 0) > MANY_LINES;
     if (this.linksStale && !(many && this.moving)) {
-      this.paintLinks();
-      this.linksStale = false;
-      this.below.style.opacity = "";
+      const hidden = this.below.style.opacity === "0";
+      if (!hidden || this.linksCamera !== this.camera) this.linesPainted = 0;
+      this.linksStale = this.paintLinks(hidden ? LINES_AT_ONCE : Infinity);
+      if (this.linksStale) this.wake();
+      else this.below.style.opacity = "";
     }
     if (this.bubblesStale || wasMoving) this.paintBubbles();
     this.bubblesStale = false;
@@ -284,17 +290,21 @@ export class Stage {
     context.setTransform(k * density, 0, 0, k * density, x * density, y * density);
   }
 
-  private paintLinks(): void {
+  /** Paints so many lines after those that are painted; tells whether some are left. */
+  private paintLinks(most: number): boolean {
     const context = this.links;
-    this.prepare(context);
-    this.below.style.transform = "";
-    this.linksCamera = this.camera;
+    if (this.linesPainted === 0) {
+      this.prepare(context);
+      this.below.style.transform = "";
+      this.linksCamera = this.camera;
+    }
     const lines = this.scene?.lines ?? [];
     context.strokeStyle = context.fillStyle = colours.peek().link;
     context.lineWidth = 1 / this.camera.k;
     const arrows = lines.length <= ARROWS_UP_TO;
     const faint = Math.max(0.3, Math.min(1, 700 / lines.length)); // thousands of them would cover each other
-    for (const line of lines) {
+    const end = Math.min(lines.length, this.linesPainted + most);
+    for (const line of lines.slice(this.linesPainted, end)) {
       const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
       if (!from || !to) continue;
       context.globalAlpha = faint * Math.min(from.alpha, to.alpha);
@@ -306,6 +316,8 @@ export class Stage {
       if (arrows && line.back) this.arrow(context, to, from, 5);
     }
     context.globalAlpha = 1;
+    this.linesPainted = end === lines.length ? 0 : end;
+    return end < lines.length;
   }
 
   private arrow(context: CanvasRenderingContext2D, from: Drawn, to: Drawn, size: number): void {

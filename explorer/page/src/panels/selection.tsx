@@ -1,9 +1,9 @@
 /** What is selected: a holder with all its address is known for, or a cluster with its evidence. */
 import { signal } from "@preact/signals";
 import type { Node } from "../data";
-import { count, cut, date, exact, share } from "../format";
+import { brief, count, cut, date, exact, share } from "../format";
 import { cluster, say, selected, shown } from "../state";
-import { show } from "../view";
+import { show, view } from "../view";
 import { ClusterCard } from "./clusters";
 import { LinkTable, span } from "./links";
 import { ClusterMark, Kinds } from "./parts";
@@ -11,11 +11,19 @@ import { ClusterMark, Kinds } from "./parts";
 export function Selection() {
   const { value: node } = selected;
   const { value: group } = cluster;
-  if (!node && !group) return null;
+  const { node: id, cluster: number } = view.value;
+  if (!shown.value || (!id && !number)) return null;
   return (
     <section class="card" aria-label="Selection">
       <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
-      {group ? <ClusterCard key={group.cluster_id} cluster={group} /> : node && <HolderCard key={node.id} node={node} />}
+      {group ? <ClusterCard key={group.cluster_id} cluster={group} /> : node ? (
+        <HolderCard key={node.id} node={node} />
+      ) : (
+        <>
+          <h2>{id ? <bdi class="code">{brief(id)}</bdi> : `Cluster ${number}`}</h2>
+          <p class="quiet">Not there at {date(shown.value.at)}.</p>
+        </>
+      )}
     </section>
   );
 }
