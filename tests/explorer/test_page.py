@@ -100,7 +100,7 @@ def test_the_first_view_is_the_map_of_a_token(open_page: Open) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
     expect(page).to_have_title("Crowd · Holderlake")
     assert len(places(page)) == 500
-    expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(102)  # the head, 100 rows, and "show all"
+    expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(62)  # the head, 60 rows, and "show all"
 
 
 def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> None:

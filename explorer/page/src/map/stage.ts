@@ -45,6 +45,7 @@ export class Stage {
   private settled = 0;
   private linksStale = true;
   private linesPainted = 0;
+  private font = "";
   private bubblesStale = true;
   private fitting = true;
   /** What was fitted in: it stays while the map moves through time, so that the picture stays too. */
@@ -224,6 +225,7 @@ export class Stage {
       canvas.width = Math.round(this.width * this.density);
       canvas.height = Math.round(this.height * this.density);
     }
+    this.font = ""; // a canvas of another size has forgotten it
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
     if (this.fitting) this.fitBox();
     this.changed();
@@ -399,6 +401,11 @@ export class Stage {
     context.stroke();
   }
 
+  /** Reading a font takes the browser longer than drawing a word in it. */
+  private setFont(context: CanvasRenderingContext2D, font: string): void {
+    if (this.font !== font) context.font = this.font = font;
+  }
+
   private paintText(context: CanvasRenderingContext2D, { bubble, x, y, radius }: Drawn): void {
     const { k } = this.camera;
     const seen = radius * k;
@@ -406,12 +413,13 @@ export class Stage {
     const sign = this.look.sign(bubble);
     const lines = seen < 26 ? [sign] : [seen > 34 && bubble.node.label ? cut(bubble.node.label, Math.floor(seen / 4.2)) : "", share(bubble.node.share), sign];
     const said = lines.filter(Boolean);
+    if (!said.length) return;
     context.fillStyle = inkOn(this.look.fill(bubble));
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const size = Math.min(13, seen < 26 ? seen * 0.95 : 11.5) / k;
+    const size = Math.round(Math.min(13, seen < 26 ? seen * 0.95 : 11.5) * 2) / 2 / k;
     said.forEach((text, at) => {
-      context.font = `${text === sign ? 600 : 450} ${size}px system-ui, sans-serif`;
+      this.setFont(context, `${text === sign ? 600 : 450} ${size}px system-ui, sans-serif`);
       context.fillText(text, x, y + (at - (said.length - 1) / 2) * size * 1.25, radius * 1.8);
     });
   }

@@ -19,12 +19,12 @@ export function Links() {
         found={find ? `${found.length} of ${map.links.length}` : `${map.links.length} links`}
         onFind={(words) => show({ find: words })}
       />
-      <LinkTable links={found} caption="Links of the map, those of most transfers first" />
+      <LinkTable links={found} caption="Links of the map, those of most transfers first" first={60} />
     </>
   );
 }
 
-export function LinkTable({ links, caption }: { links: Link[]; caption: string }) {
+export function LinkTable({ links, caption, first = 20 }: { links: Link[]; caption: string; first?: number }) {
   return (
     <table class="links-table">
       <caption class="sr">{caption}</caption>
@@ -37,7 +37,7 @@ export function LinkTable({ links, caption }: { links: Link[]; caption: string }
         </tr>
       </thead>
       <tbody>
-        <Rows of={links} first={60}>
+        <Rows of={links} first={first}>
           {(link, at) => (
             <tr key={at}>
               <td><End id={link.from} /></td>

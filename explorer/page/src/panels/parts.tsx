@@ -65,7 +65,7 @@ export function ClusterMark({ number, called }: { number: number | null; called?
 }
 
 /** Rows, the first so many at first: thousands of them at once would make everything slow. */
-export function Rows<T>({ of, first = 100, children }: { of: T[]; first?: number; children: (row: T, at: number) => ComponentChildren }) {
+export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number; children: (row: T, at: number) => ComponentChildren }) {
   const [all, setAll] = useState(false);
   const listed = all ? of : of.slice(0, first);
   return (
