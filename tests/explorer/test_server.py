@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def http(home: Path) -> Iterator[httpx.Client]:
-    with exploring(home) as address, httpx.Client(base_url=address) as client:
+    with exploring(home) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -140,6 +142,16 @@ def test_a_version_that_is_published_meanwhile_is_shown_without_a_restart(http: 
     after = http.get("/api/tokens", headers={"If-None-Match": before.headers["ETag"]})
     assert (after.status_code, after.json()["instants"]) == (200, [3])
     assert told(http, "history")["instants"]["has_map"] == [True, True, False]
+
+
+def test_questions_that_are_asked_while_versions_change_are_all_answered(http: httpx.Client, home: Path) -> None:
+    before = told(http, "map", at="2026-11-03")
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(told, http, "map", at="2026-11-03") for _ in range(40)]
+        for _ in range(10):
+            shutil.copy(home / "warehouse.duckdb", home / "next")
+            (home / "next").replace(home / "warehouse.duckdb")
+        assert all(one.result() == before for one in asked)
 
 
 def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path: Path) -> None:
