@@ -19,6 +19,9 @@ export function share(value: number | null | undefined): string {
   return (percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat).format(value).replace("-", "−");
 }
 
+/** A difference of two shares, in percentage points. */
+export const points = (value: number) => (value === 0 ? "0" : share(value).replace("%", " pp"));
+
 export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts.format(value));
 
 export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers.format(value));

@@ -133,6 +133,8 @@ async function openToken(chain: string, token: string): Promise<void> {
       else trouble.value = { title: "The warehouse is empty", advice: "Fill it with 'holderlake ingest' (or 'holderlake demo'), then reload this page." };
       return;
     }
+    const { at } = view.peek();
+    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // it comes meanwhile
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
     trouble.value = null;

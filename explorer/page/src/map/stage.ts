@@ -390,7 +390,7 @@ export class Stage {
       context.fillStyle = colours.peek().ground;
       context.fill();
       context.strokeStyle = kind === "time" ? colours.peek().quiet : fill;
-      context.lineWidth = Math.min(radius * 0.45, 2 / k);
+      context.lineWidth = Math.min(radius * 0.4, (kind === "time" ? 1.4 : 2) / k);
     }
     context.stroke();
     if (!isRinged) return;

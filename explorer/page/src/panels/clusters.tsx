@@ -53,7 +53,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
     <>
       <h2><ClusterMark number={cluster.cluster_id} called="Cluster " /></h2>
       <p class="lead">
-        {count(cluster.holder_count)} holders{cluster.magic_node_count ? ` and ${cluster.magic_node_count} magic nodes` : ""} hold{" "}
+        {count(cluster.holder_count)} holders{cluster.magic_node_count ? ` and ${cluster.magic_node_count} magic ${cluster.magic_node_count === 1 ? "node" : "nodes"}` : ""} hold{" "}
         <b>{share(cluster.share)}</b> of the supply, <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>.
       </p>
       <details open>

@@ -1,7 +1,7 @@
 /** Two dates beside each other: how the numbers moved, and who entered, left, grew or shrank. */
 import type { Change, Instant } from "../data";
 import { CHANGES } from "../colours";
-import { count, date, number, rough, share, signed } from "../format";
+import { count, date, number, points, rough, share, signed } from "../format";
 import { changes, instant, instants, other } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
@@ -78,7 +78,7 @@ function Found({ before, now, found }: { before: Instant; now: Instant; found: C
                 <th scope="row">{name}</th>
                 <td class="num">{one === null ? "–" : say(one)}</td>
                 <td class="num">{two === null ? "–" : say(two)}</td>
-                <td class="num">{signed(one === null || two === null ? null : two - one, say)}</td>
+                <td class="num">{signed(one === null || two === null ? null : two - one, say === share ? points : say)}</td>
               </tr>
             );
           })}

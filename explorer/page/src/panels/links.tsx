@@ -70,6 +70,7 @@ export function span(links: Link[]): string {
   const transfers = links.reduce((sum, link) => sum + (link.transfers ?? 0), 0);
   if (!firsts.length) return `${links.length} links`;
   const [first, last] = [date(Math.min(...firsts)), date(Math.max(...lasts))];
-  return `${links.length} ${links.length === 1 ? "link" : "links"}, ${transfers} transfers from ${first} to ${last}`;
+  const of = `${links.length} ${links.length === 1 ? "link" : "links"}, ${transfers} ${transfers === 1 ? "transfer" : "transfers"}`;
+  return first === last ? `${of} on ${first}` : `${of} from ${first} to ${last}`;
 }
 

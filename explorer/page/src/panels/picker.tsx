@@ -17,7 +17,6 @@ export function Picker() {
   const { value: of } = history;
   const choose = (token: Token) => {
     open.value = false;
-    if (box.current) box.current.value = "";
     box.current?.blur();
     showToken(token.chain, token.token_address);
   };
@@ -51,7 +50,10 @@ export function Picker() {
         onFocus={(event) => look(event.currentTarget.value)}
         onInput={(event) => look(event.currentTarget.value, 90)}
         onKeyDown={pressed}
-        onBlur={() => (open.value = false)}
+        onBlur={(event) => {
+          open.value = false;
+          event.currentTarget.value = "";
+        }}
       />
       <ul id="tokens" role="listbox" aria-label="Tokens" hidden={!open.value}>
         {found.value.map((token, at) => (
