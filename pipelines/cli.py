@@ -488,6 +488,23 @@ def lake_views() -> None:
 
 
 @app.command()
+def explore(
+    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's are open to all.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8015,
+    opening: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Serves a web page over the warehouse, read-only: maps through time, holders, clusters; stop with Ctrl-C."""
+    from explorer.server import serve as serve_page
+
+    def say(text: str) -> None:
+        show.err.print(text, markup=False, soft_wrap=True)
+
+    serve_page(_reading().warehouse, host, port, opening, say)
+
+
+@app.command()
 def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
     """Opens Dagster's web UI and daemon on this home; stop with Ctrl-C."""
     from pipelines.runs import prepare_dagster_home

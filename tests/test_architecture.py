@@ -14,6 +14,7 @@ ALLOWED = {
     "service": {"contract", "engine"},
     "resources": {"contract"},
     "assets": {"contract", "resources"},
+    "explorer": {"contract", "resources"},
 }
 
 
