@@ -116,7 +116,7 @@ def largest_columns(
     facts: Mapping[str, AddressFacts] | None,
     first: int = 1,
 ) -> Columns:
-    """Columns of the lake's ``holders`` from the holders, wherever they were found; ``first`` is the first one's rank."""
+    """Columns of the lake's ``holders`` from the holders, wherever these were found; ``first`` is the first rank."""
     holders = largest.holders
     holding: Columns = {
         "rank": list(range(first, first + len(holders))),
