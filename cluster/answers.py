@@ -25,8 +25,8 @@ from engine.store import Store
 
 _DAY: Final = 86_400
 _KEYS: Final = ("chain", "as_of", "token_address")
-_KEPT: Final = frozenset({"hypernodes", "supernodes", "holders", "top", "magic", "exchange_transfers", "windows"})
-"""What several statements need: it is made once."""
+_KEPT: Final = frozenset(ANSWERS) - {"held", "dealings", "on_map", "parts"}
+"""What several statements need, or what ends a long chain of them: it is made once."""
 
 
 class Engine(Protocol):

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -26,6 +27,9 @@ _ALWAYS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+_SMALL_BYTES: Final = 8 << 20
+"""Tables of this process up to this size are handed to every worker whole."""
 
 
 @contextmanager
@@ -50,17 +54,27 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
 
 
 class Spark:
-    """Spark as an engine of the cluster. Locations are whatever the workers all reach: folders, ``s3a://`` addresses."""
+    """Spark as an engine of the cluster. Locations are whatever all workers reach: folders they share, ``s3a://``.
 
-    def __init__(self, session: Any) -> None:
+    ``work`` is where intermediate results are kept until the engine is closed: a plan that is cut there is planned in a
+    moment, and what was written is not computed again when a worker is lost.
+    """
+
+    def __init__(self, session: Any, work: str) -> None:
         self._session = session
-        self._kept: list[Any] = []
+        self._work = f"{work}/work-{uuid4().hex}"
 
     def close(self) -> None:
-        """Lets go of what was kept on the workers."""
-        for frame in self._kept:
-            frame.unpersist()
-        self._kept.clear()
+        """Removes the intermediate results."""
+        machine = self._session.sparkContext._jvm
+        path = machine.org.apache.hadoop.fs.Path(self._work)
+        path.getFileSystem(self._session.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
+
+    def __enter__(self) -> Spark:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
         """Names the Parquet files at the locations, which may be folders."""
@@ -68,18 +82,21 @@ class Spark:
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Names rows of this process."""
-        self._session.createDataFrame(rows).createOrReplaceTempView(name)
+        from pyspark.sql.functions import broadcast
+
+        frame = self._session.createDataFrame(rows)
+        small = rows.nbytes < _SMALL_BYTES  # Spark does not see how small they are
+        (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
     def make(self, name: str, values: Values, keep: bool = False) -> None:
-        """Runs a statement when it is first needed, and names what it makes; with ``keep`` it is run once."""
+        """Runs a statement when it is first needed, and names what it makes; with ``keep`` it is run now and once."""
         made = statement(name, "spark")
         frame = self._session.sql(made.sql, args=made.chosen(values))
-        if keep:
-            from pyspark import StorageLevel
-
-            frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-            self._kept.append(frame)
         frame.createOrReplaceTempView(name)
+        if keep:
+            location = f"{self._work}/{name}"
+            self.save(name, location)
+            self.read(name, [location])
 
     def save(self, name: str, location: str) -> None:
         """Writes what was named as Parquet into a new folder, which is whole when Spark's ``_SUCCESS`` is in it."""
