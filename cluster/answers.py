@@ -82,9 +82,9 @@ def answers(
     ``derived`` is where ``build`` put the derived tables. Raises ``UnknownToken`` or ``UnsupportedToken`` before
     anything is computed.
     """
+    task = _task(store, asked, computed_at or utc_now())
     for name in BUILD:
         engine.read(name, [f"{derived}/{name}"])
-    task = _task(store, asked, computed_at or utc_now())
     _give(engine, store, asked)
     for name in ANSWERS:
         engine.make(name, _values(store, asked), name in _KEPT)

@@ -34,8 +34,13 @@ PAID: Final = 8
 _LIMB: Final = 10**26
 
 DRAWN: Final = pa.schema(
-    [("chain", pa.string()), ("as_of", pa.int64()), ("token_address", pa.string()), ("name", pa.string())]
-    + [("rows", pa.binary())]
+    [
+        ("chain", pa.string()),
+        ("as_of", pa.int64()),
+        ("token_address", pa.string()),
+        ("name", pa.string()),
+        ("rows", pa.binary()),
+    ]
 )
 """A table of a map a row: the chain, the second, the token, the table's name and its rows as an Arrow stream."""
 

@@ -25,11 +25,20 @@ class Duck:
         """Lets go of all that was made."""
         self._connection.close()
 
+    def __enter__(self) -> Duck:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Names the Parquet files at the locations, which may be folders."""
+        """Names the Parquet files at the locations, which may be folders. Raises ``FileNotFoundError``."""
         found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
         listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
-        self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM read_parquet([{listed}])")
+        try:
+            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM read_parquet([{listed}])")
+        except duckdb.IOException as error:
+            raise FileNotFoundError(f"there is no Parquet file at {listed}") from error
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Names rows of this process."""
@@ -72,6 +81,7 @@ class Duck:
         where = " AND ".join(f"{key} = ?" for key in keys)
         for key in found:
             ones, others = (
-                self._connection.execute(f"FROM {name} WHERE {where}", key).to_arrow_table() for name in (left, right)
+                self._connection.sql(f"FROM {name} WHERE {where}", params=list(key)).to_arrow_table()
+                for name in (left, right)
             )
             yield from draw(key, ones, others).cast(schema).to_pylist()

@@ -41,7 +41,6 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what workers run; Spark's own default is any python3
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # we hand over Arrow
     builder = SparkSession.builder.master(master).appName("holderlake")
     for name, value in {**(options or {}), **_ALWAYS}.items():
         builder = builder.config(name, value)
@@ -77,8 +76,15 @@ class Spark:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Names the Parquet files at the locations, which may be folders."""
-        self._session.read.parquet(*locations).createOrReplaceTempView(name)
+        """Names the Parquet files at the locations, which may be folders. Raises ``FileNotFoundError``."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            self._session.read.parquet(*locations).createOrReplaceTempView(name)
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            raise FileNotFoundError(f"there is no Parquet file at {', '.join(locations)}") from error
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Names rows of this process."""
@@ -123,7 +129,9 @@ class Spark:
             return draw(tuple(part.as_py() for part in key), ones, others)
 
         first, second = (self._session.table(name).groupBy(*keys) for name in (left, right))
-        drawn = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # we hand over Arrow
+            drawn = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
         placed = drawn.repartition(*together).sortWithinPartitions(*schema.names[:-1])
         for row in placed.toLocalIterator(prefetchPartitions=True):
             yield row.asDict()

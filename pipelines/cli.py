@@ -34,6 +34,8 @@ app = typer.Typer(
 )
 keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
+cluster_app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
 
 
 def _addresses(texts: list[str] | None) -> list[str] | None:
@@ -399,6 +401,43 @@ def serve(
 
     settings = _settings().with_service(host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample))
+
+
+@cluster_app.command("build")
+def cluster_build(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
+    from pipelines.clustered import build_on_cluster
+
+    build_on_cluster(_settings(), files or [], json)
+
+
+@cluster_app.command("fill")
+def cluster_fill(
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    json: Json = False,
+) -> None:
+    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
+    from pipelines.clustered import fill_on_cluster
+    from pipelines.grid import chosen_instants
+
+    workspace = _reading()
+    chosen = chosen_instants(start, end, every, instants)
+    watched = workspace.settings.watchlist
+    tokens = [(one, address) for one in _chains(workspace, chain, token) for address in token or watched[one]]
+    fill_on_cluster(workspace, tokens, chosen, json)
 
 
 @keys_app.command("create")

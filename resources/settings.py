@@ -28,6 +28,7 @@ from resources.sections import (
     AddressSet,
     AddressSettings,
     Budget,
+    ClusterSettings,
     EngineSettings,
     Folder,
     HolderSettings,
@@ -77,6 +78,7 @@ class Settings(BaseSettings):
     holders: HolderSettings = HolderSettings()
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
+    cluster: ClusterSettings = ClusterSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
 
@@ -121,6 +123,10 @@ class Settings(BaseSettings):
     @property
     def engine_store(self) -> Path:
         return self.engine.store or self.home / "engine"
+
+    @property
+    def cluster_folder(self) -> str:
+        return self.cluster.folder or str((self.home / "cluster").resolve())
 
     @property
     def service_accounts(self) -> Path:
