@@ -15,6 +15,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import broadcast
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from cluster.statements import Values, statement
 
@@ -38,8 +42,6 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
 
     ``options`` are further settings of Spark by their own names; those that exactness needs can't be changed.
     """
-    from pyspark.sql import SparkSession
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what workers run; Spark's own default is any python3
     builder = SparkSession.builder.master(master).appName("holderlake")
     for name, value in {**(options or {}), **_ALWAYS}.items():
@@ -77,8 +79,6 @@ class Spark:
 
     def read(self, name: str, locations: Sequence[str]) -> None:
         """Names the Parquet files at the locations, which may be folders. Raises ``FileNotFoundError``."""
-        from pyspark.errors import AnalysisException
-
         try:
             self._session.read.parquet(*locations).createOrReplaceTempView(name)
         except AnalysisException as error:
@@ -88,8 +88,6 @@ class Spark:
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Names rows of this process."""
-        from pyspark.sql.functions import broadcast
-
         frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not see how small they are
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
@@ -123,7 +121,6 @@ class Spark:
     ) -> Iterator[dict[str, Any]]:
         """What ``draw`` makes of each group of both, on the workers, as rows; those alike in ``together`` stand
         together, by the columns of ``schema`` in their order."""
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         def of_arrow(key: tuple[pa.Scalar, ...], ones: pa.Table, others: pa.Table) -> pa.Table:
             return draw(tuple(part.as_py() for part in key), ones, others)

@@ -12,6 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+import sqlglot
+from sqlglot import exp
+
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
 """The derived tables in the order in which they are made."""
 
@@ -52,9 +55,6 @@ class Statement:
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
     """A statement by name, in the dialect of whoever runs it."""
-    import sqlglot
-    from sqlglot import exp
-
     kind = "build" if name in BUILD else "answers"
     (tree,) = sqlglot.parse(files("cluster").joinpath("sql", kind, f"{name}.sql").read_text(), read="duckdb")
     if tree is None:

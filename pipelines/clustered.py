@@ -25,6 +25,7 @@ from contract.times import utc_now
 from engine.manifest import OPENING
 from engine.store import Store
 from pipelines import show
+from pipelines.errors import extra
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
 
@@ -48,15 +49,10 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 
             yield stack.enter_context(Duck(settings.engine.memory_limit))
             return
-        try:
+        with extra("cluster"):
             from cluster.spark import Spark, session
-        except ImportError as error:
-            raise SettingsError(f"the cluster needs packages that are not here; {_INSTALL}") from error
         opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
         yield stack.enter_context(Spark(opened, settings.cluster_folder))
-
-
-_INSTALL: Final = "install them with: pip install 'holderlake[cluster]', or make extras in a checkout"
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:

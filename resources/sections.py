@@ -236,6 +236,19 @@ class EngineSettings(Section):
     thresholds: Thresholds = Thresholds()
 
 
+class BucketSettings(Section):
+    """Object storage that the lake is pushed to and pulled from. Keys come from the environment, by the storage's own
+    names (AWS_ACCESS_KEY_ID and the like)."""
+
+    url: str | None = Field(
+        default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
+    )
+    endpoint: str | None = Field(
+        default=None, pattern=r"^https?://[^@\s]+$", description="Address of an S3 server other than Amazon's"
+    )
+    region: str | None = Field(default=None, description="The bucket's region")
+
+
 class ClusterSettings(Section):
     """A cluster of machines, for histories that one machine can't hold. Without ``master`` its statements run on DuckDB
     in this process."""

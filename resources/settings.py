@@ -27,6 +27,7 @@ from resources.sections import (
     Addresses,
     AddressSet,
     AddressSettings,
+    BucketSettings,
     Budget,
     ClusterSettings,
     EngineSettings,
@@ -79,6 +80,7 @@ class Settings(BaseSettings):
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
+    bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
 
