@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -20,10 +21,13 @@ class Duck:
         self._connection = duckdb.connect()
         self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
+        self._spill = TemporaryDirectory(prefix="holderlake-cluster-")
+        self._connection.execute("SET temp_directory = $folder", {"folder": self._spill.name})
 
     def close(self) -> None:
         """Lets go of all that was made."""
         self._connection.close()
+        self._spill.cleanup()
 
     def __enter__(self) -> Duck:
         return self

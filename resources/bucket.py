@@ -95,7 +95,7 @@ class Bucket:
                 winners = sum(pool.map(rival, range(_RIVALS)))
             stale = self._put(name, b"stale", {"e_tag": '"00000000000000000000000000000000"'})
             obstore.delete(self.store, name)
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise BucketError(f"{self.url} can't be written: {_first_line(error)}") from error
         if winners != 1 or stale is not None:
             raise BucketError(
@@ -115,7 +115,7 @@ class Bucket:
         try:
             found = obstore.get(self.store, name)
             return Known(msgspec.json.decode(bytes(found.bytes()), type=Manifest), found.meta["e_tag"])
-        except (FileNotFoundError, NotFoundError):
+        except (NotFoundError, FileNotFoundError):
             return None
 
     def files(self, table: str) -> list[str]:
@@ -145,7 +145,7 @@ class Bucket:
         """A table's file; None where it is not the one of the manifest."""
         try:
             found = bytes(obstore.get(self.store, object_name(manifest, table)).bytes())
-        except (FileNotFoundError, NotFoundError):
+        except (NotFoundError, FileNotFoundError):
             return None
         return found if commits.is_intact(found, manifest.tables[table]) else None
 
@@ -168,7 +168,7 @@ class Bucket:
         """The mark of the object that was put; None where the condition did not hold."""
         try:
             put = obstore.put(self.store, name, data, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, PreconditionError, FileExistsError):
+        except (AlreadyExistsError, FileExistsError, PreconditionError):
             return None
         return str(put["e_tag"] or "")
 
@@ -183,7 +183,7 @@ class Bucket:
         """The mark of each manifest by its name. Raises ``BucketError`` where the bucket can't be read."""
         try:
             return dict(self._listed())
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise BucketError(f"{self.url} can't be read: {_first_line(error)}") from error
 
 

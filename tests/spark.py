@@ -39,7 +39,8 @@ def require_spark() -> None:
 class SparkCluster:
     """A master and its workers, from ``start`` to ``stop``."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: str = "1g") -> None:
+        self._memory = memory
         self._folder = Path(tempfile.mkdtemp(prefix="holderlake-spark-"))
         self._port, self._page = _free_port(), _free_port()
         self.master = f"spark://127.0.0.1:{self._port}"
@@ -95,7 +96,7 @@ class SparkCluster:
         own = {
             "SPARK_MASTER_WEBUI_PORT": str(self._page),
             "SPARK_WORKER_CORES": "1",
-            "SPARK_WORKER_MEMORY": "2g",
+            "SPARK_WORKER_MEMORY": self._memory,
             "SPARK_WORKER_DIR": str(self._folder / f"work-{number}"),
             "SPARK_LOCAL_DIRS": str(self._folder / f"local-{number}"),
             "SPARK_LOCAL_IP": "127.0.0.1",
