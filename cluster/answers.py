@@ -6,6 +6,7 @@ another. Tokens, labels and rules come from an embedded store, which need not ho
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -135,6 +136,8 @@ def _give(engine: Engine, store: Store, asked: Asked) -> None:
     seconds = sorted({to_unix(instant) for instant in asked.instants})
     days = [(second + 1) // _DAY for second in seconds]
     engine.give("instants", _table(second=(pa.int64(), seconds), open_day=(pa.int64(), days)))
+    known = [bisect_right(days, day) for day in range(days[-1])]  # the first open day after each
+    engine.give("days", _table(day=(pa.int64(), range(days[-1])), known_at=(pa.int64(), [seconds[at] for at in known])))
     engine.give("wanted", _keys(asked.tokens))
     engine.give("indexed", _keys(store.indexed_tokens()))
     marked = store.marked_addresses()

@@ -78,14 +78,16 @@ class Duck:
     ) -> Iterator[dict[str, Any]]:
         """What ``draw`` makes of each group of both, as rows, by the keys; see ``Spark.grouped``."""
         listed = ", ".join(keys)
+        ordered = {"ones": left, "others": right}
+        for name, given in ordered.items():  # in order, so that each group is found without reading the others
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {given} ORDER BY {listed}")
         found = self._connection.sql(
-            f"SELECT DISTINCT {listed} FROM (SELECT {listed} FROM {left} UNION ALL SELECT {listed} FROM {right}) "
-            f"ORDER BY {listed}"
+            f"SELECT {listed} FROM ones UNION SELECT {listed} FROM others ORDER BY ALL"
         ).fetchall()
         where = " AND ".join(f"{key} = ?" for key in keys)
         for key in found:
-            ones, others = (
+            mine = (
                 self._connection.sql(f"FROM {name} WHERE {where}", params=list(key)).to_arrow_table()
-                for name in (left, right)
+                for name in ordered
             )
-            yield from draw(key, ones, others).cast(schema).to_pylist()
+            yield from draw(key, *mine).cast(schema).to_pylist()

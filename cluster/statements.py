@@ -24,6 +24,7 @@ ANSWERS: Final = (
     "held",
     "holders",
     "top",
+    "counted",
     "dealings",
     "magic",
     "on_map",

@@ -1,59 +1,42 @@
--- What shown holders sent and received, as of each of their maps' seconds, of the tokens that count: closed days by the
--- day, the open day by the transfer. A transfer between two of them stands twice.
+-- What shown holders dealt with each address that several holders of any map dealt with, as of each map's second, of the
+-- tokens that count. A transfer between two of them stands twice.
 WITH shown AS (
     SELECT chain, token_address, as_of, address FROM top WHERE is_shown
 ),
 concerned AS (
     SELECT DISTINCT address FROM shown
 ),
-days AS (
-    SELECT chain, token_address, from_address, to_address, day, first_second AS second, transfers
-    FROM daily_edges
-),
 owned AS (
-    SELECT chain, token_address, from_address AS address, to_address AS other, day, second, transfers FROM days
+    SELECT chain, token_address, from_address AS address, to_address AS other, known_at, until, number, is_indexed
+    FROM counted
     UNION ALL
-    SELECT chain, token_address, to_address AS address, from_address AS other, day, second, transfers FROM days
+    SELECT chain, token_address, to_address AS address, from_address AS other, known_at, until, number, is_indexed
+    FROM counted
 ),
-counted AS (
-    SELECT o.chain AS chain, o.token_address AS token_address, o.address AS address, o.other AS other, o.day AS day,
-        o.transfers AS transfers, x.chain IS NOT NULL AS is_indexed
-    FROM owned AS o
-    SEMI JOIN concerned AS c ON o.address = c.address
-    LEFT JOIN indexed AS x ON o.chain = x.chain AND o.token_address = x.token_address
+theirs AS (
+    SELECT chain, token_address, address, other, known_at, until, number, is_indexed
+    FROM owned
+    SEMI JOIN concerned USING (address)
 ),
-open_days AS (
-    SELECT DISTINCT open_day FROM instants
+pairs AS (
+    SELECT other, address FROM theirs GROUP BY other, address
 ),
-opened AS (
-    SELECT t.chain AS chain, t.token_address AS token_address, t.from_address AS from_address,
-        t.to_address AS to_address, t.day AS day, t.second AS second
-    FROM transfers AS t
-    SEMI JOIN open_days AS d ON t.day = d.open_day
-    WHERE t.from_address <> t.to_address AND t.is_something AND NOT t.is_opening
+shared AS (
+    SELECT other FROM pairs GROUP BY other HAVING count(*) >= $magic_links
 ),
-open_owned AS (
-    SELECT chain, token_address, from_address AS address, to_address AS other, day, second FROM opened
-    UNION ALL
-    SELECT chain, token_address, to_address AS address, from_address AS other, day, second FROM opened
-),
-open_counted AS (
-    SELECT o.chain AS chain, o.token_address AS token_address, o.address AS address, o.other AS other, o.day AS day,
-        o.second AS second, x.chain IS NOT NULL AS is_indexed
-    FROM open_owned AS o
-    SEMI JOIN concerned AS c ON o.address = c.address
-    LEFT JOIN indexed AS x ON o.chain = x.chain AND o.token_address = x.token_address
+narrowed AS (
+    SELECT chain, token_address, address, other, known_at, until, number, is_indexed
+    FROM theirs
+    SEMI JOIN shared USING (other)
 )
-SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, c.address AS address, c.other AS other,
-    c.transfers AS transfers
+SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.address AS address, n.other AS other,
+    n.number AS number
 FROM shown AS s
-JOIN instants AS i ON s.as_of = i.second
-JOIN counted AS c ON s.address = c.address
-WHERE c.day < i.open_day AND (c.is_indexed OR (c.chain = s.chain AND c.token_address = s.token_address))
+JOIN narrowed AS n ON s.address = n.address
+WHERE n.is_indexed AND n.known_at <= s.as_of AND n.until >= s.as_of
 UNION ALL
-SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, c.address AS address, c.other AS other,
-    CAST(1 AS BIGINT) AS transfers
+SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.address AS address, n.other AS other,
+    n.number AS number
 FROM shown AS s
-JOIN instants AS i ON s.as_of = i.second
-JOIN open_counted AS c ON s.address = c.address AND i.open_day = c.day
-WHERE c.second <= s.as_of AND (c.is_indexed OR (c.chain = s.chain AND c.token_address = s.token_address))
+JOIN narrowed AS n ON s.address = n.address AND s.chain = n.chain AND s.token_address = n.token_address
+WHERE NOT n.is_indexed AND n.known_at <= s.as_of AND n.until >= s.as_of

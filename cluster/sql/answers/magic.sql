@@ -1,6 +1,6 @@
 -- Wallets that tie shown holders together and are no top holders, the most connected first.
 WITH pairs AS (
-    SELECT chain, token_address, as_of, other, address, sum(transfers) AS moved
+    SELECT chain, token_address, as_of, other, address, sum(number) AS moved
     FROM dealings
     GROUP BY chain, token_address, as_of, other, address
 ),

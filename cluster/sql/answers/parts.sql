@@ -18,7 +18,8 @@ SELECT
     chain, token_address, as_of, 'link' AS piece, 0 AS place, from_address AS one,
     to_address AS other, moved_chain, moved_token,
     CAST(low_moved AS DECIMAL(38, 0)) AS low, CAST(middle_moved AS DECIMAL(38, 0)) AS middle,
-    CAST(high_moved AS DECIMAL(38, 0)) AS high, CAST(number AS BIGINT) AS number, begun, ended,
+    CAST(high_moved AS DECIMAL(38, 0)) AS high, CAST(transfers AS BIGINT) AS number, first_second AS begun,
+    last_second AS ended,
     NULL AS degree, NULL AS inward, NULL AS outward, NULL AS name, NULL AS entity_id, NULL AS kinds
 FROM links
 UNION ALL
