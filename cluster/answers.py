@@ -76,19 +76,26 @@ class Partition:
 
 
 def answers(
-    engine: Engine, store: Store, derived: str, asked: Asked, computed_at: datetime | None = None
+    engine: Engine,
+    store: Store,
+    derived: str,
+    asked: Asked,
+    computed_at: datetime | None = None,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Partition]:
     """The lake's tables of every token at every instant, a partition at a time, in no order of partitions.
 
-    ``derived`` is where ``build`` put the derived tables. Raises ``UnknownToken`` or ``UnsupportedToken`` before
-    anything is computed.
+    ``derived`` is where ``build`` put the derived tables; ``told`` hears the name of each statement that is run. Raises
+    ``UnknownToken`` or ``UnsupportedToken`` before anything is computed.
     """
     task = _task(store, asked, computed_at or utc_now())
     for name in BUILD:
         engine.read(name, [f"{derived}/{name}"])
     _give(engine, store, asked)
     for name in ANSWERS:
+        told(name)
         engine.make(name, _values(store, asked), name in _KEPT)
+    told("maps")
     rows = engine.grouped("holders", "parts", _KEYS, task.draw, DRAWN, ("chain", "as_of"))
     for (chain, second), mine in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):
         tables: dict[str, list[pa.Table]] = {}

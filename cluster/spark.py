@@ -27,6 +27,8 @@ _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+}
+_DEFAULTS: Final = {
     "spark.task.maxFailures": "8",  # a worker that is killed takes its tasks with it; others do them again
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -44,7 +46,7 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what workers run; Spark's own default is any python3
     builder = SparkSession.builder.master(master).appName("holderlake")
-    for name, value in {**(options or {}), **_ALWAYS}.items():
+    for name, value in {**_DEFAULTS, **(options or {}), **_ALWAYS}.items():
         builder = builder.config(name, value)
     opened = builder.getOrCreate()
     opened.sparkContext.setLogLevel("ERROR")

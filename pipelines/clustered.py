@@ -25,7 +25,7 @@ from contract.times import utc_now
 from engine.manifest import OPENING
 from engine.store import Store
 from pipelines import show
-from pipelines.errors import extra
+from pipelines.errors import RunFailed, extra
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
 
@@ -50,9 +50,16 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
             yield stack.enter_context(Duck(settings.engine.memory_limit))
             return
         with extra("cluster"):
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
             from cluster.spark import Spark, session
-        opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
-        yield stack.enter_context(Spark(opened, settings.cluster_folder))
+        try:
+            opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
+            yield stack.enter_context(Spark(opened, settings.cluster_folder))
+        except (Py4JError, PySparkException) as error:
+            told = str(error).strip().splitlines()[0]
+            raise RunFailed(f"the cluster {settings.cluster.master} could not do it: {told}") from error
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
@@ -116,9 +123,13 @@ def fill_on_cluster(
             show.progress("filling partitions", len(wanted)) as bar,
         ):
             location = _checked_build(engine, store, settings)
+
+            def note(name: str) -> None:
+                bar.update(bar.task_ids[0], note=name)
+
             for asked in _askings(settings, by_chain, wanted):
                 missing = {(chain, as_of) for chain, as_of in wanted if as_of in asked.instants}
-                for one in answers(engine, store, location, asked):
+                for one in answers(engine, store, location, asked, told=note):
                     if (one.chain, one.as_of) in missing:
                         _commit(workspace, one, by_chain[one.chain])
                         missing.discard((one.chain, one.as_of))
