@@ -3,9 +3,9 @@
     python -m benchmarks.cluster [--rows 1000000] [--instants 4] [--folder DIR] [--kill] [--memory 2g]
 
 The rows are those of ``benchmarks.engine``: 200 tokens in three years. Asked for are maps and lists of 250 holders of
-all tokens, half of the instants at midnight and half within a day; the answers are compared row for row. ``--kill`` ends
-a worker with kill -9 in the middle of the answers. CPU seconds are of all processes: master, workers, executors, their
-Python, and this one. With ``--folder`` the rows and the store are kept and used again.
+all tokens, half of the instants at midnight and half within a day; the answers are compared row for row.
+``--kill`` ends a worker with kill -9 in the middle of the answers. CPU seconds are of all processes: master, workers,
+executors, their Python, and this one. With ``--folder`` the rows and the store are kept and used again.
 """
 
 from __future__ import annotations
