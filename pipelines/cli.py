@@ -41,6 +41,10 @@ app = typer.Typer(
 )
 keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
+cluster_app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
+lake_app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
+app.add_typer(lake_app, name="lake")
 
 
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
@@ -360,6 +364,73 @@ def serve(
 
     settings = _settings().with_service(host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample))
+
+
+@cluster_app.command("build")
+def cluster_build(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
+    from pipelines.errors import extra
+
+    with extra("cluster"):
+        from pipelines.clustered import build_on_cluster
+
+    build_on_cluster(_settings(), files or [], json)
+
+
+@cluster_app.command("fill")
+def cluster_fill(
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    json: Json = False,
+) -> None:
+    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
+    from pipelines.errors import extra
+    from pipelines.grid import chosen_instants
+
+    with extra("cluster"):
+        from pipelines.clustered import fill_on_cluster
+
+    workspace = _reading()
+    chosen = chosen_instants(start, end, every, instants)
+    watched = workspace.settings.watchlist
+    tokens = [(one, address) for one in _chains(workspace, chain, token) for address in token or watched[one]]
+    fill_on_cluster(workspace, tokens, chosen, json)
+
+
+@lake_app.command("push")
+def lake_push(json: Json = False) -> None:
+    """Brings what the lake holds and the bucket lacks to the bucket. Killed, it goes on when repeated."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import push_lake
+
+    if not push_lake(_reading(), json):
+        raise typer.Exit(1)
+
+
+@lake_app.command("pull")
+def lake_pull(json: Json = False) -> None:
+    """Brings what the bucket holds and the lake lacks to the lake, and loads the warehouse."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import pull_lake
+
+    if not pull_lake(_reading(), json):
+        raise typer.Exit(1)
 
 
 @keys_app.command("create")

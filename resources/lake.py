@@ -189,7 +189,7 @@ class Lake:
         failed = TABLES[FAILURES].schema.empty_table() if failures is None else failures
         new[FAILURES] = _declared(FAILURES, failed, chain, as_of)
         path = commits.manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
-        self._claim(provider)
+        self.claim(provider)
         with commits.locked(self.root, chain):
             commits.finish(self.root, path)
             old, before = self._before(path)
@@ -233,8 +233,8 @@ class Lake:
         commits.commit(self.root, manifest, files)
         return manifest
 
-    def _claim(self, provider: str) -> None:
-        """The first write makes the lake its provider's."""
+    def claim(self, provider: str) -> None:
+        """The first write makes the lake its provider's. Raises ``LakeError`` where it is another one's."""
         if self.provider is None:
             with commits.locked(self.root, None):
                 if self.provider is None:

@@ -93,6 +93,14 @@ def _seconds(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+def _location(text: str) -> str:
+    if not text.startswith("/") and "://" not in text:
+        raise ValueError(
+            f"{text!r} is no place that every machine finds; write a whole path or an address like s3a://…"
+        )
+    return text.rstrip("/")
+
+
 def _memory_limit(text: str) -> str:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MGT]B)", text.strip().upper())
     if found is None or float(found[1]) * {"MB": 1, "GB": 1_000, "TB": 1_000_000}[found[2]] < 64:
@@ -238,6 +246,33 @@ class EngineSettings(Section):
         default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
     thresholds: Thresholds = Thresholds()
+
+
+class BucketSettings(Section):
+    """Object storage that the lake is pushed to and pulled from. Keys come from the environment, by the storage's own
+    names (AWS_ACCESS_KEY_ID and the like)."""
+
+    url: str | None = Field(
+        default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
+    )
+    endpoint: str | None = Field(
+        default=None, pattern=r"^https?://[^@\s]+$", description="Address of an S3 server other than Amazon's"
+    )
+    region: str | None = Field(default=None, description="The bucket's region")
+
+
+class ClusterSettings(Section):
+    """A cluster of machines, for histories that one machine can't hold. Without ``master`` its statements run on DuckDB
+    in this process."""
+
+    master: str | None = Field(
+        default=None, pattern=r"^(spark|k8s)://\S+$|^yarn$|^local(\[\S+\])?$", description="Spark's, spark://host:7077"
+    )
+    folder: Annotated[str, AfterValidator(_location)] | None = Field(
+        default=None, description="Where derived tables go, reached by all machines: a folder or s3a://; home/cluster"
+    )
+    instants: int = Field(default=32, ge=1, description="Instants computed at a time; a killed fill loses no more")
+    options: dict[str, str] = Field(default={}, description="Spark's own settings by their names")
 
 
 class NodeSettings(Section):

@@ -28,7 +28,9 @@ from resources.sections import (
     Addresses,
     AddressSet,
     AddressSettings,
+    BucketSettings,
     Budget,
+    ClusterSettings,
     EngineSettings,
     Folder,
     HolderSettings,
@@ -79,6 +81,8 @@ class Settings(BaseSettings):
     holders: HolderSettings = HolderSettings()
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
     alerts: AlertSettings = AlertSettings()
@@ -128,6 +132,10 @@ class Settings(BaseSettings):
     @property
     def engine_store(self) -> Path:
         return self.engine.store or self.home / "engine"
+
+    @property
+    def cluster_folder(self) -> str:
+        return self.cluster.folder or str((self.home / "cluster").resolve())
 
     @property
     def service_accounts(self) -> Path:
