@@ -35,7 +35,7 @@ class Budget:
     def chunk(self) -> int:
         """Changes of balances, or entries of the adjacency, that are put in order at once; each takes up to 300 bytes.
         More than half a million at once are only slower."""
-        return min(_CHUNK, max(self.memory // 2_048, 1 << 10))
+        return min(_CHUNK, max(self.memory // 2_048, 16))
 
     @property
     def waiting(self) -> int:
