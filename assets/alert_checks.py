@@ -4,16 +4,18 @@ They look into the warehouse, so they wait for it. A check tells what is so; who
 sensor's matter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, time
 from typing import Any, Final
 
 from dagster import (
+    AssetCheckEvaluation,
     AssetCheckExecutionContext,
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
+    AssetKey,
     MetadataValue,
     ResourceParam,
     multi_asset_check,
@@ -40,15 +42,25 @@ def alert_checks(workspace: Workspace) -> list[AssetChecksDefinition]:
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
         step = context.op_execution_context
         partitioned = step.has_partition_key or step.has_partition_key_range
-        days = days_of(step.partition_keys) if partitioned else None
-        span = _span(workspace, None if days is None else [day for _, day in days])
-        chains = None if days is None else {chain for chain, _ in days}
-        for name, rule in rules.items():
-            tokens = tokens_of(rule, workspace.settings.watchlist, chains)
-            found = evaluate(workspace.warehouse, name, rule, tokens, span)
-            yield _result(name, rule, found)
+        for found in evaluate_alerts(workspace, days_of(step.partition_keys) if partitioned else None):
+            yield AssetCheckResult(
+                passed=found.passed,
+                check_name=found.check_name,
+                asset_key=found.asset_key,
+                severity=found.severity,
+                metadata=found.metadata,
+            )
 
     return [check]
+
+
+def evaluate_alerts(workspace: Workspace, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
+    """The outcome of each rule from the first to the last of the (chain, day) pairs; of what is news without any."""
+    span = _span(workspace, None if days is None else [day for _, day in days])
+    chains = None if days is None else {chain for chain, _ in days}
+    for name, rule in workspace.settings.alerts.in_force.items():
+        tokens = tokens_of(rule, workspace.settings.watchlist, chains)
+        yield _outcome(name, rule, evaluate(workspace.warehouse, name, rule, tokens, span))
 
 
 def _span(workspace: Workspace, days: list[str] | None) -> Span:
@@ -72,17 +84,17 @@ def _spec(name: str, rule: AlertRule) -> AssetCheckSpec:
     )
 
 
-def _result(name: str, rule: AlertRule, found: list[Alert]) -> AssetCheckResult:
+def _outcome(name: str, rule: AlertRule, found: list[Alert]) -> AssetCheckEvaluation:
     metadata: dict[str, Any] = {"alerts": len(found), "threshold": rule.limit}
     if found:
         told = [
             {"alert": one.sentence, "measured": one.measured, "evidence": dict(one.evidence)} for one in found[:_SHOWN]
         ]
         metadata["first alerts"] = MetadataValue.json(told)
-    return AssetCheckResult(
+    return AssetCheckEvaluation(
         passed=not found,
         check_name=f"alert_{name}",
-        asset_key=TABLE_OF[rule.rule],
+        asset_key=AssetKey(TABLE_OF[rule.rule]),
         severity=AssetCheckSeverity.WARN,
         metadata=metadata,
     )

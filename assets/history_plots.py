@@ -24,8 +24,6 @@ from matplotlib.ticker import MaxNLocator
 from resources.token_history import Period, token_history
 from resources.warehouse import Warehouse
 
-_MOST_TOKENS: Final = 4
-"""Tokens side by side in the metadata of one partition: each takes a quarter of a second."""
 _FEWEST_MAPS: Final = 3
 """With fewer there is nothing to see side by side."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
@@ -144,9 +142,9 @@ def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] 
 
 
 def history_metadata(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, Any]:
-    """The plots of a chain's first tokens side by side, for Dagster's metadata; none where there is little history."""
+    """The plots of some tokens side by side, for Dagster's metadata; none where there is little history."""
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
-    for address in tokens[:_MOST_TOKENS]:
+    for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
             own = {question: history.ask(question) for question in PLOTS}
         if own["concentration"].num_rows >= _FEWEST_MAPS:

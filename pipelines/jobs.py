@@ -29,6 +29,7 @@ from dagster import (
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
+from assets.alert_checks import evaluate_alerts
 from assets.checks import evaluate
 from assets.definitions import FAMILIES
 from assets.family import Asking, Family, Landed
@@ -198,7 +199,7 @@ def _load_warehouse(context: OpExecutionContext, workspace: Workspace, filled: I
     for chain, day in sorted(filled):
         key = partition_key(chain, datetime.strptime(day, "%Y-%m-%d"))
         if key not in known:
-            metadata = history_of(workspace, chain, day) if newest[chain] == day else None
+            metadata = history_of(workspace, chain, day, most=1) if newest[chain] == day else None
             context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
 
 
@@ -213,6 +214,9 @@ def _check(
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)
+    newest = dict(sorted(set().union(*filled.values())))  # what was before is history, and alerts are about news
+    for result in evaluate_alerts(workspace, newest.items()) if newest else ():
+        context.instance.report_runless_asset_event(result)
 
 
 @job(
