@@ -231,6 +231,16 @@ def test_a_cluster_shows_its_members_and_the_transfers_that_connect_them(open_pa
     assert "cluster=1" in page.url
 
 
+def test_a_cluster_stays_chosen_when_its_number_changes_through_time(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
+    page.get_by_role("button", name="Date after").click()
+    settled(page, "20260301")
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("heading", name="Cluster 2")).to_be_visible()
+    expect(card).to_contain_text("Tide: Team")
+    assert "cluster=2" in page.url
+
+
 def test_magic_and_time_nodes_are_told_apart_and_exchanges_and_contracts_listed_aside(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")

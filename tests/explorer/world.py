@@ -69,7 +69,7 @@ def _tokens(named: Mapping[str, tuple[str, str]]) -> pa.Table:
 
 
 def _tide(number: int) -> dict[str, list[dict[str, Any]]]:
-    """The team and two friends are a cluster; the whale grows; at the last instant one left and one came."""
+    """The team and two friends are a cluster, the largest but in March; the whale grows; at the end one leaves."""
     is_last = number == len(INSTANTS) - 1
     held: dict[str, tuple[float, dict[str, Any]]] = {
         EXCHANGE: (0.2, {"is_cex": True, "is_shown_on_map": False, "label": "Bourse"}),
@@ -78,12 +78,16 @@ def _tide(number: int) -> dict[str, list[dict[str, Any]]]:
         WHALE: (0.02 + 0.01 * number, {}),
         NEWCOMER if is_last else LEAVER: (0.015, {}),
     } | {address(each): (0.01 - each / 10_000, {}) for each in range(1, 31)}
+    is_march = number == 2
+    if is_march:
+        held |= {address(each): (0.07, {}) for each in (3, 4)}
     friends = [TEAM, address(1), address(2)]
     links = [transfer(TEAM, MAGIC, TIDE, "eth", "900", 3), transfer(MAGIC, address(1), TIDE, "eth", "450")]
     links += [transfer(MAGIC, address(2), TIDE, "eth", "449.5"), transfer(address(3), address(4), "native", "eth")]
     window = {"time_node": 1}
     links += [transfer(EXCHANGE, address(each), "native", "eth") | window for each in (5, 6)]
-    made = _map(held, [(friends, [MAGIC]), ([address(3), address(4)], [])], links, 40.0 + number)
+    clusters = [(friends, [MAGIC]), ([address(3), address(4)], [])]
+    made = _map(held, clusters[::-1] if is_march else clusters, links, 40.0 + number)
     made["map_nodes"] += [{"kind": "time", "address": EXCHANGE} | window]
     return made
 

@@ -107,7 +107,9 @@ export type Change = Details & {
   change: "entered" | "left" | "grew" | "shrank" | "same";
 };
 
-type Columns = Record<string, unknown[]>;
+/** A column of texts of which many are the same comes with each of them once, and its number in each row. */
+type Packed = { values: unknown[]; at: (number | null)[] };
+type Columns = Record<string, unknown[] | Packed>;
 
 /** Which version of the warehouse answered last. */
 export const version = signal("");
@@ -209,11 +211,13 @@ function said(detail: unknown): string | undefined {
 }
 
 function rows<T>(columns: Columns): T[] {
-  const names = Object.keys(columns);
-  const length = columns[names[0] ?? ""]?.length ?? 0;
-  return Array.from({ length }, (_, at) => {
-    const row: Record<string, unknown> = {};
-    for (const name of names) row[name] = columns[name]?.[at];
-    return row as T;
-  });
+  const found: Record<string, unknown>[] = [];
+  for (const [name, column] of Object.entries(columns)) {
+    const [values, at] = Array.isArray(column) ? [column, null] : [column.values, column.at];
+    for (let row = 0; row < (at ?? values).length; row++) {
+      const place = at ? at[row] : row;
+      (found[row] ??= {})[name] = place === null || place === undefined ? null : values[place];
+    }
+  }
+  return found as T[];
 }

@@ -52,7 +52,9 @@ export function showToken(chain: string, token: string): void {
 
 export function showPlace(to: number): void {
   const chosen = instants.value[Math.min(Math.max(to, 0), instants.value.length - 1)];
-  if (chosen) show({ at: chosen.at });
+  if (!chosen) return;
+  moving = true;
+  show({ at: chosen.at });
 }
 
 export function select(node: string): void {
@@ -86,6 +88,8 @@ export function described(node: data.Node): string {
 const chosen = computed(() => `${view.value.chain}\n${view.value.token}`);
 const wanted = computed(() => instant.value?.at ?? "");
 let last = "";
+/** Whether the map on its way is one that somebody moved to from the map that is shown. */
+let moving = false;
 
 function failed(error: unknown): void {
   playing.value = false;
@@ -157,12 +161,27 @@ async function openMap(of: data.History, at: string): Promise<void> {
     const found = await data.tokenMap(of.chain, of.address, at);
     if (history.peek() !== of || wanted.peek() !== at) return;
     trouble.value = found.nodes.some((node) => node.kind !== "holder") ? null : missing(found);
+    if (moving) followCluster(shown.peek(), found);
+    moving = false;
     shown.value = found;
     say(summary(of, at));
     for (const next of ahead(of, at)) data.tokenMap(of.chain, of.address, next.at).catch(() => undefined);
   } catch (error) {
     if (history.peek() === of && wanted.peek() === at) failed(error);
   }
+}
+
+/** Keeps a cluster selected while its number changes from map to map: it is the one that shares most members. */
+function followCluster(before: data.TokenMap | null, after: data.TokenMap): void {
+  const { cluster: number } = view.peek();
+  if (!number || !before || before.at === after.at) return;
+  const members = new Set(before.nodes.flatMap((node) => (node.cluster_id === number ? node.address : [])));
+  const votes = new Map<number, number>();
+  for (const { address, cluster_id: id } of after.nodes) {
+    if (id !== null && members.has(address)) votes.set(id, (votes.get(id) ?? 0) + 1);
+  }
+  const [most] = [...votes].sort((one, two) => two[1] - one[1]);
+  show({ cluster: most?.[0] ?? 0 });
 }
 
 function missing(map: data.TokenMap): Trouble {

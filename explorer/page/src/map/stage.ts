@@ -66,6 +66,11 @@ export class Stage {
       if (sourceEvent) this.fitting = false;
       this.cameraMoved();
     });
+    this.zoomed.on("start", () => clearTimeout(this.settled));
+    this.zoomed.on("end", () => {
+      clearTimeout(this.settled);
+      this.settled = setTimeout(() => this.cameraRests(), SETTLED_MILLISECONDS);
+    });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
     Object.assign(above, { bubbles: () => this.places() }); // where they are in the window, for who tests the page
@@ -239,12 +244,13 @@ export class Stage {
       const scale = this.camera.k / this.linksCamera.k;
       const [x, y] = [this.camera.x - this.linksCamera.x * scale, this.camera.y - this.linksCamera.y * scale];
       this.below.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
-      clearTimeout(this.settled);
-      this.settled = setTimeout(() => {
-        this.linksStale = true;
-        this.wake();
-      }, SETTLED_MILLISECONDS);
     } else this.linksStale = true;
+    this.wake();
+  }
+
+  private cameraRests(): void {
+    if (this.linksCamera === this.camera) return;
+    this.linksStale = true;
     this.wake();
   }
 

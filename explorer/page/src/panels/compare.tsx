@@ -2,7 +2,7 @@
 import type { Change, Instant } from "../data";
 import { CHANGES } from "../colours";
 import { count, date, number, points, rough, share, signed } from "../format";
-import { changes, instant, instants, other } from "../state";
+import { changes, instant, instants, other, showPlace } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
 
@@ -37,7 +37,7 @@ export function Compare() {
         </label>
         <label>
           <span>Map’s date</span>
-          <Dates id="after" value={now.at} onChange={(at) => show({ at })} />
+          <Dates id="after" value={now.at} onChange={(at) => showPlace(instants.value.findIndex((one) => one.at === at))} />
         </label>
       </div>
       {before && before.at === now.at && <p class="quiet">Both are the same date; choose another one.</p>}
