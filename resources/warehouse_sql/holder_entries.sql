@@ -31,10 +31,7 @@ SELECT
     holders.rank,
     holders.amount,
     holders.amount_exact,
-    holders.share,
-    holders.is_contract,
-    holders.is_cex,
-    holders.is_dex
+    holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
 ANTI JOIN holders AS earlier
@@ -62,10 +59,7 @@ SELECT
     holders.rank,
     holders.amount,
     holders.amount_exact,
-    holders.share,
-    holders.is_contract,
-    holders.is_cex,
-    holders.is_dex
+    holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
 ANTI JOIN holders AS later
