@@ -69,9 +69,9 @@ everywhere.
 
 **Readers never wait, and never see half a load.** A load works on a copy of the file and puts it in place by one
 rename: whoever has the old one open goes on reading it, whoever opens it afterwards sees all that was loaded. A load
-that is killed changes nothing. Loading is idempotent: a partition that was written anew replaces its rows, a backfilled one
-slots in. Rows lie by month, chain, token and instant, which makes the file small and questions about a token or a
-time quick. Each table's comment states its key; rows that share one are counted at each load.
+that is killed changes nothing. Loading is idempotent: a partition that was written anew replaces its rows, a
+backfilled one slots in. Rows lie by month, chain, token and instant, which makes the file small and questions about a
+token or a time quick. Each table's comment states its key; rows that share one are counted at each load.
 
 ## From Python
 

@@ -12,10 +12,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from resources.warehouse import Warehouse
-
 from contract.tables import TABLES
 from resources.lake import SIDE_TABLES
+from resources.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[2]
 
