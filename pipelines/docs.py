@@ -1,20 +1,27 @@
-"""Writes the reference pages of ``docs/`` from the code: ``python -m pipelines.docs``. A test holds the pages to it."""
+"""Writes the reference pages of ``docs/`` from the code: ``python -m pipelines.docs``. A test holds the pages to it.
+
+``python -m pipelines.docs data/warehouse.duckdb`` also renews the answers in ``questions.md``, from the demo's file.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import pyarrow as pa
 import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from contract.tables import TABLES, Table
 from pipelines.cli import app
-from resources.layout import Query, queries
+from resources.layout import OWN_TABLES, Query, queries
 from resources.settings import Settings
+from resources.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1] / "docs"
 
@@ -41,8 +48,57 @@ variables over it. Two underscores stand between section and name. The API key i
 _SQL_HEAD: Final = """\
 # Views and macros
 
-`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. A load never blocks a
-reader: it replaces the file as a whole. Besides the [tables](tables.md) there are these.
+`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. Ten questions with their
+queries and answers are in [questions](questions.md).
+
+**Names.** Besides the [tables](tables.md) there is for each of `tokens`, `holders`, `maps`, `map_nodes`,
+`grouped_transfers`, `clusters` and `cluster_members`:
+
+| name | rows |
+|---|---|
+| `latest_holders` | each token's newest partition |
+| `holders_as_of(t)` | each token's newest partition at or before `t`: what was true at `t` |
+| `holders_known_at(t, known)` | the same, of what we knew at `known`: two axes of time |
+
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or text that reads as one. **Addresses**
+may be written in any case where they are hexadecimal; elsewhere case counts. A token whose newest answer was "nobody
+holds it" has no rows; a token that was never asked about, or not yet at `t`, has none either. **Amounts** have two
+columns: `sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details
+(`is_cex`, `label`, …) are null in `holders` where details were not asked for; `special_addresses` knows them from
+everywhere.
+
+**Readers never wait, and never see half a load.** A load works on a copy of the file and puts it in place by one
+rename: whoever has the old one open goes on reading it, whoever opens it afterwards sees all that was loaded. A load
+that is killed changes nothing. Loading is idempotent: a partition that was written anew replaces its rows, a
+backfilled one slots in. Rows lie by month, chain, token and instant, which makes the file small and questions about a
+token or a time quick. Each table's comment states its key; rows that share one are counted at each load.
+
+## From Python
+
+```python
+from resources.frames import lake, warehouse
+
+warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
+warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
+warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
+lake().pandas("FROM concentration_history")
+```
+
+Run it from the checkout, or name the file: `warehouse("data/warehouse.duckdb")`. Amounts stay exact, whole numbers
+whole.
+
+## Without the warehouse
+
+`holderlake lake-views > lake.sql` writes a script that makes the same tables, views and macros over the lake's Parquet
+files, for any DuckDB: `duckdb -init lake.sql`. It counts the partitions that are committed when it is read; read it
+again to see later ones. A partition that is written anew while a query runs may be seen half there: that is what the
+warehouse is for. Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
+"""
+
+_OWN_HEAD: Final = """
+# Tables of the warehouse's own
+
+What the manifests of partitions tell.
 """
 
 _COMMANDS_HEAD: Final = """\
@@ -70,7 +126,26 @@ def commands_page() -> str:
 
 def sql_page() -> str:
     """Every view and macro of the warehouse, by the comment above it."""
-    return _SQL_HEAD + "".join(_query(query) for query in queries())
+    own = "".join(_table(table, as_of="timestamp") for table in OWN_TABLES.values())
+    return _SQL_HEAD + "".join(_query(query) for query in queries()) + _OWN_HEAD + own
+
+
+def answered(page: str, ask: Callable[[str], pa.Table]) -> str:
+    """A page with the answer below each query, in place of the one that stood there."""
+    bare = re.sub(r"(?<=```\n)\n(?:\|.*\n)+", "", page)
+    return re.sub(r"```sql\n(.*?)```\n", lambda found: found.group() + _markdown(ask(found[1])), bare, flags=re.DOTALL)
+
+
+def _markdown(answer: pa.Table) -> str:
+    rows = [list(row.values()) for row in answer.to_pylist()]
+    lines = [answer.column_names, ["---"] * answer.num_columns, *(list(map(_shown, row)) for row in rows)]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    return "" if value is None else str(value)
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
@@ -81,12 +156,16 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 }
 
 
-def _table(table: Table) -> str:
-    lines = [f"\n## {table.name}\n", f"A row is {table.row}. Key: {', '.join(f'`{name}`' for name in table.key)}.\n"]
+def _table(table: Table, as_of: str = "as_of") -> str:
+    names = {name: name if name != "as_of" else as_of for name in table.schema.names}
+    lines = [
+        f"\n## {table.name}\n",
+        f"A row is {table.row}. Key: {', '.join(f'`{names[name]}`' for name in table.key)}.\n",
+    ]
     lines.append("| column | type | what it holds |\n|---|---|---|")
     for field in table.schema:
         null = "" if field.nullable else ", never null"
-        lines.append(f"| `{field.name}` | {field.type}{null} | {field.metadata[b'comment'].decode()} |")
+        lines.append(f"| `{names[field.name]}` | {field.type}{null} | {field.metadata[b'comment'].decode()} |")
     return "\n".join(lines) + "\n"
 
 
@@ -149,3 +228,6 @@ def _parameter(one: Any) -> str:
 if __name__ == "__main__":
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page())
+    for path in sys.argv[1:]:
+        questions = FOLDER / "questions.md"
+        questions.write_text(answered(questions.read_text(), Warehouse(Path(path)).query))

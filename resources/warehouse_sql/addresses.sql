@@ -22,20 +22,27 @@ FROM addresses
 WHERE timestamp <= instant(t)
 QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY timestamp DESC) = 1;
 
--- Every address that any row tells to be an exchange's, by chain: kind is cex or dex, label its newest name.
--- Example: SELECT chain, label, kind, count(*) AS addresses FROM exchanges GROUP BY ALL ORDER BY ALL;
-CREATE OR REPLACE VIEW exchanges AS
+-- Every address that any row (of holders, map_nodes or addresses) tells to be no plain wallet, by chain: kind is cex, dex or
+-- contract, label its newest name. Leave them out with ANTI JOIN special_addresses USING (chain, address).
+-- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE VIEW special_addresses AS
 WITH told AS (
-    SELECT chain, address, is_cex, label, timestamp FROM holders WHERE is_cex OR is_dex
+    SELECT chain, address, is_cex, is_dex, label, timestamp FROM holders WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, label, timestamp FROM map_nodes WHERE is_cex OR is_dex
+    SELECT chain, address, is_cex, is_dex, label, timestamp FROM map_nodes WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, label, timestamp FROM addresses WHERE is_cex OR is_dex
+    SELECT chain, address, is_cex, is_dex, label, timestamp FROM addresses WHERE is_cex OR is_dex OR is_contract
 )
 SELECT
     chain,
     address,
-    CASE WHEN bool_or(is_cex) THEN 'cex' ELSE 'dex' END AS kind,
+    CASE WHEN bool_or(is_cex) THEN 'cex' WHEN bool_or(is_dex) THEN 'dex' ELSE 'contract' END AS kind,
     max_by(label, (timestamp, label)) FILTER (label IS NOT NULL) AS label
 FROM told
 GROUP BY chain, address;
+
+-- Every address that is known to be an exchange's, by chain: kind is cex or dex, label its newest name.
+-- Example: SELECT chain, label, kind, count(*) AS addresses FROM exchanges GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE VIEW exchanges AS
+FROM special_addresses
+WHERE kind IN ('cex', 'dex');

@@ -1,7 +1,7 @@
 -- How many members each cluster of a token's map shares with each cluster of its map before.
 -- Example: FROM cluster_kinship WHERE shared_members < members ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW cluster_kinship AS
-WITH moments AS (
+WITH moments AS NOT MATERIALIZED (
     SELECT
         chain,
         subject AS token_address,
@@ -10,7 +10,7 @@ WITH moments AS (
     FROM coverage
     WHERE family = 'maps'
 ),
-members AS (
+members AS NOT MATERIALIZED (
     SELECT *, count(*) OVER (PARTITION BY chain, token_address, timestamp, cluster_id) AS members
     FROM cluster_members
 )
@@ -45,7 +45,7 @@ GROUP BY ALL;
 -- most of its own from it).
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
-WITH moments AS (
+WITH moments AS NOT MATERIALIZED (
     SELECT
         chain,
         subject AS token_address,
@@ -54,12 +54,12 @@ WITH moments AS (
     FROM coverage
     WHERE family = 'maps'
 ),
-sizes AS (
+sizes AS NOT MATERIALIZED (
     SELECT chain, token_address, timestamp, cluster_id, count(*) AS members
     FROM cluster_members
     GROUP BY ALL
 ),
-kinship AS (
+kinship AS NOT MATERIALIZED (
     SELECT
         *,
         row_number() OVER (
@@ -77,7 +77,7 @@ kinship AS (
         ) AS parts
     FROM cluster_kinship
 ),
-origins AS (
+origins AS NOT MATERIALIZED (
     SELECT
         chain,
         token_address,
@@ -123,11 +123,18 @@ dead AS (
         ON moments.chain = sizes.chain
         AND moments.token_address = sizes.token_address
         AND moments.previous_timestamp = sizes.timestamp
-    ANTI JOIN (FROM kinship WHERE continues OR took_most OR came_from) AS heirs
+    -- no anti join: a question about one token would not reach its other side
+    LEFT JOIN (
+        SELECT
+            chain, token_address, timestamp, previous_cluster_id, bool_or(continues OR took_most OR came_from) AS is_there
+        FROM kinship
+        GROUP BY ALL
+    ) AS heirs
         ON heirs.chain = sizes.chain
         AND heirs.token_address = sizes.token_address
         AND heirs.timestamp = moments.timestamp
         AND heirs.previous_cluster_id = sizes.cluster_id
+    WHERE heirs.is_there IS NOT TRUE
 )
 SELECT
     *,

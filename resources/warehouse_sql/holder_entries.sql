@@ -31,17 +31,16 @@ SELECT
     holders.rank,
     holders.amount,
     holders.amount_exact,
-    holders.share,
-    holders.is_contract,
-    holders.is_cex,
-    holders.is_dex
+    holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
-ANTI JOIN holders AS earlier
+-- no anti join: a question about one token would not reach its other side
+LEFT JOIN holders AS earlier
     ON earlier.chain = holders.chain
     AND earlier.token_address = holders.token_address
     AND earlier.timestamp = moments.previous_timestamp
-    AND earlier.address = holders.address;
+    AND earlier.address = holders.address
+WHERE earlier.address IS NULL;
 
 -- Who vanished from a token's list of holders after t1 up to t2, partition by partition: on the list at last_timestamp,
 -- not on the next one (timestamp). Figures are those of the last list with it. Who falls below the list's end leaves
@@ -62,14 +61,13 @@ SELECT
     holders.rank,
     holders.amount,
     holders.amount_exact,
-    holders.share,
-    holders.is_contract,
-    holders.is_cex,
-    holders.is_dex
+    holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
-ANTI JOIN holders AS later
+-- no anti join: a question about one token would not reach its other side
+LEFT JOIN holders AS later
     ON later.chain = holders.chain
     AND later.token_address = holders.token_address
     AND later.timestamp = moments.next_timestamp
-    AND later.address = holders.address;
+    AND later.address = holders.address
+WHERE later.address IS NULL;

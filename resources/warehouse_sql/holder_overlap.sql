@@ -6,14 +6,14 @@
 CREATE OR REPLACE MACRO holder_overlap(t) AS TABLE
 WITH listed AS MATERIALIZED (
     SELECT
-        chain,
-        token_address,
-        timestamp,
-        address,
-        share,
-        coalesce(NOT (is_cex OR is_dex OR is_contract), true) AS is_wallet,
-        count(*) OVER (PARTITION BY chain, token_address) AS holders
-    FROM holders_as_of(t)
+        holding.chain,
+        holding.token_address,
+        holding.address,
+        holding.share,
+        special_addresses.address IS NULL AS is_wallet,
+        count(*) OVER (PARTITION BY holding.chain, holding.token_address) AS holders
+    FROM holders_as_of(t) AS holding
+    LEFT JOIN special_addresses USING (chain, address)
 )
 SELECT
     a.chain AS chain_a,

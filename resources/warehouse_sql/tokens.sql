@@ -1,3 +1,10 @@
+-- The newest symbol and name of each token, and nothing else: what to join to see and choose tokens by name.
+-- Example: SELECT symbol, count(*) AS holders FROM latest_holders JOIN symbols USING (chain, token_address) GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE VIEW symbols AS
+SELECT chain, token_address, symbol, name
+FROM tokens
+QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY timestamp DESC) = 1;
+
 -- Names, symbols and transfer counts of tokens in its newest partition. Tokens have no history at the provider: a row
 -- tells what was known at fetched_at, whatever past its partition is for.
 -- Example: SELECT chain, symbol, name, transfers_count FROM latest_tokens ORDER BY ALL;

@@ -14,6 +14,7 @@ import pytest
 
 from contract.tables import TABLES
 from resources.lake import SIDE_TABLES
+from resources.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,3 +121,12 @@ def test_writing_through_sql_is_refused_in_a_sentence(first: dict[str, Any], hom
     assert refused.returncode == 1
     assert "read-only" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], home: Path) -> None:
+    from pipelines.docs import FOLDER, answered
+
+    page = (FOLDER / "questions.md").read_text()
+    assert page.count("```sql") >= 10
+    renewed = answered(page, Warehouse(home / "warehouse.duckdb").query)
+    assert page == renewed, "run 'python -m pipelines.docs data/warehouse.duckdb' after a demo"
