@@ -95,6 +95,7 @@ def transfers(rows: int, first: int = 0, start: int = START, end: int = END, wor
     wallets = max(world // 8, 1_000)
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    connection.execute("SET enable_progress_bar = false")
     for place in range(0, rows, BATCH):
         count = min(BATCH, rows - place)
         token = rng.choice(TOKENS, count, p=weights / weights.sum())
@@ -260,7 +261,7 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
     told, day = (json.loads((folder / "built.json").read_text())[step] for step in ("build", "day"))
     print(
         f"build: {1e6 * told['cpu'] / rows:.1f} µs CPU a transfer, {told['wall']:.0f} s, budget {chosen.memory}, "
-        f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB with mapped files, store {told['disk']:.2f} GB"
+        f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB in all, store {told['disk']:.2f} GB"
     )
     print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
     cold = {"any": alone(cold_maps, folder, chosen.maps, False)}
