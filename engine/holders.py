@@ -29,7 +29,7 @@ from engine.balances import (
     nobody_holds,
 )
 from engine.manifest import View
-from engine.records import TokenInfo
+from engine.records import Rules, TokenInfo
 from engine.store import Store
 from engine.tables import Columns, column, repeated, table_of
 
@@ -85,7 +85,7 @@ def holders_page(
         facts = address_facts(store, [address for address, _ in balances.holders[:limit]], as_of, chain)
     first = after.rank + 1 if after else 1
     told = Balances(balances.supply, balances.holders[:limit], [])
-    page = table_of(TABLES["holders"], _columns(store, token, as_of, told, facts, first))
+    page = table_of(TABLES["holders"], largest_columns(store.rules, token, to_unix(as_of), told, facts, first))
     raw = pa.array([str(balance) for _, balance in balances.holders[:limit]], pa.string())
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
     if len(balances.holders) <= limit:
@@ -105,17 +105,18 @@ def holder_columns(store: Store, view: View, token: TokenInfo, as_of: datetime, 
         known = activity(view, addresses, to_unix(as_of))
         labelled = labelled_ones(kinds_of_addresses(store, view), addresses, texts)
         facts = facts_of(store, texts, known, labelled, token.chain)
-    return _columns(store, token, as_of, largest, facts, 1)
+    return largest_columns(store.rules, token, to_unix(as_of), largest, facts)
 
 
-def _columns(
-    store: Store,
+def largest_columns(
+    rules: Rules,
     token: TokenInfo,
-    as_of: datetime,
+    second: int,
     largest: Balances,
     facts: Mapping[str, AddressFacts] | None,
-    first: int,
+    first: int = 1,
 ) -> Columns:
+    """Columns of the lake's ``holders`` from the holders, wherever these were found; ``first`` is the first rank."""
     holders = largest.holders
     holding: Columns = {
         "rank": list(range(first, first + len(holders))),
@@ -123,6 +124,6 @@ def _columns(
         "amount": [(balance, token.decimals) for _, balance in holders],
         "share": [largest.share(balance) for _, balance in holders],
     }
-    common = {"chain": token.chain, "as_of": to_unix(as_of) * 1_000_000, "token_address": token.address}
-    details = {} if facts is None else detail_columns([facts[address] for address, _ in holders], store.rules)
+    common = {"chain": token.chain, "as_of": second * 1_000_000, "token_address": token.address}
+    details = {} if facts is None else detail_columns([facts[address] for address, _ in holders], rules)
     return repeated(common, holding) | holding | details

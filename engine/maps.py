@@ -33,8 +33,8 @@ from engine.addresses import (
 from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds
 from engine.graph import Graph, Scene, graph_of
 from engine.manifest import View
-from engine.records import TokenInfo
-from engine.relationships import link_columns
+from engine.records import Rules, TokenInfo
+from engine.relationships import TokenBook, link_columns
 from engine.store import Store
 from engine.tables import Columns, joined_columns, repeated, table_of
 from engine.words import Array, falling_keys, from_ints, lane_of, places_among, to_ints, total, widened
@@ -44,10 +44,21 @@ MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_mem
 
 @dataclass(frozen=True)
 class Drawing:
-    """All that a map's tables tell: the holders, the facts of the top ones among them, and the graph."""
+    """All that a map's tables tell, wherever it was found.
 
-    scene: Scene
+    ``book`` knows the tokens of its links; ``kinds``, ``is_free`` (of exchanges and the like) and ``is_fresh`` are told
+    of each holder, facts of the top ones.
+    """
+
+    book: TokenBook
+    rules: Rules
+    token: TokenInfo
+    second: int
+    scored: bool
     held: Held
+    kinds: Array
+    is_free: Array
+    is_fresh: Array
     top: Balances
     facts: Mapping[str, AddressFacts]
     graph: Graph
@@ -73,15 +84,20 @@ def map_columns(
     if not len(held.addresses):
         raise nobody_holds(token, as_of)
     scene = Scene(store, view, kinds_of_addresses(store, view), token, to_unix(as_of), options)
-    drawing = _drawing(scene, held)
+    return drawn_columns(_drawing(scene, held), computed_at)
+
+
+def drawn_columns(drawing: Drawing, computed_at: datetime) -> dict[str, Columns]:
+    """The columns of a map's tables from all that they tell."""
     tables = {
         "maps": {name: [figure] for name, figure in _map_row(drawing, computed_at).items()},
         "map_nodes": _node_columns(drawing),
-        "grouped_transfers": _relationship_columns(store, drawing.graph),
+        "grouped_transfers": _relationship_columns(drawing.book, drawing.graph),
         "clusters": _cluster_columns(drawing),
         "cluster_members": _member_columns(drawing.graph),
     }
-    common = {"chain": token.chain, "as_of": to_unix(as_of) * 1_000_000, "token_address": token.address}
+    token = drawing.token
+    common = {"chain": token.chain, "as_of": drawing.second * 1_000_000, "token_address": token.address}
     return {name: repeated(common, columns) | columns for name, columns in tables.items()}
 
 
@@ -98,34 +114,43 @@ def _drawing(scene: Scene, held: Held) -> Drawing:
     known = activity(view, addresses, scene.second)
     labelled = labelled_ones(scene.kinds, addresses, texts)
     facts = facts_of(store, texts, known, labelled, scene.token.chain)
-    return Drawing(scene, held, top, facts, graph_of(scene, top.holders, addresses, known, held.addresses))
+    is_free = scene.is_wallet(held.addresses)
+    begun = first_times(store, view)[held.addresses]
+    fresh_from = scene.second - store.rules.fresh_wallet_seconds
+    return Drawing(
+        store,
+        store.rules,
+        scene.token,
+        scene.second,
+        scene.options.return_decentralization_score,
+        held,
+        scene.kinds[held.addresses],
+        is_free,
+        is_free & (begun > fresh_from) & (begun <= scene.second),
+        top,
+        facts,
+        graph_of(scene, top.holders, addresses, known, held.addresses),
+    )
 
 
 def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:
-    scene, held, top, clusters = drawing.scene, drawing.held, drawing.top, drawing.graph.clusters
-    store, view = scene.store, scene.view
-    kinds = scene.kinds[held.addresses]
+    held, kinds, top, clusters = drawing.held, drawing.kinds, drawing.top, drawing.graph.clusters
     marked = np.flatnonzero(kinds & (CEX | DEX | CONTRACT))
-    is_free = scene.is_wallet(held.addresses)
-    sizes = _entity_sizes(drawing, is_free)
+    sizes = _entity_sizes(drawing, drawing.is_free)
     figures = metrics.figures_of(sizes)
 
     def held_by(kind: int) -> float:
         return top.share(total(held.balances[marked[(kinds[marked] & kind) != 0]]))
 
-    begun = first_times(store, view)[held.addresses]
-    fresh_from = scene.second - store.rules.fresh_wallet_seconds
-    fresh = is_free & (begun > fresh_from) & (begun <= scene.second)
-    asked = scene.options.return_decentralization_score
     return {
         "dt_update": dt_update_text(computed_at),
         "cexs": held_by(CEX),
         "dexs": held_by(DEX),
         "contracts": held_by(CONTRACT),
-        "fresh_wallets": top.share(total(held.balances[fresh])),
+        "fresh_wallets": top.share(total(held.balances[drawing.is_fresh])),
         "top_10_adjusted": top.share(sum(to_ints(sizes[:10]))),
         "bundles": top.share(sum(cluster.amount for cluster in clusters[:10])),
-        "service_score": figures.service_score if asked else None,
+        "service_score": figures.service_score if drawing.scored else None,
         "gini_index": figures.gini_index,
         "herfindahl_hirschman_index": figures.herfindahl_hirschman_index,
         "nakamoto_coefficient": figures.nakamoto_coefficient,
@@ -150,7 +175,7 @@ def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
 
 
 def _node_columns(drawing: Drawing) -> Columns:
-    rules, top, magic = drawing.scene.store.rules, drawing.top, drawing.graph.magic
+    rules, top, magic = drawing.rules, drawing.top, drawing.graph.magic
     windows = drawing.graph.time_nodes
     facts = [drawing.facts[address] for address, _ in top.holders]
     alike: Columns = {
@@ -162,21 +187,21 @@ def _node_columns(drawing: Drawing) -> Columns:
     further: list[None] = [None] * (len(magic) + len(windows))
     holding: Columns = {
         "rank": list(range(1, len(facts) + 1)) + further,
-        "amount": [(balance, drawing.scene.token.decimals) for _, balance in top.holders] + further,
+        "amount": [(balance, drawing.token.decimals) for _, balance in top.holders] + further,
         "share": [top.share(balance) for _, balance in top.holders] + further,
     }
     details = detail_columns([*facts, *magic.values()], rules)
     return alike | holding | {name: column + [None] * len(windows) for name, column in details.items()}
 
 
-def _relationship_columns(store: Store, graph: Graph) -> Columns:
+def _relationship_columns(book: TokenBook, graph: Graph) -> Columns:
     timed = [(number, link) for number, node in enumerate(graph.time_nodes, start=1) for link in node.links]
-    columns = link_columns(store, [*graph.links, *(link for _, link in timed)])
+    columns = link_columns(book, [*graph.links, *(link for _, link in timed)])
     return columns | {"time_node": [None] * len(graph.links) + [number for number, _ in timed]}
 
 
 def _cluster_columns(drawing: Drawing) -> Columns:
-    clusters, decimals = drawing.graph.clusters, drawing.scene.token.decimals
+    clusters, decimals = drawing.graph.clusters, drawing.token.decimals
     return {
         "cluster_id": list(range(1, len(clusters) + 1)),
         "share": [drawing.top.share(cluster.amount) for cluster in clusters],

@@ -6,10 +6,10 @@ Grouped by (from, to, token) as the seed says (2.4); transfers to oneself and of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from engine.arrays import spans
 from engine.dictionary import UNKNOWN
 from engine.manifest import View
 from engine.parts import Moves, summed
-from engine.records import Rules
+from engine.records import Rules, TokenInfo
 from engine.store import Store
 from engine.tables import Columns, repeated, table_of
 from engine.words import Array, limbs, to_ints
@@ -285,9 +285,16 @@ def without_supernode_pairs(links: Iterable[Link], supernodes: Collection[str]) 
     return [link for link in links if link.from_address not in supernodes or link.to_address not in supernodes]
 
 
-def link_columns(store: Store, links: Sequence[Link]) -> Columns:
+class TokenBook(Protocol):
+    """What knows tokens, as the store does."""
+
+    def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
+        """Metadata of the tokens that are known among the keys."""
+
+
+def link_columns(book: TokenBook, links: Sequence[Link]) -> Columns:
     """Links as the lake's relationship columns (see ``tables.table_of``)."""
-    tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
+    tokens = book.tokens(sorted({(link.chain, link.token_address) for link in links}))
     decimals = {key: token.decimals for key, token in tokens.items()}
     return {
         "from_address": [link.from_address for link in links],
