@@ -33,7 +33,8 @@ class Tool:
 
 def _duckdb(sql: str) -> Way:
     def ask(file: Path, token: str, at: int) -> Any:
-        with duckdb.connect(config={"threads": 1, "enable_progress_bar": False}) as connection:
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute("SET enable_progress_bar = false")
             bound = {name: value for name, value in _bound(file, token, at).items() if f"${name}" in sql}
             return connection.sql(sql, params=bound).fetchall()
 
@@ -111,7 +112,7 @@ def _polars_holders(file: Path, token: str, at: int) -> Any:
 
     own = _polars_rows(file, at).filter(pl.col("token_address") == token)
     changes = pl.concat(
-        [own.select(address="to_address", value="value"), own.select(address="from_address", value=-pl.col("value"))]
+        [own.select(address="to_address", value="value"), own.select(address="from_address", value=0 - pl.col("value"))]
     )
     return changes.group_by("address").agg(pl.col("value").sum()).top_k(TOP, by="value").collect()
 
