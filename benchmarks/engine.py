@@ -2,25 +2,29 @@
 
     python -m benchmarks.engine [--rows 1000000] [--maps 100] [--folder DIR] [--days 365] [--all-days 5]
 
+Beside the engine: (a) DuckDB, (b) pandas and networkx, (c) polars, (d) chdb, see ``raw_ways``. Those that are not
+installed are left out with a word: ``uv pip install --group benchmarks``.
+
 The transfers are made up, the same in every run: 200 tokens in three years by a power law, with exchanges, pools,
 airdrops, bundles and wallets that deal with each other. Each step is a process of its own, so that its peak of memory
 is its own. CPU milliseconds count, of one thread unless said otherwise; a ratio is how many times longer the other way
-takes. polars and chdb take part where they are installed. With ``--folder`` the rows and the store are kept and used
+takes. With ``--folder`` the rows and the store are kept and used
 again; ten million rows take about 6 GB of disk.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import multiprocessing
 import random
 import resource
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -31,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.raw_ways import TOOLS, measured
 from contract.chains import ZERO_ADDRESS
 from contract.requests import MapOptions
 from contract.times import from_unix
@@ -90,6 +95,7 @@ def transfers(rows: int, first: int = 0, start: int = START, end: int = END, wor
     wallets = max(world // 8, 1_000)
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    connection.execute("SET enable_progress_bar = false")
     for place in range(0, rows, BATCH):
         count = min(BATCH, rows - place)
         token = rng.choice(TOKENS, count, p=weights / weights.sum())
@@ -138,6 +144,28 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
+@contextmanager
+def anonymous_peak() -> Iterator[list[float]]:
+    """The most anonymous memory that the process has while the block runs, in GB: what a budget is about, for the
+    system takes back pages of mapped files as it likes. Looked at a hundred times a second, where there is Linux's
+    /proc; else nought."""
+    most, over = [0.0], threading.Event()
+    status = Path("/proc/self/status")
+
+    def watch() -> None:
+        while status.exists() and not over.wait(0.01):
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            most[0] = max(most[0], int(fields["RssAnon"].split()[0]) / 1e6)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watching.join()
+
+
 def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
     """Imports all rows; then those of one more day."""
     with Store(folder / "store", memory_limit=memory) as store:
@@ -158,8 +186,9 @@ def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
         file = pq.ParquetFile(folder / "raw.parquet", pre_buffer=False)
         reader = pa.RecordBatchReader.from_batches(TRANSFERS, file.iter_batches(100_000))
         began, wall = spent(), time.monotonic()
-        store.add_transfers(reader, "benchmark")
-        told = {"cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak()}
+        with anonymous_peak() as most:
+            store.add_transfers(reader, "benchmark")
+        told = {"cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak(), "anonymous": most[0]}
     size = sum(path.stat().st_size for path in (folder / "store").rglob("*") if path.is_file())
     return told | {"disk": size / 1e9}
 
@@ -203,104 +232,10 @@ def backfill(folder: Path, days: int, tokens: int) -> dict[str, Any]:
         return {"maps": maps, "cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak()}
 
 
-# ---------------------------------------------------------------------- the other ways
-
-
-def raw_scan(folder: Path, at: int, token: str) -> float:
-    """Milliseconds of decoding the columns that a map needs, of all rows up to the second, and nothing more."""
-    sql = f"""
-        SELECT max(from_address), max(to_address), max(value), max(token_address)
-        FROM read_parquet('{folder}/raw.parquet') WHERE block_time <= {at}
-    """
-    return _timed(lambda: _one_thread().sql(sql).fetchall())
-
-
-def raw_holders(folder: Path, at: int, token: str) -> float:
-    """Milliseconds of the token's 80 largest balances by DuckDB from the raw rows, exact."""
-    sql = f"""
-        WITH moved AS (
-            SELECT from_address, to_address, value::DECIMAL(38, 0) AS value
-            FROM read_parquet('{folder}/raw.parquet') WHERE token_address = '{token}' AND block_time <= {at}
-        ),
-        changes AS (SELECT to_address AS a, value FROM moved UNION ALL SELECT from_address, -value FROM moved)
-        SELECT a, sum(value) AS balance FROM changes GROUP BY a ORDER BY balance DESC, a LIMIT 80
-    """
-    return _timed(lambda: _one_thread().sql(sql).fetchall())
-
-
-def pandas_map(folder: Path, at: int, token: str) -> float:
-    """Milliseconds of holders, links among the largest and their clusters, as a careful user writes it."""
-    return _timed(lambda: _pandas_map(folder, at, token))
-
-
-def _pandas_map(folder: Path, at: int, token: str) -> None:
-    import networkx as nx
-    import pandas as pd
-
-    columns = ["token_address", "from_address", "to_address", "value", "block_time"]
-    frame = pd.read_parquet(folder / "raw.parquet", columns=columns, filters=[("block_time", "<=", at)])
-    own = frame[frame.token_address == token]
-    values = own.value.map(int)
-    gained, lost = values.groupby(own.to_address).sum(), values.groupby(own.from_address).sum()
-    top = gained.sub(lost, fill_value=0).sort_values(ascending=False).head(80)
-    inside = frame[frame.from_address.isin(top.index) | frame.to_address.isin(top.index)]
-    degrees = inside.groupby("from_address").to_address.nunique()
-    among = inside[inside.from_address.isin(top.index) & inside.to_address.isin(top.index)]
-    graph = nx.from_pandas_edgelist(among, "from_address", "to_address")
-    assert len(list(nx.connected_components(graph))) <= 80 and len(degrees) > 0
-
-
-def polars_holders(folder: Path, at: int, token: str) -> float:
-    """Milliseconds of the 80 largest balances by polars, in floats, for its integers run past silently."""
-    import polars as pl
-
-    rows = pl.scan_parquet(folder / "raw.parquet").filter(pl.col("token_address") == token, pl.col("block_time") <= at)
-    value = pl.col("value").cast(pl.Float64)
-    changes = pl.concat([rows.select(a="to_address", v=value), rows.select(a="from_address", v=-value)])
-    return _timed(lambda: changes.group_by("a").agg(pl.col("v").sum()).top_k(80, by="v").collect())
-
-
-def chdb_holders(folder: Path, at: int, token: str) -> float:
-    """Milliseconds of the 80 largest balances by chdb."""
-    import chdb
-
-    sql = f"""
-        SELECT a, sum(v) AS balance FROM (
-            SELECT arrayJoin([(to_address, toInt256(value)), (from_address, -toInt256(value))]) AS c, c.1 AS a, c.2 AS v
-            FROM file('{folder}/raw.parquet', Parquet) WHERE token_address = '{token}' AND block_time <= {at}
-        ) GROUP BY a ORDER BY balance DESC LIMIT 80
-    """
-    return _timed(lambda: chdb.query(sql))
-
-
-OTHERS: Final[dict[str, tuple[str, Callable[[Path, int, str], float], str]]] = {
-    "(a) DuckDB, decoding the needed raw columns": ("map", raw_scan, "duckdb"),
-    "(a) DuckDB, holders from raw rows": ("holders", raw_holders, "duckdb"),
-    "(b) pandas and networkx, map": ("map", pandas_map, "pandas"),
-    "(c) polars, holders (in floats)": ("holders", polars_holders, "polars"),
-    "(d) chdb, holders": ("holders", chdb_holders, "chdb"),
-}
-
-
-def others(folder: Path, name: str) -> float | None:
-    """What another way takes for the largest token in the middle of the last year; None where it is not installed."""
-    _, way, module = OTHERS[name]
-    if importlib.util.find_spec(module) is None:
-        return None
-    return way(folder, END - 180 * DAY, token_address(0))
-
-
-def _one_thread() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1")
-    connection.execute("SET enable_progress_bar = false")
-    return connection
-
-
 def _timed(ask: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     ask()
-    return 1_000 * (time.perf_counter() - began)
+    return 1_000 * (time.process_time() - began)
 
 
 # ---------------------------------------------------------------------- the report
@@ -321,36 +256,69 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
     print(f"raw file: {(folder / 'raw.parquet').stat().st_size / 1e9:.2f} GB", flush=True)
     if not (folder / "built.json").exists():
         told = alone(build, folder, rows, chosen.memory)
-        (folder / "built.json").write_text(json.dumps(told))
-        print(
-            f"build: {1e6 * told['cpu'] / rows:.1f} µs CPU a transfer, {told['wall']:.0f} s, "
-            f"peak {told['peak']:.2f} GB, store {told['disk']:.2f} GB",
-            flush=True,
-        )
         day = alone(one_more_day, folder, rows)
-        print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
-    asked = {"any token": alone(cold_maps, folder, chosen.maps, False)}
-    asked["largest token"] = alone(cold_maps, folder, chosen.maps // 4 + 1, True)
-    for name, found in asked.items():
+        (folder / "built.json").write_text(json.dumps({"build": told, "day": day}))
+    told, day = (json.loads((folder / "built.json").read_text())[step] for step in ("build", "day"))
+    print(
+        f"build: {1e6 * told['cpu'] / rows:.1f} µs CPU a transfer, {told['wall']:.0f} s, budget {chosen.memory}, "
+        f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB in all, store {told['disk']:.2f} GB"
+    )
+    print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
+    cold = {"any": alone(cold_maps, folder, chosen.maps, False)}
+    cold["largest"] = alone(cold_maps, folder, chosen.maps // 4 + 1, True)
+    for name, found in cold.items():
         for kind in ("map", "holders"):
-            print(f"cold {kind}, {name}: median {found[kind]['median']:.1f} ms, 99th {found[kind]['p99']:.1f} ms")
+            print(f"cold {kind}, {name} token: median {found[kind]['median']:.1f} ms, 99th {found[kind]['p99']:.1f} ms")
         print(f"    peak {found['peak']:.2f} GB", flush=True)
-    for name, (kind, _, module) in OTHERS.items():
-        found = alone(others, folder, name)
-        if found is None:
-            print(f"  {name}: {module} is not installed")
-        else:
-            mine = asked["largest token"][kind]["median"]
-            print(f"  {name}: {found:,.0f} ms, {found / mine:,.0f} x the largest token's {kind}", flush=True)
-    passes = [("the largest token", 1, chosen.days), (f"all {TOKENS} tokens", TOKENS, chosen.all_days)]
-    for name, tokens, days in passes:
-        told = alone(backfill, folder, days, tokens)
+    largest, every = alone(backfill, folder, chosen.days, 1), alone(backfill, folder, chosen.all_days, TOKENS)
+    for days, name, told in ((chosen.days, "the largest token", largest), (chosen.all_days, "all tokens", every)):
         each = 1_000 * told["cpu"] / max(told["maps"], 1)
-        print(
-            f"{days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "
-            f"peak {told['peak']:.2f} GB",
-            flush=True,
-        )
+        print(f"{days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "
+              f"peak {told['peak']:.2f} GB", flush=True)  # fmt: skip
+    ours = {
+        "holders": cold["largest"]["holders"]["median"],
+        "map": cold["largest"]["map"]["median"],
+        "year": 1_000 * largest["cpu"] * YEAR / chosen.days,
+        "years": 1_000 * every["cpu"] * YEAR / chosen.all_days,
+    }
+    _compare(folder, ours)
+
+
+YEAR: Final = 365
+_MIDDLE: Final = END - 180 * DAY
+"""Where the others are asked for one of a year's maps, of which each is taken to cost as much."""
+
+
+def _compare(folder: Path, ours: dict[str, float]) -> None:
+    """Prints what each tool takes, and how many times as long as the engine that is."""
+    print(f"\nCPU of an answer, and how many times the engine's it is (as of {from_unix(_MIDDLE):%Y-%m-%d})")
+    heads = ("holders, largest", "map, largest", f"{YEAR} days, largest *", f"{YEAR} days x all *")
+    print(f"{'':28}" + "".join(f"{head:>24}" for head in heads))
+    print(f"{'the engine':28}" + "".join(f"{_written(ours[kind]):>24}" for kind in ours), flush=True)
+    missing = []
+    for name, tool in TOOLS.items():
+        asked = [("holders", 0), ("map", 0), ("map", TOKENS // 2)]
+        found = [alone(measured, name, kind, folder / "raw.parquet", token_address(t), _MIDDLE) for kind, t in asked]
+        if None in found:
+            missing.append(f"{name}: {tool.module} is not installed")
+            continue
+        holders, one_map, other = found
+        theirs = {"holders": holders, "map": one_map, "year": one_map * YEAR, "years": other * YEAR * TOKENS}
+        cells = (f"{_written(theirs[kind])} ({theirs[kind] / ours[kind]:,.0f} x)" for kind in ours)
+        print(f"{name:28}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    print("* others: from one map, times the days (and the tokens, of one of middling size); the engine: measured, and")
+    print("  where fewer days were asked for, extrapolated. They ask the raw file anew for each map, so building and")
+    print("  one more day cost them nothing. Their maps are holders and the relationships among these alone: the")
+    print("  engine's have clusters, magic nodes and scores besides.")
+    print("\n".join(missing))
+
+
+def _written(milliseconds: float) -> str:
+    """Milliseconds as people say them."""
+    for unit, size in (("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0)):
+        if milliseconds >= 2 * size:
+            return f"{milliseconds / size:,.1f} {unit}"
+    return f"{milliseconds:,.1f} ms"
 
 
 def main() -> None:

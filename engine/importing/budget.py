@@ -40,7 +40,7 @@ class Budget:
     @property
     def waiting(self) -> int:
         """Bytes that wait to be written to piles."""
-        return self.memory // 32
+        return self.memory // 48
 
 
 def give_back() -> None:
