@@ -29,15 +29,18 @@ from pipelines.errors import RunFailed, extra
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
 
-PROVIDER: Final = "own engine"
-"""Whose answers the lake holds when this engine filled it."""
-
 _FAMILIES: Final = {
     "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
     "holders": ("holders",),
 }
 _ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
 _NOBODY: Final = "no_holders"
+
+
+def provider_of(settings: Settings) -> str:
+    """Whose answers the lake holds where the engine's store of this home filled it."""
+    store = settings.engine.store
+    return "own store" if store is None else f"own store {store.resolve()}"
 
 
 @contextmanager
@@ -105,7 +108,7 @@ def fill_on_cluster(
     Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
     """
     began, settings, done = time.monotonic(), workspace.settings, Filled()
-    workspace.lake.check_provider(PROVIDER)
+    workspace.lake.check_provider(provider_of(settings))
     by_chain: dict[str, list[str]] = {}
     for chain, address in tokens:
         by_chain.setdefault(chain, []).append(address)
@@ -200,7 +203,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None
             one.chain,
             one.as_of,
             rows,
-            provider=PROVIDER,
+            provider=provider_of(workspace.settings),
             by="token",
             asked=set(tokens),
             covered=set(tokens),
