@@ -60,8 +60,11 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
         try:
             opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
             yield stack.enter_context(Spark(opened, settings.cluster_folder))
+        except ConnectionError as error:
+            raise RunFailed(str(error)) from error
         except (Py4JError, PySparkException) as error:
-            told = str(error).strip().splitlines()[0]
+            lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
+            told = lines[0].strip(" :") if lines else type(error).__name__
             raise RunFailed(f"the cluster {settings.cluster.master} could not do it: {told}") from error
 
 
