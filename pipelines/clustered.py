@@ -25,6 +25,7 @@ from contract.times import utc_now
 from engine.manifest import OPENING
 from engine.store import Store
 from pipelines import show
+from pipelines.embedded import engine_rules, own_store_id
 from pipelines.errors import RunFailed, extra
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
@@ -35,12 +36,6 @@ _FAMILIES: Final = {
 }
 _ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
 _NOBODY: Final = "no_holders"
-
-
-def provider_of(settings: Settings) -> str:
-    """Whose answers the lake holds where the engine's store of this home filled it."""
-    store = settings.engine.store
-    return "own store" if store is None else f"own store {store.resolve()}"
 
 
 @contextmanager
@@ -71,7 +66,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
     """Makes the derived tables of the files, or of all transfers of the engine's store."""
     began = time.monotonic()
-    with Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store:
+    with Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store:
         raw = list(files) or raw_files(store)
         digest = "" if files else digest_of(raw)
     with opened_engine(settings) as engine, show.progress("building tables", len(BUILD)) as bar:
@@ -111,7 +106,7 @@ def fill_on_cluster(
     Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
     """
     began, settings, done = time.monotonic(), workspace.settings, Filled()
-    workspace.lake.check_provider(provider_of(settings))
+    workspace.lake.check_provider(own_store_id(settings))
     by_chain: dict[str, list[str]] = {}
     for chain, address in tokens:
         by_chain.setdefault(chain, []).append(address)
@@ -124,7 +119,7 @@ def fill_on_cluster(
     done.already = len(instants) * len(by_chain) - len(wanted)
     if wanted:
         with (
-            Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store,
+            Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store,
             opened_engine(settings) as engine,
             show.progress("filling partitions", len(wanted)) as bar,
         ):
@@ -206,7 +201,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None
             one.chain,
             one.as_of,
             rows,
-            provider=provider_of(workspace.settings),
+            provider=own_store_id(workspace.settings),
             by="token",
             asked=set(tokens),
             covered=set(tokens),
