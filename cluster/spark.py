@@ -7,10 +7,12 @@ need the same Python packages as this process, ours included.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -42,9 +44,12 @@ _SMALL_BYTES: Final = 8 << 20
 def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A Spark session on the cluster of the master's address (``spark://host:port``, or ``local[2]``).
 
-    ``options`` are further settings of Spark by their own names; those that exactness needs can't be changed.
+    ``options`` are further settings of Spark by their own names; those that exactness needs can't be changed. Raises
+    ``ConnectionError`` where no master answers.
     """
+    _check_reachable(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what workers run; Spark's own default is any python3
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "conf"))  # where it is told to be quiet
     builder = SparkSession.builder.master(master).appName("holderlake")
     for name, value in {**_DEFAULTS, **(options or {}), **_ALWAYS}.items():
         builder = builder.config(name, value)
@@ -54,6 +59,28 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
         yield opened
     finally:
         opened.stop()
+
+
+@contextmanager
+def _arrow_only() -> Iterator[None]:
+    """PySpark warns of pandas 3 wherever it could hand over frames; we hand over Arrow."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        yield
+
+
+def _check_reachable(master: str) -> None:
+    """Spark itself takes a minute to find out, and tells it in a hundred lines."""
+    places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
+    if not master.startswith("spark://"):
+        return
+    for host, _, port in places:
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError):
+            continue
+        return
+    raise ConnectionError(f"no Spark master answers at {master}; 'deploy/spark.sh master' starts one")
 
 
 class Spark:
@@ -90,7 +117,8 @@ class Spark:
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Names rows of this process."""
-        frame = self._session.createDataFrame(rows)
+        with _arrow_only():
+            frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not see how small they are
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
@@ -128,8 +156,7 @@ class Spark:
             return draw(tuple(part.as_py() for part in key), ones, others)
 
         first, second = (self._session.table(name).groupBy(*keys) for name in (left, right))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # we hand over Arrow
+        with _arrow_only():
             drawn = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
         placed = drawn.repartition(*together).sortWithinPartitions(*schema.names[:-1])
         for row in placed.toLocalIterator(prefetchPartitions=True):

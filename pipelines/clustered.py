@@ -25,12 +25,10 @@ from contract.times import utc_now
 from engine.manifest import OPENING
 from engine.store import Store
 from pipelines import show
+from pipelines.embedded import engine_rules, own_store_id
 from pipelines.errors import RunFailed, extra
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
-
-PROVIDER: Final = "own engine"
-"""Whose answers the lake holds when this engine filled it."""
 
 _FAMILIES: Final = {
     "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
@@ -57,15 +55,18 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
         try:
             opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
             yield stack.enter_context(Spark(opened, settings.cluster_folder))
+        except ConnectionError as error:
+            raise RunFailed(str(error)) from error
         except (Py4JError, PySparkException) as error:
-            told = str(error).strip().splitlines()[0]
+            lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
+            told = lines[0].strip(" :") if lines else type(error).__name__
             raise RunFailed(f"the cluster {settings.cluster.master} could not do it: {told}") from error
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
     """Makes the derived tables of the files, or of all transfers of the engine's store."""
     began = time.monotonic()
-    with Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store:
+    with Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store:
         raw = list(files) or raw_files(store)
         digest = "" if files else digest_of(raw)
     with opened_engine(settings) as engine, show.progress("building tables", len(BUILD)) as bar:
@@ -105,7 +106,7 @@ def fill_on_cluster(
     Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
     """
     began, settings, done = time.monotonic(), workspace.settings, Filled()
-    workspace.lake.check_provider(PROVIDER)
+    workspace.lake.check_provider(own_store_id(settings))
     by_chain: dict[str, list[str]] = {}
     for chain, address in tokens:
         by_chain.setdefault(chain, []).append(address)
@@ -118,7 +119,7 @@ def fill_on_cluster(
     done.already = len(instants) * len(by_chain) - len(wanted)
     if wanted:
         with (
-            Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store,
+            Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store,
             opened_engine(settings) as engine,
             show.progress("filling partitions", len(wanted)) as bar,
         ):
@@ -200,7 +201,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None
             one.chain,
             one.as_of,
             rows,
-            provider=PROVIDER,
+            provider=own_store_id(workspace.settings),
             by="token",
             asked=set(tokens),
             covered=set(tokens),

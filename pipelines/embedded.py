@@ -162,10 +162,15 @@ def _local(settings: Settings) -> _Local:
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return _Local(sample_store(settings.home), f"sample world {_world_version()}", folder / "accounts.sqlite")
-    root = settings.engine_store
-    name = "own store" if settings.engine.store is None else f"own store {root.resolve()}"
     accounts = settings.home / "embedded" / "accounts.sqlite"
-    return _Local(root, name, accounts, engine_rules(settings), settings.engine.memory_limit)
+    return _Local(
+        settings.engine_store, own_store_id(settings), accounts, engine_rules(settings), settings.engine.memory_limit
+    )
+
+
+def own_store_id(settings: Settings) -> str:
+    """Names the engine's own store as the source of answers in lake and archive."""
+    return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 
 @cache

@@ -12,15 +12,17 @@ from hypothesis import given
 from contract.requests import MapOptions
 from contract.times import from_unix
 from engine.errors import UnknownToken
+from engine.openings import OPENINGS
 from engine.records import Rules
 from tests.cluster.conftest import AT, Asking, Tables, in_order
-from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, world
+from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, transfer, world
 
 pytest.importorskip("sqlglot", reason="'make cluster' installs what the cluster needs")
 
 from cluster.answers import Asked, answers
 from cluster.build import build
 from cluster.duck import Duck
+from pipelines.clustered import raw_files
 
 
 def by_sql(asking: Asking, folder: Path) -> Tables:
@@ -62,6 +64,22 @@ def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history:
 def test_a_transfer_that_stands_in_two_files_counts_once(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
     twice = Asking(asking.store, [*asking.raw, *asking.raw[:3]], asking.tokens, asking.instants, asking.maps, 250)
     assert by_sql(twice, tmp_path)["holders"].equals(embedded["holders"])
+
+
+def test_opening_balances_count_as_balances_and_as_nothing_else(tmp_path: Path) -> None:
+    balances = [
+        {"chain": "eth", "token_address": "coin", "address": address, "balance": str(balance)}
+        | {"block_number": 1, "block_time": 5}
+        for address, balance in (("a", 10**30), ("b", 7))
+    ]
+    moved = [transfer("a -> b", 3, 86_400 * 2), transfer("b -> c", 4, 86_400 * 3)]
+    with world(*moved, tokens=[a_token(COIN)]) as store:
+        store.add_opening_balances(pa.Table.from_pylist(balances, OPENINGS))
+        instants = [from_unix(at) for at in (5, 86_400 * 2 + 1, 86_400 * 5)]
+        asking = Asking(store, raw_files(store), [COIN], instants, MapOptions(), 80)
+        embedded = asking.embedded()
+        assert by_sql(asking, tmp_path) == embedded
+        assert embedded["maps"].num_rows == 3
 
 
 def test_an_unknown_token_is_refused_before_anything_is_computed(asking: Asking) -> None:
