@@ -311,7 +311,7 @@ while not Path({str(warehouse.path)!r}).with_name("done").exists():
     n, members, partitions = warehouse.query(sums).to_pylist()[0].values()
     assert members == 2 * n and partitions == 2 * n, (n, members, partitions)
     reads += 1
-    time.sleep(0.01)
+    time.sleep(0.05)
 print(reads, whole)
 """
     readers = [
