@@ -1,4 +1,4 @@
-"""Who holds how much of a token as of any second: exact integers from the token's parts.
+"""Who holds how much of a token as of any seconds: exact integers from the token's parts.
 
 A lossy history can leave an address below nothing. Such an address is never a holder; it is reported by
 ``negative_balances`` as a matter of data quality.
@@ -9,16 +9,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from contract.times import to_unix
+from engine import kernels
+from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from engine.manifest import View
-from engine.parts import DAY, Part, changes_of, summed
+from engine.parts import DAY, Part, changes_of
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.words import (
@@ -30,9 +33,11 @@ from engine.words import (
     fitting,
     from_limbs,
     is_something,
+    limb_ints,
     limbs,
     places_among,
     to_ints,
+    together,
     widened,
 )
 
@@ -56,18 +61,55 @@ class Balances:
         return share_of(amount, self.supply)
 
 
-@dataclass(frozen=True)
-class Held:
-    """Balances of a token as arrays: numbers of addresses and words, by falling balance, then address.
+class Rows(NamedTuple):
+    """Balances at some instants: numbers of addresses and words, each from one instant to another (by their places,
+    the latter excluded)."""
 
-    ``addresses`` and ``balances`` are of those that hold more than nothing, ``negative`` and ``debts`` of those below.
-    """
-
-    supply: int
     addresses: Array
     balances: Array
-    negative: Array
-    debts: Array
+    firsts: Array
+    lasts: Array
+
+    def at(self, places: Array | slice) -> Rows:
+        """Some of them."""
+        return Rows(*(column[places] for column in self))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Balances of a token at some instants, by falling balance, then address: ``rows`` of those that hold more than
+    nothing, ``owing`` of those below; the supply at each instant."""
+
+    supplies: list[int]
+    rows: Rows
+    owing: Rows
+
+
+def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
+    """The ``most`` largest of rows by falling balance at each instant, by instant and rank: instants, and places."""
+    size = 4 * most
+    while size < len(rows.addresses) and _held_at_once(rows.at(slice(size)), instants).min() < most:
+        size *= 2
+    firsts, lasts = rows.firsts[:size].astype(np.int64), rows.lasts[:size].astype(np.int64)
+    found, places = spans(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
+    order = np.argsort(found, kind="stable")
+    found, places = found[order], places[order]
+    kept = np.arange(len(found)) - np.searchsorted(found, found) < most
+    return found[kept], places[kept]
+
+
+def sums_at(rows: Rows, instants: int) -> list[int]:
+    """The exact sum of the rows at each instant."""
+    sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
+    kernels.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
+    return limb_ints(np.cumsum(sums, axis=0)[:-1])
+
+
+def _held_at_once(rows: Rows, instants: int) -> Array:
+    """How many of the rows hold at each instant."""
+    begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (rows.firsts, rows.lasts))
+    counts: Array = np.cumsum(begun - ended)[:instants]
+    return counts
 
 
 def share_of(amount: int, supply: int) -> float:
@@ -85,23 +127,27 @@ def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     return token
 
 
+def held_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> Held:
+    """All balances of a token at the end of each of the rising seconds, or at least those of its ``most`` largest
+    holders."""
+    return _Ledger(view, view.parts(*key), seconds).held(0, most)
+
+
 def held_as_of(view: View, key: tuple[str, str], second: int, most: int | None = None) -> Held:
     """All balances of a token at the end of the second, or those of its ``most`` largest holders."""
-    return _Ledger(view, view.parts(*key), second).held(0, most)
+    return held_at(view, key, np.array([second]), most)
 
 
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
     """All balances of a token at the end of the second ``as_of``."""
     view = store.view()
     held = held_as_of(view, (chain, token_address), to_unix(as_of))
-    owing = list(zip(view.dictionary.texts(held.negative), to_ints(held.debts), strict=True))
-    return Balances(held.supply, listed(view, held), owing)
+    return Balances(held.supplies[0], listed(view, held.rows), listed(view, held.owing))
 
 
-def listed(view: View, held: Held, most: int | None = None) -> list[tuple[str, int]]:
-    """Address and raw balance of the holders, or of the first of them."""
-    texts = view.dictionary.texts(held.addresses[:most])
-    return list(zip(texts, to_ints(held.balances[:most]), strict=True))
+def listed(view: View, rows: Rows) -> list[tuple[str, int]]:
+    """Address and raw balance of each."""
+    return list(zip(view.dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
 
 
 def largest_balances(
@@ -113,92 +159,145 @@ def largest_balances(
     there are none the supply is 0, for nobody asks for a share of it.
     """
     view = store.view()
-    ledger = _Ledger(view, view.parts(chain, token_address), to_unix(as_of))
+    ledger = _Ledger(view, view.parts(chain, token_address), np.array([to_unix(as_of)]))
     holders = ledger.page(limit, after)
-    return Balances(ledger.supply if holders else 0, holders, [])
+    return Balances(ledger.supplies[0] if holders else 0, holders, [])
 
 
 class _Ledger:
-    """The balances of a token's parts at the end of a second: what the base says, and who differs from it."""
+    """The balances of a token's parts at the end of rising seconds: what the base says, and who differs from it."""
 
-    def __init__(self, view: View, parts: list[Part], second: int) -> None:
+    def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
         self._dictionary: Dictionary = view.dictionary
         self._zero = view.zero
+        self._instants = len(seconds)
         # the end of a day's last second is what the intervals of that day say
-        self._day = (second + 1) // DAY - 1
+        self._days = (seconds + 1) // DAY - 1
         self._base = parts[0] if parts else None
-        self._changed, self._now = self._changes(parts, second)
+        self._changed, self._now = self._changes(parts, seconds)
 
-    def _changes(self, parts: list[Part], second: int) -> tuple[Array, Array]:
-        """Addresses, rising, whose balance is not what the base says of the day before, and their balances."""
+    def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
+        """The instants at which intervals hold, from one to another (excluded); none where these are the same."""
+        firsts, ends = part.first_days[places], part.end_days[places]
+        if self._instants == 1:
+            holds = (firsts <= self._days[0]) & (ends > self._days[0])
+            return np.zeros(len(firsts), np.int32), holds.astype(np.int32)
+        days = self._days.astype(np.int32)
+        return np.searchsorted(days, firsts).astype(np.int32), np.searchsorted(days, ends).astype(np.int32)
+
+    def _intervals(self, part: Part, addresses: Array) -> Rows:
+        """What the part says of the addresses at the instants."""
+        addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
+        starts = np.searchsorted(part.index, addresses, side="left")
+        places = part.places[spans(starts, np.searchsorted(part.index, addresses, side="right"))]
+        firsts, lasts = self._spans(part, places)
+        held = np.flatnonzero(firsts < lasts)
+        return Rows(part.holders[places[held]], part.balances[places[held]], firsts[held], lasts[held])
+
+    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Rows]:
+        """Addresses, rising, whose balance is not always what the base says of the day before; and their balances."""
         pieces = []
         for part in parts[1:]:
-            places = part.holding(self._day)
-            pieces.append((part.holders[places], limbs(part.balances[places])))
-        if (second + 1) % DAY:
-            pieces += [changes_of(part.open_day(second)) for part in parts]
-        pieces = [piece for piece in pieces if len(piece[0])]
+            firsts, lasts = self._spans(part, slice(None))
+            held = np.flatnonzero(firsts < lasts)
+            pieces.append(Rows(part.holders[held], limbs(part.balances[held]), firsts[held], lasts[held]))
+        for instant, second in enumerate(seconds.tolist()):
+            if (second + 1) % DAY:
+                for part in parts:
+                    holders, spread = changes_of(part.open_day(second))
+                    once = np.full(len(holders), instant, np.int32)
+                    pieces.append(Rows(holders, spread, once, once + np.int32(1)))
+        pieces = [piece for piece in pieces if len(piece.addresses)]
         if not pieces or self._base is None:
-            return np.empty(0, np.int32), np.empty((0, 1), np.uint64)
+            return np.empty(0, np.int32), _no_rows()
+        changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
+        unchanged = self._intervals(self._base, changed)
+        pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
             lane = next((wider for wider in LANES if wider > lane), lane)
-        words = [widened(from_limbs(spread), lane) for _, spread in pieces]
-        changed, delta = summed(np.concatenate([piece[0] for piece in pieces]), limbs(np.concatenate(words)))
-        delta = limbs(delta)
-        which, places = self._base.places_of(changed, self._day)
-        delta[which] += limbs(widened(self._base.balances[places], lane))
-        return changed, fitting(from_limbs(delta), self._base.balances.shape[1])
+        rows = self._added_up(
+            [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
+        )
+        return changed, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
 
-    @property
-    def supply(self) -> int:
-        """What was minted less what was burnt."""
+    def _added_up(self, pieces: list[Rows]) -> Rows:
+        """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
+        whole = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        keys = whole.addresses.astype(np.int64) * (self._instants + 1)
+        keys, deltas = (
+            np.concatenate([keys + whole.firsts, keys + whole.lasts]),
+            np.concatenate([whole.balances, -whole.balances]),
+        )
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        keys = keys[order[starts]]
+        # what an address gains is lost again at its last instant at the latest, so each begins with nothing
+        reached = from_limbs(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
+        addresses, firsts = np.divmod(keys, self._instants + 1)
+        lasts = np.append(firsts[1:], 0)
+        held = np.flatnonzero(is_something(reached))
+        return Rows(
+            addresses[held].astype(np.int32),
+            reached[held],
+            firsts[held].astype(np.int32),
+            lasts[held].astype(np.int32),
+        )
+
+    @cached_property
+    def supplies(self) -> list[int]:
+        """What was minted less what was burnt, at each instant."""
+        told = [0] * self._instants
         if self._base is None:
-            return 0
-        place = np.searchsorted(self._changed, self._zero)
-        if place < len(self._changed) and self._changed[place] == self._zero:
-            return -to_ints(self._now[place : place + 1])[0]
-        _, places = self._base.places_of(np.array([self._zero]), self._day)
-        return -sum(to_ints(self._base.balances[places]))
+            return told
+        rows = self._now.at(self._now.addresses == self._zero)
+        if not _among(np.array([self._zero]), self._changed, self._dictionary.size)[0]:
+            rows = self._intervals(self._base, np.array([self._zero]))
+        for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
+            told[first:last] = [-balance] * (last - first)
+        return told
 
     def held(self, start: int, most: int | None) -> Held:
         """Balances of the base's intervals from the place on, and all that differ."""
         if self._base is None:
-            nobody, nothing = np.empty(0, np.int32), np.empty((0, 1), np.uint64)
-            return Held(0, nobody, nothing, nobody, nothing)
-        places = self._kept(start, most)
-        addresses, balances = self._base.holders[places], self._base.balances[places]
+            return Held(self.supplies, _no_rows(), _no_rows())
+        rows = self._kept(start, most)
         if len(self._changed):
-            addresses, balances = self._merged(addresses, balances)
-        above = count_positive(balances)
-        return Held(self.supply, addresses[:above], balances[:above], addresses[above:][::-1], balances[above:][::-1])
+            rows = self._merged(rows)
+        above = count_positive(rows.balances)
+        return Held(self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1)))
 
-    def _kept(self, start: int, most: int | None) -> Array:
-        """Places of the base's intervals that hold, of all addresses that do not differ; the zero address apart."""
-        base, found, count, block = self._base, [np.empty(0, np.int64)], 0, _BLOCK
+    def _kept(self, start: int, most: int | None) -> Rows:
+        """The base's intervals of all addresses that never differ; the zero address apart."""
+        base, found, counts, block = self._base, [_no_rows()], np.zeros(self._instants, np.int64), _BLOCK
         assert base is not None  # noqa: S101 - whoever asks has one
         size = len(base.holders)
-        while start < size and (most is None or count < most):
+        while start < size and (most is None or counts.min() < most):
             end = size if most is None else min(size, start + block)
-            holds = (base.first_days[start:end] <= self._day) & (base.end_days[start:end] > self._day)
-            places = start + np.flatnonzero(holds)
+            overlap = (base.first_days[start:end] <= self._days[-1]) & (base.end_days[start:end] > self._days[0])
+            places = start + np.flatnonzero(overlap)
+            firsts, lasts = self._spans(base, places)
             holders = base.holders[places]
-            kept = places[~_among(holders, self._changed, self._dictionary.size) & (holders != self._zero)]
-            found.append(kept)
-            start, count, block = end, count + len(kept), 2 * block
-        return np.concatenate(found)[:most]
+            kept = ~_among(holders, self._changed, self._dictionary.size) & (holders != self._zero) & (firsts < lasts)
+            places = places[kept]
+            found.append(Rows(holders[kept], base.balances[places], firsts[kept], lasts[kept]))
+            if most is not None:
+                counts += _held_at_once(found[-1], self._instants)
+            start, block = end, 2 * block
+        if len(found) == 2:
+            return found[1]
+        addresses, balances, firsts, lasts = zip(*found, strict=True)
+        return Rows(np.concatenate(addresses), together(*balances), np.concatenate(firsts), np.concatenate(lasts))
 
-    def _merged(self, addresses: Array, balances: Array) -> tuple[Array, Array]:
+    def _merged(self, rows: Rows) -> Rows:
         """The balances that do not differ and those that do, in one order."""
-        others = np.flatnonzero((self._changed != self._zero) & is_something(self._now))
-        lane = max(balances.shape[1], self._now.shape[1])
-        balances, new = widened(balances, lane), widened(self._now[others], lane)
-        newcomers = self._changed[others]
-        order = falling(new, self._dictionary.ranks(newcomers))
-        newcomers, new = newcomers[order], new[order]
-
-        places = self._places(newcomers, new, addresses, balances)
-        return np.insert(addresses, places, newcomers), np.insert(balances, places, new, axis=0)
+        new = self._now.at(self._now.addresses != self._zero)
+        lane = max(rows.balances.shape[1], new.balances.shape[1])
+        rows, new = (some._replace(balances=widened(some.balances, lane)) for some in (rows, new))
+        numbers, which = np.unique(new.addresses, return_inverse=True)
+        new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
+        places = self._places(new.addresses, new.balances, rows.addresses, rows.balances)
+        return Rows(*(np.insert(old, places, fresh, axis=0) for old, fresh in zip(rows, new, strict=True)))
 
     def _places(self, newcomers: Array, new: Array, addresses: Array, balances: Array) -> Array:
         """Where the newcomers belong among the holders: by falling balance, then address."""
@@ -230,16 +329,13 @@ class _Ledger:
     def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
         """The first holders, or the first after a balance and an address."""
         if after is None:
-            held = self.held(0, limit)
-            return self._listed(held, limit)
+            return self._listed(self.held(0, limit).rows.at(slice(limit)))
         balance, address = after
-        held = self.held(self._place_after(balance, address), limit)
-        beyond = [item for item in self._listed(held, None) if (-item[1], item[0]) > (-balance, address)]
-        return beyond[:limit]
+        rows = self.held(self._place_after(balance, address), limit).rows
+        return [item for item in self._listed(rows) if (-item[1], item[0]) > (-balance, address)][:limit]
 
-    def _listed(self, held: Held, most: int | None) -> list[tuple[str, int]]:
-        texts = self._dictionary.texts(held.addresses[:most])
-        return list(zip(texts, to_ints(held.balances[:most]), strict=True))
+    def _listed(self, rows: Rows) -> list[tuple[str, int]]:
+        return list(zip(self._dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
 
     def _place_after(self, balance: int, address: str) -> int:
         """The first place in the base of an interval that comes after the balance and the address."""
@@ -254,6 +350,11 @@ class _Ledger:
             else:
                 high = middle
         return low
+
+
+def _no_rows() -> Rows:
+    nothing = np.empty(0, np.int32)
+    return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
 
 
 def _among(addresses: Array, sorted_ones: Array, size: int) -> Array:
@@ -283,7 +384,7 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
     held = held_as_of(view, (chain, token_address), to_unix(as_of))
     return pa.table(
         {
-            "address": pa.array(view.dictionary.texts(held.negative), pa.string()),
-            "balance": pa.array([str(balance) for balance in to_ints(held.debts)], pa.string()),
+            "address": pa.array(view.dictionary.texts(held.owing.addresses), pa.string()),
+            "balance": pa.array([str(balance) for balance in to_ints(held.owing.balances)], pa.string()),
         }
     )

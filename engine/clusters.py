@@ -5,7 +5,7 @@ Connected components by union-find; a component needs two holders to be a cluste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -18,43 +18,25 @@ class Cluster:
     amount: int
 
 
-def connected(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Each address of the pairs with the representative of its component (the smallest address in it)."""
-    parent: dict[str, str] = {}
+def clusters_of(holders: Iterable[tuple[str, int, int]], magic_nodes: Iterable[tuple[str, int]]) -> list[Cluster]:
+    """The clusters of shown holders (address, raw balance, component), the largest first.
 
-    def root(address: str) -> str:
-        parent.setdefault(address, address)
-        while parent[address] != address:
-            parent[address] = parent[parent[address]]
-            address = parent[address]
-        return address
-
-    for left, right in pairs:
-        first, second = sorted((root(left), root(right)))
-        parent[second] = first
-    return {address: root(address) for address in list(parent)}
-
-
-def clusters_of(
-    balances: Mapping[str, int], magic_nodes: Sequence[str], pairs: Iterable[tuple[str, str]]
-) -> list[Cluster]:
-    """The clusters of shown holders (address to raw balance, by falling balance), the largest first.
-
-    Equal amounts are told apart by the first holder's address. ``pairs`` are the linked addresses; those that are
-    neither holder nor magic node must not be in them.
+    Holders are given by falling balance, magic nodes (address, component) from the strongest on; who is connected to
+    nobody has a component of their own. Equal amounts are told apart by the first holder's address.
     """
-    component = connected(pairs)
-    holders: dict[str, list[str]] = {}
-    for address in balances:
-        if address in component:
-            holders.setdefault(component[address], []).append(address)
-    magic: dict[str, list[str]] = {}
-    for address in magic_nodes:
-        if address in component:
-            magic.setdefault(component[address], []).append(address)
+    found: dict[int, list[tuple[str, int]]] = {}
+    for address, balance, component in holders:
+        found.setdefault(component, []).append((address, balance))
+    magic: dict[int, list[str]] = {}
+    for address, component in magic_nodes:
+        magic.setdefault(component, []).append(address)
     clusters = [
-        Cluster(tuple(members), tuple(magic.get(root, ())), sum(balances[member] for member in members))
-        for root, members in holders.items()
+        Cluster(
+            tuple(address for address, _ in members),
+            tuple(magic.get(component, ())),
+            sum(balance for _, balance in members),
+        )
+        for component, members in found.items()
         if len(members) > 1
     ]
     return sorted(clusters, key=lambda cluster: (-cluster.amount, cluster.holders[0]))
