@@ -25,7 +25,6 @@ from engine.parts import DAY, Part, changes_of
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.words import (
-    LANES,
     Array,
     count_positive,
     falling,
@@ -39,6 +38,7 @@ from engine.words import (
     to_ints,
     together,
     widened,
+    wider,
 )
 
 _BLOCK: Final = 4_096
@@ -182,8 +182,10 @@ class _Ledger:
         if self._instants == 1:
             holds = (firsts <= self._days[0]) & (ends > self._days[0])
             return np.zeros(len(firsts), np.int32), holds.astype(np.int32)
-        days = self._days.astype(np.int32)
-        return np.searchsorted(days, firsts).astype(np.int32), np.searchsorted(days, ends).astype(np.int32)
+        # many intervals and few days: what each day comes to is worked out once
+        first, last = int(self._days[0]), int(self._days[-1]) + 1
+        instant_of = np.searchsorted(self._days, np.arange(first, last + 1)).astype(np.int32)
+        return tuple(instant_of[np.clip(days, first, last) - first] for days in (firsts, ends))
 
     def _intervals(self, part: Part, addresses: Array) -> Rows:
         """What the part says of the addresses at the instants."""
@@ -215,7 +217,7 @@ class _Ledger:
         pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
-            lane = next((wider for wider in LANES if wider > lane), lane)
+            lane = wider(lane)
         rows = self._added_up(
             [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
         )
@@ -286,8 +288,8 @@ class _Ledger:
             start, block = end, 2 * block
         if len(found) == 2:
             return found[1]
-        addresses, balances, firsts, lasts = zip(*found, strict=True)
-        return Rows(np.concatenate(addresses), together(*balances), np.concatenate(firsts), np.concatenate(lasts))
+        columns = list(zip(*found, strict=True))
+        return Rows(np.concatenate(columns[0]), together(*columns[1]), *map(np.concatenate, columns[2:]))
 
     def _merged(self, rows: Rows) -> Rows:
         """The balances that do not differ and those that do, in one order."""

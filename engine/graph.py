@@ -7,7 +7,7 @@ and changes all take their clusters from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from contract.times import to_unix
 from engine import kernels
 from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, supernodes_from, wallets_until
 from engine.balances import Balances
-from engine.clusters import Cluster, clusters_of
+from engine.clusters import Cluster, Clusters, Standing, clusters_of
 from engine.entries import Entries, Names, counting, entries_of, joined_entries
 from engine.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
 from engine.manifest import View
@@ -27,7 +27,7 @@ from engine.records import TokenInfo
 from engine.relationships import Link, counted_tokens, named_links
 from engine.store import Store
 from engine.tables import texts_of
-from engine.words import Array
+from engine.words import Array, from_ints, lane_of
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,14 @@ class Top:
 @dataclass(frozen=True)
 class Graphs:
     """The graphs of maps at some instants. ``magic`` and ``windows`` are places in ``names``, a row an instant, the
-    first ones first, -1 for none; ``windows`` are the exchanges of time nodes. ``column`` and ``texts`` are those of
-    ``names``."""
+    first ones first, -1 for none; ``windows`` are the exchanges of time nodes. ``texts`` are those of ``names``."""
 
     names: Names
-    column: pa.Array
-    texts: list[str]
+    texts: pa.Array
     magic: Array
     windows: Array
     links: Links
-    clusters: list[list[Cluster]]
+    clusters: Clusters
 
 
 @dataclass(frozen=True)
@@ -97,15 +95,17 @@ def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dat
     view, plain = store.view(), options.model_copy(update={"use_time_nodes": False})
     scene = Scene.of(store, view, token, np.array([to_unix(as_of)]), plain)
     addresses = view.dictionary.find([address for address, _ in largest.holders])
-    instants = np.zeros(len(addresses), np.int64)
-    top = Top(instants, addresses, instants, scene.wallets_until(addresses) > 0)
-    graphs = graphs_of(scene, top, [balance for _, balance in largest.holders])
-    magic = [graphs.texts[place] for place in graphs.magic[0].tolist() if place >= 0]
-    return Graph(dict.fromkeys(magic), named_links(view, graphs.links, graphs.texts), graphs.clusters[0])
+    raw = [balance for _, balance in largest.holders]
+    balances = from_ints(raw, lane_of(sum(raw)))
+    top = Top(np.zeros(len(raw), np.int64), addresses, balances, scene.wallets_until(addresses) > 0)
+    graphs = graphs_of(scene, top)
+    texts: list[str] = graphs.texts.to_pylist()
+    magic = [texts[place] for place in graphs.magic[0].tolist() if place >= 0]
+    return Graph(dict.fromkeys(magic), named_links(view, graphs.links, texts), graphs.clusters.listed(texts))
 
 
-def graphs_of(scene: Scene, top: Top, balances: Sequence[int]) -> Graphs:
-    """The graphs at each instant around the ``top`` holders, whose raw ``balances`` are given beside them."""
+def graphs_of(scene: Scene, top: Top) -> Graphs:
+    """The graphs at each instant around the ``top`` holders."""
     view, seconds = scene.view, scene.seconds
     owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
     shown = np.zeros((len(owners), len(seconds)), np.bool_)
@@ -126,12 +126,10 @@ def graphs_of(scene: Scene, top: Top, balances: Sequence[int]) -> Graphs:
     links = between_nodes(view, names, _transfers(names, among), seconds, present, scene.supernodes_from(names.numbers))
     uses = Uses(_transfers(names, around.at(meetings.places)), around.owners[meetings.places], meetings.windows)
     timed = in_windows(view, names, uses, meetings.chosen, seconds, shown, meetings.dropped_from)
-    column = texts_of(view, names.numbers)
-    texts: list[str] = column.to_pylist()
     placed = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
     windows = _at(names.places(meetings.of_window), meetings.chosen)
-    clusters = _clusters(texts, names.places(top.addresses), top, balances, placed, links)
-    return Graphs(names, column, texts, placed, windows, joined_links([links, timed]), clusters)
+    column = texts_of(view, names.numbers)
+    return Graphs(names, column, placed, windows, joined_links([links, timed]), _clusters(names, top, placed, links))
 
 
 def _transfers(names: Names, entries: Entries) -> Transfers:
@@ -292,25 +290,11 @@ def _among_nodes(scene: Scene, around: Entries, further: Array, counts: Array) -
     return joined_entries([mine, moved], addresses)
 
 
-def _clusters(
-    texts: Sequence[str], nodes: Array, top: Top, balances: Sequence[int], magic: Array, links: Links
-) -> list[list[Cluster]]:
+def _clusters(names: Names, top: Top, magic: Array, links: Links) -> Clusters:
     """The clusters of each instant's map."""
-    size = len(magic)
-    starts = np.searchsorted(links.instants, np.arange(size + 1))
-    roots = kernels.components(starts, links.senders, links.receivers, len(texts))
-    holders: list[list[tuple[str, int, int]]] = [[] for _ in range(size)]
-    tied: list[list[tuple[str, int]]] = [[] for _ in range(size)]
+    starts = np.searchsorted(links.instants, np.arange(len(magic) + 1))
+    components = kernels.components(starts, links.senders, links.receivers, len(names.numbers))
     shown = np.flatnonzero(top.is_shown)
-    instants, mine = top.instants[shown], nodes[shown]
-    for place, instant, node, root in zip(*_lists(shown, instants, mine, roots[instants, mine]), strict=True):
-        holders[instant].append((texts[node], balances[place], root))
+    holders = Standing(top.instants[shown], names.places(top.addresses[shown]), top.balances[shown])
     instants, ranks = np.nonzero(magic >= 0)
-    mine = magic[instants, ranks]
-    for instant, node, root in zip(*_lists(instants, mine, roots[instants, mine]), strict=True):
-        tied[instant].append((texts[node], root))
-    return [clusters_of(*one) for one in zip(holders, tied, strict=True)]
-
-
-def _lists(*columns: Array) -> list[list[int]]:
-    return [column.tolist() for column in columns]
+    return clusters_of(holders, Standing(instants, magic[instants, ranks], top.balances[:0]), components)

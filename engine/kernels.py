@@ -209,7 +209,7 @@ def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
 
 
 @_compiled
-def _limb(words: Array, row: int, place: int) -> int:
+def _limb(words: Array, row: int, place: int) -> Any:
     return np.int64((words[row, place >> 1] >> np.uint64(32 * (place & 1))) & np.uint64(0xFFFFFFFF))
 
 
@@ -218,6 +218,24 @@ def _carry(limbs: Array) -> None:
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> 32
         limbs[place] &= 0xFFFFFFFF
+
+
+@_compiled
+def by_instant(instants: Array, count: int) -> tuple[Array, Array]:
+    """Rows by their instants, of which there are so many, rising within each; and where each instant's begin. Rows of
+    later instants are left out."""
+    starts = np.zeros(count + 1, np.int64)
+    for row in range(len(instants)):
+        if instants[row] < count:
+            starts[instants[row] + 1] += 1
+    for instant in range(count):
+        starts[instant + 1] += starts[instant]
+    rows, filled = np.empty(starts[count], np.int32), starts.copy()
+    for row in range(len(instants)):
+        if instants[row] < count:
+            rows[filled[instants[row]]] = row
+            filled[instants[row]] += 1
+    return rows, starts
 
 
 @_compiled
@@ -300,7 +318,7 @@ def _change(
 def _reaches_half(reached: Array, total: Array) -> bool:
     difference = 2 * reached - total
     _carry(difference)
-    return difference[-1] >= 0
+    return bool(difference[-1] >= 0)
 
 
 @_compiled

@@ -16,7 +16,7 @@ from engine.arrays import spans
 from engine.entries import Names
 from engine.manifest import View
 from engine.parts import Part
-from engine.words import Array, from_limbs, limbs, together
+from engine.words import Array, from_limbs, limbs, together, wider
 
 _CELLS = 1 << 22
 """Instants times links that are looked at together."""
@@ -114,8 +114,7 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
         alive = some[:, senders] & some[:, receivers] & (begin <= now) & (now < end)
         instants, links = np.nonzero(alive)
         found.append((instants + first, links))
-    instants, links = zip(*found, strict=True)
-    return np.concatenate(instants), np.concatenate(links)
+    return np.concatenate([piece[0] for piece in found]), np.concatenate([piece[1] for piece in found])
 
 
 class Uses(NamedTuple):
@@ -187,6 +186,8 @@ def _values(view: View, names: Names, transfers: Transfers) -> Array:
     tokens = np.unique(transfers.tokens).tolist()
     parts = {token: view.parts_of(token) for token in tokens}
     lane = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
+    # each part's lane holds its own sums, and no others
+    lane = wider(lane) if any(len(some) > 1 for some in parts.values()) else lane
     found = np.zeros((len(ends), 2 * lane), np.int64)
     for token in tokens:
         mine = np.flatnonzero(transfers.tokens == token)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -26,10 +27,11 @@ from engine.records import TokenInfo
 from engine.relationships import link_columns
 from engine.store import Store
 from engine.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
-from engine.words import Array, from_ints, lane_of, to_ints
+from engine.words import Array, to_ints
 
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 _KINDS: Final = pa.array(["top_holder", "magic", "time"])
+_MEMBERS: Final = pa.array(["holder", "magic"])
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,10 @@ class Drawing:
         """The instants that have a map."""
         return np.unique(self.top.instants)
 
-    def share(self, amount: int, instant: int) -> float:
-        """An amount as a part of the instant's supply."""
-        return share_of(amount, self.held.supplies[instant])
+    def shares(self, amounts: Sequence[int], instants: Array) -> list[float]:
+        """Amounts as parts of their instants' supplies."""
+        supplies = self.held.supplies
+        return [share_of(amount, supplies[one]) for amount, one in zip(amounts, instants.tolist(), strict=True)]
 
 
 def map_as_of(
@@ -110,7 +113,7 @@ def _drawing(scene: Scene) -> Drawing:
     balances = held.rows.balances[places]
     top = Top(instants, held.rows.addresses[places], balances, until[places] > instants)
     raw = to_ints(balances)
-    return Drawing(scene, held, until, top, raw, graphs_of(scene, top, raw))
+    return Drawing(scene, held, until, top, raw, graphs_of(scene, top))
 
 
 # ---------------------------------------------------------------------- figures
@@ -126,8 +129,8 @@ def _map_columns(drawing: Drawing) -> Columns:
 
     free = held._replace(lasts=np.minimum(held.lasts, drawing.until))
     free = free.at(np.flatnonzero(free.firsts < free.lasts))
-    clusters = drawing.graphs.clusters
-    entities = metrics.entities_at(free, _shown_holders(drawing), clusters)
+    shown = _shown(drawing)
+    entities = metrics.entities_at(free, shown)
     figures = [metrics.figures_of(one) for one in entities]
     amounts: dict[str, list[int]] = {
         "cexs": held_by(CEX),
@@ -135,10 +138,10 @@ def _map_columns(drawing: Drawing) -> Columns:
         "contracts": held_by(CONTRACT),
         "fresh_wallets": sums_at(_fresh(scene, free), size),
         "top_10_adjusted": [sum(one.largest[:10]) for one in entities],
-        "bundles": [sum(cluster.amount for cluster in some[:10]) for some in clusters],
+        "bundles": [sum(one.clusters[:10]) for one in shown],
     }
     drawn, asked = drawing.drawn.tolist(), scene.options.return_decentralization_score
-    return {name: [drawing.share(told[one], one) for one in drawn] for name, told in amounts.items()} | {
+    return {name: drawing.shares([told[one] for one in drawn], drawing.drawn) for name, told in amounts.items()} | {
         "service_score": [figures[one].service_score if asked else None for one in drawn],
         "gini_index": [figures[one].gini_index for one in drawn],
         "herfindahl_hirschman_index": [figures[one].herfindahl_hirschman_index for one in drawn],
@@ -146,14 +149,30 @@ def _map_columns(drawing: Drawing) -> Columns:
     }
 
 
-def _shown_holders(drawing: Drawing) -> list[dict[str, int]]:
-    """The shown holders of each instant and what they hold, the largest first."""
-    top, texts = drawing.top, drawing.graphs.texts
-    nodes = drawing.graphs.names.places(top.addresses).tolist()
-    found: list[dict[str, int]] = [{} for _ in drawing.scene.seconds]
-    for place in np.flatnonzero(top.is_shown).tolist():
-        found[top.instants[place]][texts[nodes[place]]] = drawing.balances[place]
-    return found
+def _shown(drawing: Drawing) -> list[metrics.Shown]:
+    """The shown holders of each instant, and the clusters among them."""
+    top, graphs, size = drawing.top, drawing.graphs, len(drawing.scene.seconds)
+    clusters, nodes = graphs.clusters, len(graphs.names.numbers)
+    members = clusters.instants[clusters.owners] * nodes + clusters.nodes
+    keys = top.instants * nodes + graphs.names.places(top.addresses)
+    is_alone = top.is_shown & ~np.isin(keys, members)
+    amounts = to_ints(clusters.sums)
+    return [
+        metrics.Shown(*one)
+        for one in zip(
+            _by_instant(drawing.balances, top.instants, np.flatnonzero(top.is_shown), size),
+            _by_instant(drawing.balances, top.instants, np.flatnonzero(is_alone), size),
+            _by_instant(amounts, clusters.instants, np.arange(len(amounts)), size),
+            strict=True,
+        )
+    ]
+
+
+def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int) -> list[list[int]]:
+    """The values at the places, apart by their rising instants."""
+    edges = np.searchsorted(instants[places], np.arange(size + 1)).tolist()
+    kept = [values[place] for place in places.tolist()]
+    return [kept[first:last] for first, last in pairwise(edges)]
 
 
 def _fresh(scene: Scene, free: Rows) -> Rows:
@@ -190,19 +209,20 @@ def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
     decimals = np.full(size, scene.token.decimals)
     holding: dict[str, pa.Array] = {
         "rank": pa.array(ranks),
-        "share": pa.array([drawing.share(*one) for one in zip(drawing.balances, top.instants.tolist(), strict=True)]),
+        "share": pa.array(drawing.shares(drawing.balances, top.instants)),
         **amount_arrays("amount", Amounts(top.balances, decimals)),
     }
     wallets = names[: size + len(magic)]
     known = activity(scene.view, graphs.names.numbers[wallets], scene.seconds[instants[: len(wallets)]])
-    labels = labels_of_kinds(scene.store, scene.kinds, graphs.names.numbers, graphs.texts, scene.token.chain)
+    texts = graphs.texts.to_pylist()
+    labels = labels_of_kinds(scene.store, scene.kinds, graphs.names.numbers, texts, scene.token.chain)
     details: dict[str, pa.Array] = {
         "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
         **detail_columns(known, labels, wallets, scene.store.rules),
     }
     columns: Columns = {
         "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),
-        "address": drawing.graphs.column.take(pa.array(names[order])),
+        "address": drawing.graphs.texts.take(pa.array(names[order])),
         "time_node": pa.array(of_windows, mask=of_windows < 0),
         **{name: spread(column, of_top) for name, column in holding.items()},
         **{name: spread(column, of_wallets) for name, column in details.items()},
@@ -212,34 +232,26 @@ def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
 
 def _relationship_columns(drawing: Drawing) -> tuple[Array, Columns]:
     links = drawing.graphs.links
-    columns = link_columns(drawing.scene.store, drawing.scene.view, links, drawing.graphs.column)
+    columns = link_columns(drawing.scene.store, drawing.scene.view, links, drawing.graphs.texts)
     return links.instants, columns | {"time_node": pa.array(links.windows + 1, mask=links.windows < 0)}
 
 
 def _cluster_columns(drawing: Drawing) -> dict[str, tuple[Array, Columns]]:
-    numbered = [
-        (instant, number, cluster)
-        for instant, clusters in enumerate(drawing.graphs.clusters)
-        for number, cluster in enumerate(clusters, start=1)
-    ]
-    amounts = [cluster.amount for *_, cluster in numbered]
-    members = [
-        (instant, number, address, kind)
-        for instant, number, cluster in numbered
-        for kind, found in (("holder", cluster.holders), ("magic", cluster.magic_nodes))
-        for address in found
-    ]
-    names = ("cluster_id", "address", "kind")
-    decimals = np.full(len(amounts), drawing.scene.token.decimals)
+    clusters = drawing.graphs.clusters
+    decimals = np.full(len(clusters.sums), drawing.scene.token.decimals)
     columns: Columns = {
-        "cluster_id": [number for _, number, _ in numbered],
-        "share": [drawing.share(cluster.amount, instant) for instant, _, cluster in numbered],
-        "amount": Amounts(from_ints(amounts, lane_of(max(amounts, default=0))), decimals),
-        "holder_count": [len(cluster.holders) for *_, cluster in numbered],
-        "magic_node_count": [len(cluster.magic_nodes) for *_, cluster in numbered],
+        "cluster_id": pa.array(clusters.numbers),
+        "share": drawing.shares(to_ints(clusters.sums), clusters.instants),
+        "amount": Amounts(clusters.sums, decimals),
+        "holder_count": pa.array(clusters.holders),
+        "magic_node_count": pa.array(clusters.magic),
     }
-    of_members: Columns = {name: [member[place] for member in members] for place, name in enumerate(names, start=1)}
+    of_members: Columns = {
+        "cluster_id": pa.array(clusters.numbers[clusters.owners]),
+        "address": drawing.graphs.texts.take(pa.array(clusters.nodes)),
+        "kind": _MEMBERS.take(pa.array(clusters.is_magic.astype(np.int8))),
+    }
     return {
-        "clusters": (np.array([instant for instant, *_ in numbered], np.int64), columns),
-        "cluster_members": (np.array([instant for instant, *_ in members], np.int64), of_members),
+        "clusters": (clusters.instants, columns),
+        "cluster_members": (clusters.instants[clusters.owners], of_members),
     }

@@ -11,16 +11,15 @@ a smaller one gives to a larger. Choice of HHI over Gini, which moves with dust:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from engine import kernels
 from engine.balances import Rows, largest
-from engine.clusters import Cluster
 from engine.words import limb_ints, to_ints
 
 SCORE_VERSION: Final = 1
@@ -52,6 +51,15 @@ class Entities:
     half: int
 
 
+class Shown(NamedTuple):
+    """The shown holders of a map: balances of all of them, the largest first, and of those that are in no cluster; and
+    the clusters' amounts."""
+
+    balances: list[int]
+    alone: list[int]
+    clusters: list[int]
+
+
 def entities_of(sizes: Sequence[int]) -> Entities:
     """Entities of the sizes, which fall."""
     whole = sum(sizes)
@@ -70,27 +78,22 @@ def _reached_at(sizes: Sequence[int], whole: int) -> int:
     return next((place for place, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= whole), 0)
 
 
-def entities_at(
-    free: Rows, shown: Sequence[Mapping[str, int]], clusters: Sequence[Sequence[Cluster]]
-) -> list[Entities]:
-    """The entities at each instant: the ``clusters`` of then, and every ``free`` holder that is in none.
+def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
+    """The entities at each instant: clusters, and every ``free`` holder that is in none.
 
-    ``shown`` are the free holders among whom clusters were looked for, with their balances: the largest of all. So a
-    cluster, which is larger than any of its members, stands before all who are not shown, and sums over these are told
-    by the sums over all holders.
+    ``shown`` are the free holders among whom clusters were looked for: the largest of all. So a cluster, which is
+    larger than any of its members, stands before all who are not shown, and sums over these are told by the sums over
+    all holders.
     """
-    crowds, others = _crowds_at(free, len(shown)), _next_largest(free, [len(one) for one in shown])
-    return [_entities(*one) for one in zip(crowds, shown, others, clusters, strict=True)]
+    crowds, others = _crowds_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
+    return [_entities(*one) for one in zip(crowds, shown, others, strict=True)]
 
 
 def _crowds_at(free: Rows, instants: int) -> list[Entities]:
     """The free holders at each instant as entities of one each, none of them told one by one."""
-    begins, ends = (np.argsort(found.astype(np.int16), kind="stable") for found in (free.firsts, free.lasts))
-    places = np.arange(instants + 1)
-    begin_starts = np.searchsorted(free.firsts[begins], places)
-    end_starts = np.searchsorted(free.lasts[ends], places)
+    begins, ends = (kernels.by_instant(found, instants) for found in (free.firsts, free.lasts))
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
-    counts, *sums, halves = kernels.crowd_sums(free.balances, size, begins, begin_starts, ends, end_starts)
+    counts, *sums, halves = kernels.crowd_sums(free.balances, size, *begins, *ends)
     columns = (counts.tolist(), *map(limb_ints, sums), halves.tolist())
     return [Entities([], *one) for one in zip(*columns, strict=True)]
 
@@ -103,13 +106,9 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
     return [balances[edges[one] + number : edges[one + 1]][:LARGEST] for one, number in enumerate(known)]
 
 
-def _entities(
-    crowd: Entities, shown: Mapping[str, int], others: Sequence[int], clusters: Sequence[Cluster]
-) -> Entities:
-    members = {holder for cluster in clusters for holder in cluster.holders}
-    alone = (balance for holder, balance in shown.items() if holder not in members)
-    apart = entities_of(list(shown.values()))
-    first = entities_of(sorted([*alone, *(cluster.amount for cluster in clusters)], reverse=True))
+def _entities(crowd: Entities, shown: Shown, others: Sequence[int]) -> Entities:
+    apart = entities_of(shown.balances)
+    first = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))
     below = crowd.whole - apart.whole
     return Entities(
         [*first.largest, *others],

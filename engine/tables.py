@@ -138,12 +138,13 @@ def _scaled(amounts: Amounts) -> Array:
 
 def _reaches(numbers: Array, least: Array) -> Array:
     """Which of the numbers, in limbs, are at least as large."""
-    above: Array = numbers[:, len(least) :].any(axis=1)
+    above = np.asarray(numbers[:, len(least) :].any(axis=1))
     same = ~above
     for place in range(len(least) - 1, -1, -1):
         above |= same & (numbers[:, place] > least[place])
         same &= numbers[:, place] == least[place]
-    return above | same
+    reached: Array = above | same
+    return reached
 
 
 def token_units(raw: int, decimals: int) -> Decimal:

@@ -27,6 +27,11 @@ def lane_of(bound: int) -> int:
     return next(lane for lane in LANES if bound.bit_length() < 64 * lane)
 
 
+def wider(lane: int) -> int:
+    """The lane that holds sums of numbers of a lane."""
+    return next((wide for wide in LANES if wide > lane), lane)
+
+
 def limbs(words: Array) -> Array:
     """The numbers as 32-bit limbs in int64 columns; the highest limb carries the sign."""
     rows, lane = words.shape

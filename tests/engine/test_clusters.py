@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.clusters import Cluster, clusters_of
+from engine.clusters import Cluster, Standing, clusters_of
 from engine.kernels import components
 from engine.records import Label, Rules
 from engine.store import Store
+from engine.words import from_ints
 from tests.engine.world import (
     COIN,
     NAMES,
@@ -76,23 +77,33 @@ def test_each_map_has_components_of_its_own() -> None:
 # ---------------------------------------------------------------------- clusters of holders
 
 
+def found(balances: dict[str, int], magic: list[str], *groups: str) -> list[Cluster]:
+    """The clusters of one map, whose nodes are letters; connected are those of a group."""
+    texts = sorted([*balances, *magic])
+    nodes = [np.array([texts.index(one) for one in some], np.int64) for some in (balances, magic)]
+    group_of = {one: number for number, group in enumerate(groups) for one in group}
+    components = np.array([[group_of.get(one, len(groups) + place) for place, one in enumerate(texts)]])
+    words = from_ints(list(balances.values()), 1)
+    standing = [Standing(np.zeros(len(some), np.int64), some, words) for some in nodes]
+    return clusters_of(*standing, components).listed(texts)
+
+
 def test_holders_stand_by_falling_balance_and_clusters_by_falling_amount() -> None:
-    found = clusters_of([("a", 9, 0), ("b", 8, 1), ("c", 7, 1), ("d", 6, 1), ("e", 5, 0)], [])
-    assert found == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
+    balances = {"a": 9, "b": 8, "c": 7, "d": 6, "e": 5}
+    assert found(balances, [], "ea", "dcb") == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
 
 
 def test_equal_clusters_are_told_apart_by_their_first_holder() -> None:
-    found = clusters_of([("z", 6, 0), ("a", 5, 1), ("b", 5, 1), ("y", 4, 0)], [])
-    assert found == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
+    clusters = found({"z": 6, "a": 5, "b": 5, "y": 4}, [], "zy", "ab")
+    assert clusters == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
 
 
 def test_one_holder_alone_is_no_cluster_even_with_magic_nodes() -> None:
-    assert clusters_of([("a", 5, 0), ("b", 5, 1)], [("m", 0), ("n", 0)]) == []
+    assert found({"a": 5, "b": 5}, ["m", "n"], "amn") == []
 
 
 def test_magic_nodes_stand_in_the_cluster_they_tie_and_add_nothing_to_its_amount() -> None:
-    found = clusters_of([("a", 5, 0), ("b", 4, 0)], [("n", 0), ("m", 0), ("alone", 1)])
-    assert found == [Cluster(("a", "b"), ("n", "m"), 9)]
+    assert found({"a": 5, "b": 4}, ["n", "m", "x"], "abmn") == [Cluster(("a", "b"), ("n", "m"), 9)]
 
 
 # ---------------------------------------------------------------------- clusters of a map

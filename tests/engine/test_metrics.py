@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from engine import metrics
 from engine.balances import Rows
-from engine.clusters import Cluster
 from engine.records import Rules
 from engine.store import Store
 from engine.words import from_ints, lane_of
@@ -152,17 +151,17 @@ def test_entities_at_every_instant_are_those_counted_one_by_one(
         np.array(firsts, np.int32),
         np.array(lasts, np.int32),
     )
-    shown, clusters, expected = [], [], []
+    shown, expected = [], []
     for now in range(instants):
         held = [size for size, first, last in rows if first <= now < last]
-        named = {str(place): size for place, size in enumerate(held[:limit])}
-        members = [[str(place) for place in group if str(place) in named] for group in groups]
-        found = [Cluster(tuple(some), (), sum(named[one] for one in some)) for some in members if len(some) > 1]
-        alone = [size for place, size in enumerate(held) if not any(str(place) in one.holders for one in found)]
-        shown.append(named)
-        clusters.append(found)
-        expected.append(falling([*alone, *(cluster.amount for cluster in found)]))
-    for entities, every in zip(metrics.entities_at(free, shown, clusters), expected, strict=True):
+        members = [place for group in groups for place in group if place < len(held)]
+        amounts = [sum(held[place] for place in group if place < len(held)) for group in groups]
+        clusters = falling([amount for amount in amounts if amount])
+        alone = [size for place, size in enumerate(held) if place not in members]
+        mine = [size for place, size in enumerate(held[:limit]) if place not in members]
+        shown.append(metrics.Shown(held[:limit], mine, clusters))
+        expected.append(falling([*alone, *clusters]))
+    for entities, every in zip(metrics.entities_at(free, shown), expected, strict=True):
         assert replace(entities, largest=every) == metrics.entities_of(every)
         assert entities.largest[:10] == every[:10]
 
