@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from contract.requests import MapOptions
 from contract.times import utc_now
 from engine.addresses import first_times, kinds_of_addresses
+from engine.arrays import let_go
 from engine.balances import mappable_token
 from engine.holders import holders_of
+from engine.manifest import View
 from engine.maps import MAP_TABLES, maps_of
+from engine.relationships import counted_tokens
 from engine.store import Store
+from engine.words import Array
 
 _WORKERS: Final = 2
 _TOGETHER: Final = 32_000
@@ -51,7 +57,9 @@ def sweep(
     view = snapshot.view()
 
     def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
-        return maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
+        tables = maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
+        _rest(view, counted_tokens(snapshot, key))
+        return tables
 
     kinds_of_addresses(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
     found: list[dict[str, pa.Table]] = []
@@ -76,7 +84,9 @@ def sweep_holders(
     view = snapshot.view()
 
     def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
-        return holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
+        table = holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
+        _rest(view, [key])
+        return table
 
     kinds_of_addresses(snapshot, view)  # once, before two ask for them
     found: list[pa.Table] = []
@@ -87,6 +97,21 @@ def sweep_holders(
             found = []
     if found:
         yield pa.concat_tables(found)
+
+
+def _rest(view: View, tokens: Sequence[tuple[str, str]]) -> None:
+    """Gives the memory of mapped files back, or a pass over a whole store would seem to need all of it."""
+    parts = (part for key in tokens for part in view.parts(*key))
+    let_go(array for whole in (*view.runs, *view.dictionary.volumes, *parts) for array in _arrays(whole))
+
+
+def _arrays(whole: Any) -> Iterator[Array]:
+    for field in fields(whole):
+        value = getattr(whole, field.name)
+        if is_dataclass(value):
+            yield from _arrays(value)
+        elif isinstance(value, np.ndarray):
+            yield value
 
 
 def _asked(
