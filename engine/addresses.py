@@ -203,7 +203,7 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
     (from the first on), or becomes a hypernode."""
     most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
-    until = np.where((kinds & (CEX | DEX | CONTRACT)) != 0, 0, len(seconds))
+    until = np.where((kinds & (CEX | DEX | CONTRACT)) != 0, np.int32(0), np.int32(len(seconds)))
     busy = np.flatnonzero(((kinds & BUSY) != 0) & (until > 0))
     if len(busy):
         which, back = np.unique(addresses[busy], return_inverse=True)

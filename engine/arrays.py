@@ -102,8 +102,9 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
 def let_go(arrays: Iterable[Array]) -> None:
     """Takes the arrays' files out of this process's memory. What is read of them again comes from the system's cache,
     for as long as that has them. For who reads much of very many files once."""
-    for mapped in {id(array.base): array.base for array in arrays if isinstance(array.base, mmap.mmap)}.values():
-        if hasattr(mapped, "madvise"):
+    bases = {id(array.base): array.base for array in arrays}
+    for mapped in bases.values():
+        if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
 
 

@@ -7,10 +7,11 @@ A lossy history can leave an address below nothing. Such an address is never a h
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +37,9 @@ from engine.words import (
     limbs,
     places_among,
     to_ints,
-    together,
     widened,
     wider,
 )
-
-_BLOCK: Final = 4_096
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,12 @@ def share_of(amount: int, supply: int) -> float:
     return min(1.0, amount / supply) if supply > 0 else 0.0
 
 
+def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) -> list[float]:
+    """Amounts as parts of the supplies of their instants, as ``share_of`` has each."""
+    pairs = zip(amounts, instants.tolist(), strict=True)
+    return [min(1.0, amount / supplies[one]) if supplies[one] > 0 else 0.0 for amount, one in pairs]
+
+
 def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     """The token's metadata. Raises ``UnknownToken``, or ``UnsupportedToken`` where no map can be made for it."""
     token = store.token(chain, token_address)
@@ -171,21 +175,20 @@ class _Ledger:
         self._dictionary: Dictionary = view.dictionary
         self._zero = view.zero
         self._instants = len(seconds)
-        # the end of a day's last second is what the intervals of that day say
-        self._days = (seconds + 1) // DAY - 1
+        # the end of a day's last second is what the intervals of that day say; many intervals and few days: the instant
+        # that each day comes to is worked out once
+        days = (seconds + 1) // DAY - 1
+        self._first_day = int(days[0])
+        self._instant_of = np.searchsorted(days, np.arange(days[0], days[-1] + 2)).astype(np.int32)
         self._base = parts[0] if parts else None
         self._changed, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
         """The instants at which intervals hold, from one to another (excluded); none where these are the same."""
-        firsts, ends = part.first_days[places], part.end_days[places]
-        if self._instants == 1:
-            holds = (firsts <= self._days[0]) & (ends > self._days[0])
-            return np.zeros(len(firsts), np.int32), holds.astype(np.int32)
-        # many intervals and few days: what each day comes to is worked out once
-        first, last = int(self._days[0]), int(self._days[-1]) + 1
-        instant_of = np.searchsorted(self._days, np.arange(first, last + 1)).astype(np.int32)
-        return tuple(instant_of[np.clip(days, first, last) - first] for days in (firsts, ends))
+        last = len(self._instant_of) - 1
+        days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
+        firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
+        return firsts, lasts
 
     def _intervals(self, part: Part, addresses: Array) -> Rows:
         """What the part says of the addresses at the instants."""
@@ -253,7 +256,7 @@ class _Ledger:
         if self._base is None:
             return told
         rows = self._now.at(self._now.addresses == self._zero)
-        if not _among(np.array([self._zero]), self._changed, self._dictionary.size)[0]:
+        if not (self._changed == self._zero).any():
             rows = self._intervals(self._base, np.array([self._zero]))
         for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
             told[first:last] = [-balance] * (last - first)
@@ -263,56 +266,41 @@ class _Ledger:
         """Balances of the base's intervals from the place on, and all that differ."""
         if self._base is None:
             return Held(self.supplies, _no_rows(), _no_rows())
-        rows = self._kept(start, most)
-        if len(self._changed):
-            rows = self._merged(rows)
+        rows = self._merged(self._base, start, most)
         above = count_positive(rows.balances)
         return Held(self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1)))
 
-    def _kept(self, start: int, most: int | None) -> Rows:
-        """The base's intervals of all addresses that never differ; the zero address apart."""
-        base, found, counts, block = self._base, [_no_rows()], np.zeros(self._instants, np.int64), _BLOCK
-        assert base is not None  # noqa: S101 - whoever asks has one
-        size = len(base.holders)
-        while start < size and (most is None or counts.min() < most):
-            end = size if most is None else min(size, start + block)
-            overlap = (base.first_days[start:end] <= self._days[-1]) & (base.end_days[start:end] > self._days[0])
-            places = start + np.flatnonzero(overlap)
-            firsts, lasts = self._spans(base, places)
-            holders = base.holders[places]
-            kept = ~_among(holders, self._changed, self._dictionary.size) & (holders != self._zero) & (firsts < lasts)
-            places = places[kept]
-            found.append(Rows(holders[kept], base.balances[places], firsts[kept], lasts[kept]))
-            if most is not None:
-                counts += _held_at_once(found[-1], self._instants)
-            start, block = end, 2 * block
-        if len(found) == 2:
-            return found[1]
-        columns = list(zip(*found, strict=True))
-        return Rows(np.concatenate(columns[0]), together(*columns[1]), *map(np.concatenate, columns[2:]))
-
-    def _merged(self, rows: Rows) -> Rows:
-        """The balances that do not differ and those that do, in one order."""
+    def _merged(self, base: Part, start: int, most: int | None) -> Rows:
+        """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
+        apart."""
+        left_out = np.zeros(max(self._dictionary.size, 1), np.bool_)
+        left_out[self._changed] = True
+        skipped, days = (left_out, self._zero), (self._first_day, self._instant_of)
+        intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
+        if most is not None:
+            stop = kernels.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
-        lane = max(rows.balances.shape[1], new.balances.shape[1])
-        rows, new = (some._replace(balances=widened(some.balances, lane)) for some in (rows, new))
+        lane = max(base.balances.shape[1], new.balances.shape[1])
+        new = new._replace(balances=widened(new.balances, lane))
         numbers, which = np.unique(new.addresses, return_inverse=True)
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
-        places = self._places(new.addresses, new.balances, rows.addresses, rows.balances)
-        return Rows(*(np.insert(old, places, fresh, axis=0) for old, fresh in zip(rows, new, strict=True)))
+        places = self._places(new, base, start, stop)
+        return Rows(*kernels.merged_rows(base.holders, base.balances, *intervals, stop, *skipped, *days, *new, places))
 
-    def _places(self, newcomers: Array, new: Array, addresses: Array, balances: Array) -> Array:
-        """Where the newcomers belong among the holders: by falling balance, then address."""
+    def _places(self, new: Rows, base: Part, start: int, stop: int) -> Array:
+        """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
+        lane = new.balances.shape[1]
 
         def held(places: Array) -> Array:
-            return falling_keys(balances[places])
+            return falling_keys(widened(base.balances[places], lane))
 
-        keys, nowhere = falling_keys(new), np.zeros(len(new), np.int64)
-        places = places_among(keys, held, nowhere, nowhere + len(addresses))
-        ends = places_among(keys, held, places, nowhere + len(addresses), after_equals=True)
+        keys, first, last = falling_keys(new.balances), np.full(len(new.firsts), start), np.full(len(new.firsts), stop)
+        places = places_among(keys, held, first, last)
+        ends = places_among(keys, held, places, last, after_equals=True)
         tied = np.flatnonzero(places < ends)
         if len(tied):
-            places[tied] = self._places_among_equals(newcomers[tied], addresses, places[tied], ends[tied])
+            addresses = new.addresses[tied]
+            places[tied] = self._places_among_equals(addresses, base.holders, places[tied], ends[tied])
         return places
 
     def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
@@ -357,19 +345,6 @@ class _Ledger:
 def _no_rows() -> Rows:
     nothing = np.empty(0, np.int32)
     return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
-
-
-def _among(addresses: Array, sorted_ones: Array, size: int) -> Array:
-    """For each of the addresses, whether it is among those given."""
-    if not len(sorted_ones):
-        return np.zeros(len(addresses), np.bool_)
-    if len(addresses) > 10_000:
-        marks = np.zeros(size, np.bool_)
-        marks[sorted_ones] = True
-        return marks[addresses]
-    places = np.minimum(np.searchsorted(sorted_ones, addresses), len(sorted_ones) - 1)
-    found: Array = sorted_ones[places] == addresses
-    return found
 
 
 def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from contract.tables import TABLES
 from contract.times import to_unix
 from engine.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
-from engine.balances import held_at, largest, largest_balances, mappable_token, nobody_holds, share_of
+from engine.balances import held_at, largest, largest_balances, mappable_token, nobody_holds, shares_of
 from engine.manifest import View
 from engine.records import TokenInfo
 from engine.store import Store
@@ -121,10 +121,7 @@ def _table(
         "rank": pa.array(listed.ranks),
         "address": texts.take(pa.array(which)),
         "amount": Amounts(listed.words, np.full(len(which), token.decimals)),
-        "share": [
-            share_of(balance, supplies[instant])
-            for balance, instant in zip(listed.balances, listed.instants.tolist(), strict=True)
-        ],
+        "share": shares_of(listed.balances, listed.instants, supplies),
     }
     if details:
         kinds = kinds_of_addresses(store, view)

@@ -205,6 +205,90 @@ def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
     return roots
 
 
+# ---------------------------------------------------------------------- balances in their order
+
+
+@_compiled
+def _instant(day: int, first_day: int, instant_of: Array) -> Any:
+    return instant_of[min(max(day - first_day, 0), len(instant_of) - 1)]
+
+
+@_compiled
+def enough_rows(
+    holders: Array,
+    first_days: Array,
+    end_days: Array,
+    start: int,
+    left_out: Array,
+    zero: int,
+    first_day: int,
+    instant_of: Array,
+    instants: int,
+    most: int,
+) -> int:
+    """The row of the intervals, from the start on, before which there are ``most`` that hold at each of the instants;
+    ``left_out`` marks addresses that do not count."""
+    counts, short = np.zeros(instants, np.int64), instants
+    for row in range(start, len(holders)):
+        if short == 0:
+            return row
+        if holders[row] == zero or left_out[holders[row]]:
+            continue
+        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
+        for instant in range(first, last):
+            counts[instant] += 1
+            short -= counts[instant] == most
+    return len(holders)
+
+
+@_compiled
+def merged_rows(
+    holders: Array,
+    balances: Array,
+    first_days: Array,
+    end_days: Array,
+    start: int,
+    stop: int,
+    left_out: Array,
+    zero: int,
+    first_day: int,
+    instant_of: Array,
+    new_holders: Array,
+    new_balances: Array,
+    new_firsts: Array,
+    new_lasts: Array,
+    places: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """The intervals from start to stop that hold at some instant, but for addresses ``left_out``, and new ones, which
+    stand before the intervals at their rising places: holders, balances, first and last instants (excluded)."""
+    size = len(new_holders)
+    for row in range(start, stop):
+        if holders[row] != zero and not left_out[holders[row]]:
+            first = _instant(first_days[row], first_day, instant_of)
+            size += first < _instant(end_days[row], first_day, instant_of)
+    lane, wide = balances.shape[1], new_balances.shape[1]
+    found_holders, found_balances = np.empty(size, np.int32), np.empty((size, wide), np.uint64)
+    firsts, lasts = np.empty(size, np.int32), np.empty(size, np.int32)
+    found, new = 0, 0
+    for row in range(start, stop + 1):
+        while new < len(places) and places[new] <= row:
+            found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
+            for word in range(wide):
+                found_balances[found, word] = new_balances[new, word]
+            found, new = found + 1, new + 1
+        if row == stop or holders[row] == zero or left_out[holders[row]]:
+            continue
+        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
+        if first < last:
+            found_holders[found], firsts[found], lasts[found] = holders[row], first, last
+            for word in range(lane):
+                found_balances[found, word] = balances[row, word]
+            for word in range(lane, wide):  # the sign goes on
+                found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
+            found += 1
+    return found_holders, found_balances, firsts, lasts
+
+
 # ---------------------------------------------------------------------- sums of balances
 
 
@@ -221,18 +305,18 @@ def _carry(limbs: Array) -> None:
 
 
 @_compiled
-def by_instant(instants: Array, count: int) -> tuple[Array, Array]:
+def by_instant(instants: Array, others: Array, count: int) -> tuple[Array, Array]:
     """Rows by their instants, of which there are so many, rising within each; and where each instant's begin. Rows of
-    later instants are left out."""
+    later instants, and those whose other instant is the same, are left out."""
     starts = np.zeros(count + 1, np.int64)
     for row in range(len(instants)):
-        if instants[row] < count:
+        if instants[row] < count and instants[row] != others[row]:
             starts[instants[row] + 1] += 1
     for instant in range(count):
         starts[instant + 1] += starts[instant]
     rows, filled = np.empty(starts[count], np.int32), starts.copy()
     for row in range(len(instants)):
-        if instants[row] < count:
+        if instants[row] < count and instants[row] != others[row]:
             rows[filled[instants[row]]] = row
             filled[instants[row]] += 1
     return rows, starts

@@ -20,7 +20,7 @@ from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
 from engine import metrics
 from engine.addresses import CEX, CONTRACT, DEX, activity, detail_columns, first_times, labels_of_kinds
-from engine.balances import Held, Rows, held_at, largest, mappable_token, nobody_holds, share_of, sums_at
+from engine.balances import Held, Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.manifest import View
 from engine.records import TokenInfo
@@ -53,8 +53,7 @@ class Drawing:
 
     def shares(self, amounts: Sequence[int], instants: Array) -> list[float]:
         """Amounts as parts of their instants' supplies."""
-        supplies = self.held.supplies
-        return [share_of(amount, supplies[one]) for amount, one in zip(amounts, instants.tolist(), strict=True)]
+        return shares_of(amounts, instants, self.held.supplies)
 
 
 def map_as_of(
@@ -127,8 +126,7 @@ def _map_columns(drawing: Drawing) -> Columns:
     def held_by(kind: int) -> list[int]:
         return sums_at(held.at(marked[(kinds[marked] & kind) != 0]), size)
 
-    free = held._replace(lasts=np.minimum(held.lasts, drawing.until))
-    free = free.at(np.flatnonzero(free.firsts < free.lasts))
+    free = held._replace(lasts=np.maximum(held.firsts, np.minimum(held.lasts, drawing.until)))
     shown = _shown(drawing)
     entities = metrics.entities_at(free, shown)
     figures = [metrics.figures_of(one) for one in entities]
@@ -178,9 +176,10 @@ def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int
 def _fresh(scene: Scene, free: Rows) -> Rows:
     """The balances while their holders are fresh wallets."""
     store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
-    begun = first_times(store, scene.view)[free.addresses].astype(np.int64)
-    some = np.flatnonzero((begun <= seconds[-1]) & (begun + age > seconds[0]))
-    free, begun = free.at(some), begun[some]
+    begun = first_times(store, scene.view)[free.addresses]
+    since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
+    some = np.flatnonzero((begun <= seconds[-1]) & (begun > since))
+    free, begun = free.at(some), begun[some].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
     kept = np.flatnonzero(firsts < lasts)

@@ -91,7 +91,8 @@ def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
 
 def _crowds_at(free: Rows, instants: int) -> list[Entities]:
     """The free holders at each instant as entities of one each, none of them told one by one."""
-    begins, ends = (kernels.by_instant(found, instants) for found in (free.firsts, free.lasts))
+    begins = kernels.by_instant(free.firsts, free.lasts, instants)
+    ends = kernels.by_instant(free.lasts, free.firsts, instants)
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
     counts, *sums, halves = kernels.crowd_sums(free.balances, size, *begins, *ends)
     columns = (counts.tolist(), *map(limb_ints, sums), halves.tolist())
