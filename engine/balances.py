@@ -163,9 +163,17 @@ def largest_balances(
     there are none the supply is 0, for nobody asks for a share of it.
     """
     view = store.view()
-    ledger = _Ledger(view, view.parts(chain, token_address), np.array([to_unix(as_of)]))
-    holders = ledger.page(limit, after)
-    return Balances(ledger.supplies[0] if holders else 0, holders, [])
+    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
+    return Balances(supply, listed(view, rows), [])
+
+
+def holders_after(
+    view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
+) -> tuple[int, Rows]:
+    """As ``largest_balances``: the supply, and rows of the holders."""
+    ledger = _Ledger(view, view.parts(*key), np.array([second]))
+    rows = ledger.page(limit, after)
+    return ledger.supplies[0] if len(rows.addresses) else 0, rows
 
 
 class _Ledger:
@@ -316,16 +324,15 @@ class _Ledger:
             firsts[place] += bisect_left(texts, text)
         return firsts
 
-    def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
+    def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
         """The first holders, or the first after a balance and an address."""
         if after is None:
-            return self._listed(self.held(0, limit).rows.at(slice(limit)))
+            return self.held(0, limit).rows.at(slice(limit))
         balance, address = after
         rows = self.held(self._place_after(balance, address), limit).rows
-        return [item for item in self._listed(rows) if (-item[1], item[0]) > (-balance, address)][:limit]
-
-    def _listed(self, rows: Rows) -> list[tuple[str, int]]:
-        return list(zip(self._dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
+        named = zip(to_ints(rows.balances), self._dictionary.texts(rows.addresses), strict=True)
+        beyond = [place for place, (held, text) in enumerate(named) if (-held, text) > (-balance, address)]
+        return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
         """The first place in the base of an interval that comes after the balance and the address."""

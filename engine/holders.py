@@ -13,12 +13,12 @@ import pyarrow as pa
 from contract.tables import TABLES
 from contract.times import to_unix
 from engine.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
-from engine.balances import held_at, largest, largest_balances, mappable_token, nobody_holds, shares_of
+from engine.balances import held_at, holders_after, largest, mappable_token, nobody_holds, shares_of
 from engine.manifest import View
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
-from engine.words import Array, from_ints, lane_of, to_ints
+from engine.words import Array, to_ints
 
 HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
     column("amount_raw", pa.string(), "What it holds as a raw integer, exact")
@@ -61,30 +61,21 @@ def holders_page(
     another, are the whole list, each holder once; ranks are counted on from the position's. The position itself need
     not be a holder (any more). Raises ``UnknownToken``, ``UnsupportedToken``, and ``NoHolders`` without a position.
     """
-    token, view, seconds = mappable_token(store, chain, token_address), store.view(), np.array([to_unix(as_of)])
+    token, view, second = mappable_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after.balance, after.address) if after else None
     # one holder more than asked for tells whether there is a further page
-    balances = largest_balances(store, chain, token_address, as_of, limit + 1, place)
-    if not balances.holders and after is None:
+    supply, rows = holders_after(view, (chain, token_address), second, limit + 1, place)
+    if not len(rows.addresses) and after is None:
         raise nobody_holds(token, as_of)
-    told = balances.holders[:limit]
-    first = after.rank + 1 if after else 1
-    raw = [balance for _, balance in told]
-    listed = _Listed(
-        np.zeros(len(told), np.int64),
-        np.arange(first, first + len(told)),
-        view.dictionary.find([address for address, _ in told]),
-        from_ints(raw, lane_of(max(raw, default=0))),
-        raw,
-    )
-    page = _table(store, view, token, seconds, [balances.supply], listed, details)
-    page = page.append_column(
-        HOLDERS_PAGE.field("amount_raw"), pa.array([str(balance) for balance in raw], pa.string())
-    )
-    if len(balances.holders) <= limit:
+    told, first = rows.at(slice(limit)), after.rank + 1 if after else 1
+    ranks = np.arange(first, first + len(told.addresses))
+    listed = _Listed(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances, to_ints(told.balances))
+    page = _table(store, view, token, np.array([second]), [supply], listed, details)
+    raw = pa.array([str(balance) for balance in listed.balances], pa.string())
+    page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
+    if len(rows.addresses) <= limit:
         return page, None
-    address, balance = told[-1]
-    return page, HolderPosition(balance, address, first + limit - 1)
+    return page, HolderPosition(listed.balances[-1], page["address"][-1].as_py(), int(ranks[-1]))
 
 
 def holders_of(
