@@ -200,9 +200,7 @@ class _Ledger:
 
     def _intervals(self, part: Part, addresses: Array) -> Rows:
         """What the part says of the addresses at the instants."""
-        addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
-        starts = np.searchsorted(part.index, addresses, side="left")
-        places = part.places[spans(starts, np.searchsorted(part.index, addresses, side="right"))]
+        _, places = _places_of(part, addresses)
         firsts, lasts = self._spans(part, places)
         held = np.flatnonzero(firsts < lasts)
         return Rows(part.holders[places[held]], part.balances[places[held]], firsts[held], lasts[held])
@@ -306,6 +304,10 @@ class _Ledger:
         places = places_among(keys, held, first, last)
         ends = places_among(keys, held, places, last, after_equals=True)
         tied = np.flatnonzero(places < ends)
+        # most are as large as the base says of the day's end, and stand there already
+        own = _own_places(base, new.at(tied))
+        places[tied] = np.where(own < 0, places[tied], own)
+        tied = tied[own < 0]
         if len(tied):
             addresses = new.addresses[tied]
             places[tied] = self._places_among_equals(addresses, base.holders, places[tied], ends[tied])
@@ -347,6 +349,22 @@ class _Ledger:
             else:
                 high = middle
         return low
+
+
+def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
+    """The places of all intervals of the addresses, and which of the addresses each is of."""
+    addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
+    starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
+    return np.repeat(np.arange(len(addresses)), ends - starts), part.places[spans(starts, ends)]
+
+
+def _own_places(base: Part, new: Rows) -> Array:
+    """For each row the place of an interval of the same address and balance, -1 where there is none."""
+    which, places = _places_of(base, new.addresses)
+    same = (widened(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
+    found = np.full(len(new.addresses), -1)
+    found[which[same]] = places[same]
+    return found
 
 
 def _no_rows() -> Rows:

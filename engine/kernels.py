@@ -232,9 +232,9 @@ def enough_rows(
     for row in range(start, len(holders)):
         if short == 0:
             return row
-        if holders[row] == zero or left_out[holders[row]]:
-            continue
         first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
+        if first == last or holders[row] == zero or left_out[holders[row]]:
+            continue
         for instant in range(first, last):
             counts[instant] += 1
             short -= counts[instant] == most
@@ -261,31 +261,38 @@ def merged_rows(
 ) -> tuple[Array, Array, Array, Array]:
     """The intervals from start to stop that hold at some instant, but for addresses ``left_out``, and new ones, which
     stand before the intervals at their rising places: holders, balances, first and last instants (excluded)."""
-    size = len(new_holders)
-    for row in range(start, stop):
-        if holders[row] != zero and not left_out[holders[row]]:
-            first = _instant(first_days[row], first_day, instant_of)
-            size += first < _instant(end_days[row], first_day, instant_of)
-    lane, wide = balances.shape[1], new_balances.shape[1]
+    rows, count, last_day = np.empty(stop - start, np.int32), 0, first_day + len(instant_of) - 1
+    for row in range(start, stop):  # without a branch, for nobody could foretell it
+        rows[count] = row
+        count += (first_days[row] < last_day) & (end_days[row] > first_day)
+    kept = 0
+    for place in range(count):
+        row = rows[place]
+        rows[kept] = row
+        first = _instant(first_days[row], first_day, instant_of)
+        holds = first < _instant(end_days[row], first_day, instant_of)
+        kept += holds & (holders[row] != zero) & (not left_out[holders[row]])
+    size, lane, wide = kept + len(places), balances.shape[1], new_balances.shape[1]
     found_holders, found_balances = np.empty(size, np.int32), np.empty((size, wide), np.uint64)
     firsts, lasts = np.empty(size, np.int32), np.empty(size, np.int32)
     found, new = 0, 0
-    for row in range(start, stop + 1):
-        while new < len(places) and places[new] <= row:
+    for place in range(kept + 1):
+        while new < len(places) and (place == kept or places[new] <= rows[place]):
             found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
             for word in range(wide):
                 found_balances[found, word] = new_balances[new, word]
             found, new = found + 1, new + 1
-        if row == stop or holders[row] == zero or left_out[holders[row]]:
-            continue
-        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
-        if first < last:
-            found_holders[found], firsts[found], lasts[found] = holders[row], first, last
-            for word in range(lane):
-                found_balances[found, word] = balances[row, word]
-            for word in range(lane, wide):  # the sign goes on
-                found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
-            found += 1
+        if place == kept:
+            break
+        row = rows[place]
+        found_holders[found] = holders[row]
+        firsts[found] = _instant(first_days[row], first_day, instant_of)
+        lasts[found] = _instant(end_days[row], first_day, instant_of)
+        for word in range(lane):
+            found_balances[found, word] = balances[row, word]
+        for word in range(lane, wide):  # the sign goes on
+            found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
+        found += 1
     return found_holders, found_balances, firsts, lasts
 
 
