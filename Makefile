@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test ui lint lock clean help
+.PHONY: demo test extras ui lint lock clean help
 
 help: ## what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
@@ -16,6 +16,9 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 
 test: $(READY) ## the whole test suite
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+extras: $(READY) ## Spark and object storage, which are optional, with what their tests need (500 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock
 
 ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
 	@$(BIN)/holderlake ui
@@ -28,6 +31,8 @@ lint: $(READY) ## format, lint and types
 lock: $(READY) ## the lock made anew from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
 		--no-header --group dev pyproject.toml --output-file requirements.lock --upgrade
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
+		--no-header --group extras --constraint requirements.lock --output-file requirements-extras.lock --upgrade
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

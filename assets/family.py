@@ -1,48 +1,28 @@
-"""What all families of tables share: cover the subjects of a partition, and commit them to the lake together.
+"""What all families of tables share: which subjects a partition must cover, and what is asked about them.
 
 A family is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests that tell of
-some of them, and the rows in the bytes of the answers. ``ingest`` asks only for subjects that the partition's manifest
-does not name yet, so a killed run goes on where it stopped and a finished partition costs nothing. A subject that fails
-becomes a row of ``failures``; the rest lands.
+some of them, and the rows in the bytes of the answers. Filling a partition stands in ``ingest``.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from assets.reading import Reader, Unread
+from assets.reading import Reader
 from contract.requests import Request
-from contract.tables import TABLES, build
-from contract.times import partition_text, to_unix, utc_now
-from resources import journal
-from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
-from resources.lake import SUBJECT_COLUMNS
-from resources.normalise import BadAnswer
-from resources.provider import Fetched, Provider
+from contract.times import to_unix, utc_now
+from resources.at_hand import Engine, Swept
+from resources.provider import Provider
 from resources.settings import Settings
 from resources.workspace import Workspace
 
-T = TypeVar("T")
-
-ANSWERS_AT_ONCE = 512
-"""Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
-many calls are under way, and how many answers are held, is the provider's matter."""
-
-OUTAGE = 16
-"""So many partitions in a row without an answer are an outage, and nothing more is asked for."""
-
-GRACE = 1.0
-"""Seconds in which partitions that have their answers are committed, after credits ran out or a key failed."""
-
-FINAL_FAILURES = frozenset({"no_holders", "unsupported_token"})
-"""Answers about the token itself: asking again for the same instant can't change them."""
+Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], Swept]
+"""Asks an engine at hand for subjects of a chain at instants, as the settings want them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +48,7 @@ class Family:
     ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` what the
     answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out
     by the provider, and is a failure. ``together``: ``rows`` takes many subjects at once, an answer each.
+    ``sweep``: an engine at hand can tell the same of many partitions in one pass.
     """
 
     name: str
@@ -80,6 +61,7 @@ class Family:
     rows: Callable[[Slice, Sequence[str], Sequence[bytes]], dict[str, pa.Table]]
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
+    sweep: Sweep | None = None
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
         """The subjects in groups that are asked for together."""
@@ -122,150 +104,8 @@ class Landed:
     """Whether something was asked for; otherwise all was there already."""
     revisions: int = 0
     """How often, over time, a table's rows of a subject were told otherwise than before."""
-
-
-@dataclass
-class _Batch:
-    """What came of asking for some subjects."""
-
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-    covered: set[str] = field(default_factory=set)
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[journal.Group] = field(default_factory=list)
-    credits: int = 0
-    calls: int = 0
-    skipped: str | None = None
-    outage: TransientError | None = None
-
-    def fail(
-        self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
-    ) -> None:
-        """Notes a subject's failure; a final one counts as covered."""
-        self.failures.append(
-            {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
-        )
-        if code in FINAL_FAILURES:
-            self.covered.add(subject)
-
-
-async def ingest(
-    asking: Asking,
-    family: Family,
-    chain: str,
-    instants: Iterable[datetime],
-    only: Sequence[str] | None = None,
-    landed: Callable[[Landed], None] = lambda _: None,
-) -> list[Landed]:
-    """Fetches and commits partitions of a family; ``landed`` hears of each as it is finished.
-
-    ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
-    ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
-    are in the lake. One that got no answer among others that did is left out.
-    """
-    gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
-    outages: list[TransientError] = []  # since a partition was last answered for
-
-    async def one(as_of: datetime) -> Landed | None:
-        async with gate:
-            try:
-                done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
-            except TransientError as error:
-                outages.append(error)
-                if len(outages) == OUTAGE:
-                    raise
-                return None  # its failures are in the lake, and other partitions may fare better
-            outages.clear()
-            landed(done)
-            return done
-
-    done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
-    if outages and not done:
-        raise outages[0]
-    return done
-
-
-def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequence[str] | None) -> int:
-    tokens = only if only else asking.workspace.settings.watchlist.get(chain, [])
-    return ANSWERS_AT_ONCE // max(1, len(tokens) if family.by == "token" else 1) + 1
-
-
-async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 0.0) -> list[T]:
-    """The results of all, in order. Where one raises the others are cancelled, and none is left behind.
-
-    ``grace``: seconds that the others are given where asking is in vain from now on, for what they hold is paid.
-    """
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return list(await asyncio.gather(*tasks))
-    except PermanentError:
-        await asyncio.wait(tasks, timeout=grace)
-        raise
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
-    """Fetches what one partition lacks and commits it.
-
-    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
-    """
-    lake = asking.workspace.lake
-    wanted = missing(asking.workspace, family, part, only, asking.refresh or asking.again)
-    batch = _Batch()
-    if wanted:
-        groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
-        batch = _together(await _side_by_side(groups))
-    if wanted and not batch.skipped:
-        await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
-    if batch.outage and not batch.covered:
-        raise batch.outage
-    manifest = lake.manifest(family.name, part.chain, part.as_of)
-    rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
-    failures = manifest.failures if manifest else 0
-    revised = manifest.revisions if manifest else 0
-    return Landed(
-        family.name,
-        part.chain,
-        part.as_of,
-        rows,
-        failures,
-        batch.credits,
-        batch.calls,
-        batch.skipped,
-        bool(wanted),
-        revised,
-    )
-
-
-def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: _Batch) -> None:
-    """Notes a partition's commit in the journal, and makes it."""
-    at = _noted(asking, family, part, batch)
-    asking.workspace.lake.write(
-        family.name,
-        part.chain,
-        part.as_of,
-        {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
-        provider=asking.provider.provider_id,
-        by=family.by,
-        asked=set(wanted),
-        covered=batch.covered,
-        failures=_failures(part, batch.failures, at),
-        final=family.historic,
-    )
-
-
-def _noted(asking: Asking, family: Family, part: Slice, batch: _Batch) -> datetime:
-    """The instant of a commit, which the journal knows before it is made."""
-    if asking.replayed_at is not None:
-        return asking.replayed_at
-    at, timestamp = utc_now(), partition_text(part.as_of)
-    commit = journal.Commit(
-        family.name, part.chain, timestamp, asking.provider.provider_id, part.live, at, tuple(batch.groups)
-    )
-    journal.note(asking.workspace.archive, commit)
-    return at
+    computed: int = 0
+    """How many subjects the engine at hand told of, without a call."""
 
 
 def missing(
@@ -283,77 +123,6 @@ def slice_of(settings: Settings, chain: str, as_of: datetime) -> Slice:
     return Slice(chain, as_of, live=as_of >= utc_now() - tolerance)
 
 
-async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[str]) -> _Batch:
-    """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
-    batch = _Batch()
-    requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
-    endpoint = requests[0].endpoint
-    answers: list[Fetched] = []
-    async with asking.provider.room.turn():
-        try:
-            for request in requests:
-                answers.append(await _fetch(asking, family, part, request, batch))
-            tables = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
-        except PlanRequired as error:
-            batch.skipped = error.detail
-        except (NoAnswer, TransientError, InvalidRequest) as error:
-            batch.outage = error if isinstance(error, TransientError) else None
-            for subject in subjects:
-                batch.fail(endpoint, subject, error.code, error)
-        except MalformedAnswer as error:
-            for subject in subjects:
-                batch.fail(endpoint, subject, error.code, error, error.answer_hash)
-        except BadAnswer as error:
-            for subject in subjects:
-                batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
-        else:
-            batch.tables = {name: [rows] for name, rows in tables.items()}
-            for subject in subjects:
-                if family.together or family.named_in(tables, subject):
-                    batch.covered.add(subject)
-                else:
-                    batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
-    batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
-    return batch
-
-
-def _unread(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> Unread:
-    rows = partial(family.rows, part)
-    if not family.together:
-        return Unread(subjects, answers, rows)
-    return Unread(subjects, answers, rows, (family.name, part.chain, part.as_of), SUBJECT_COLUMNS[family.by])
-
-
-async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: _Batch) -> Fetched:
-    try:
-        fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
-    except (NoAnswer, TransientError, InvalidRequest):
-        batch.calls += 1
-        raise
-    batch.credits += fetched.cost
-    batch.calls += not fetched.from_archive
-    return fetched
-
-
-def _together(batches: Iterable[_Batch]) -> _Batch:
-    total = _Batch()
-    for batch in batches:
-        for name, tables in batch.tables.items():
-            total.tables.setdefault(name, []).extend(tables)
-        total.covered |= batch.covered
-        total.failures += batch.failures
-        total.groups += batch.groups
-        total.credits += batch.credits
-        total.calls += batch.calls
-        total.skipped = total.skipped or batch.skipped
-        total.outage = total.outage or batch.outage
-    return total
-
-
-def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
-
-
-def _failures(part: Slice, rows: Sequence[Mapping[str, Any]], at: datetime) -> pa.Table:
-    common = {"chain": part.chain, "as_of": part.as_of}
-    return build(TABLES["failures"], [common | dict(row) for row in rows], at)
+def sweeping(workspace: Workspace, family: Family) -> Engine | None:
+    """The engine at hand, where it can tell what the family wants to know."""
+    return workspace.engine if family.sweep is not None else None

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import pyarrow as pa
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.requests import HoldersOptions, HoldersRequest, Request
+from resources.at_hand import Engine, Swept
 from resources.bulk import holder_rows
 from resources.settings import Settings
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
-    options = HoldersOptions(
+def _options(settings: Settings, refresh: bool = False, timestamp: int | None = None) -> HoldersOptions:
+    return HoldersOptions(
         limit=settings.holders.limit,
         return_metadata=settings.holders.with_metadata,
         refresh=refresh,
-        timestamp=part.timestamp,
+        timestamp=timestamp,
     )
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = _options(settings, refresh, part.timestamp)
     return [HoldersRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
 def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     return {"holders": holder_rows(answers, part.chain, subjects, part.as_of)}
+
+
+def _swept(
+    engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
+) -> Swept:
+    return engine.holders(chain, tokens, instants, _options(settings))
 
 
 HOLDERS = Family(
@@ -37,4 +49,5 @@ HOLDERS = Family(
     requests=_requests,
     rows=_rows,
     together=True,
+    sweep=_swept,
 )

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import pyarrow as pa
 
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.requests import MapOptions, MapRequest, Request
+from resources.at_hand import Engine, Swept
 from resources.bulk import map_tables
 from resources.settings import Settings
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
-    options = MapOptions(
+def _options(settings: Settings, refresh: bool = False, timestamp: int | None = None) -> MapOptions:
+    return MapOptions(
         limit=settings.maps.limit,
         use_magic_nodes=settings.maps.use_magic_nodes,
         use_time_nodes=settings.maps.use_time_nodes,
         return_nodes=True,
         return_relationships=True,
         refresh=refresh,
-        timestamp=part.timestamp,
+        timestamp=timestamp,
     )
+
+
+def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = _options(settings, refresh, part.timestamp)
     return [MapRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
 def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
     return map_tables(answers, part.chain, subjects, part.as_of)
+
+
+def _swept(
+    engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
+) -> Swept:
+    return engine.maps(chain, tokens, instants, _options(settings))
 
 
 MAPS = Family(
@@ -40,4 +52,5 @@ MAPS = Family(
     requests=_requests,
     rows=_rows,
     together=True,
+    sweep=_swept,
 )

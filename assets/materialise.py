@@ -31,7 +31,8 @@ from dagster import (
 )
 from pydantic import Field
 
-from assets.family import Asking, Family, Landed, ingest, missing, slice_of
+from assets.family import Asking, Family, Landed, missing, slice_of
+from assets.ingest import ingest
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from assets.plots import plots
 from contract.prices import credits_text
@@ -105,6 +106,9 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
         "revisions": sum(one.revisions for one in landed),
         "instants": len(landed),
     }
+    computed = sum(one.computed for one in landed)
+    if computed:
+        total["answers from the engine"] = computed
     skipped = sorted({one.skipped for one in landed if one.skipped})
     if skipped:
         total["skipped"] = "; ".join(skipped)

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from functools import cache
+from itertools import pairwise
 from typing import Final
 
-from dagster import DailyPartitionsDefinition, DynamicPartitionsDefinition, MultiPartitionKey, MultiPartitionsDefinition
+from dagster import (
+    DailyPartitionsDefinition,
+    DynamicPartitionsDefinition,
+    MultiPartitionKey,
+    MultiPartitionsDefinition,
+    TimeWindowPartitionsDefinition,
+)
 
 FIRST_DAY: Final = date(2015, 7, 30)
 """Ethereum's first block: no chain that is served has an older holder."""
+
+_MINUTES: Final = "%Y-%m-%d %H:%M"
 
 CHAINS: Final = DynamicPartitionsDefinition(name="chain")
 DAYS: Final = DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)
@@ -30,3 +40,17 @@ def instants_of(day: str, offsets: Sequence[timedelta]) -> list[datetime]:
     """The as-of instants of a day: its start plus each offset of the schedule."""
     start = datetime.strptime(day, "%Y-%m-%d")
     return [start + offset for offset in offsets]
+
+
+@cache
+def interval_of(cron: str) -> timedelta:
+    """The longest time between two ticks of a cron schedule."""
+    is_daily = cron.split()[2:] == ["*", "*", "*"]  # then three days tell it all, else two months and a bit
+    ticks = TimeWindowPartitionsDefinition(
+        start=datetime(2025, 1, 1),
+        end=datetime(2025, 1, 4) if is_daily else datetime(2025, 3, 5),
+        fmt=_MINUTES,
+        cron_schedule=cron,
+    )
+    instants = [datetime.strptime(key, _MINUTES) for key in ticks.get_partition_keys()]
+    return max((later - earlier for earlier, later in pairwise(instants)), default=timedelta(days=366))

@@ -1,4 +1,7 @@
-"""Pictures in the asset metadata, for where one looks rather than reads. PNG within Markdown."""
+"""Pictures of a partition in the asset metadata, for where one looks rather than reads. PNG within Markdown.
+
+What changed through time is drawn by ``history_plots``.
+"""
 
 from __future__ import annotations
 

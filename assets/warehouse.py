@@ -1,5 +1,6 @@
 """The warehouse as an asset: every partition that the lake committed since the last load, in one transaction."""
 
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dagster import (
@@ -13,7 +14,8 @@ from dagster import (
     multi_asset,
 )
 
-from assets.materialise import DUE, OWNERS
+from assets.history_plots import history_metadata
+from assets.materialise import DUE, OWNERS, days_of
 from assets.partitions import CHAIN_BY_DAY
 from resources.workspace import Workspace
 
@@ -45,6 +47,7 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
     )
     def warehouse(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
         report = workspace.warehouse.load(workspace.lake)
+        chain, day = days_of(context.partition_keys)[-1]
         return MaterializeResult(
             metadata={
                 "dagster/row_count": sum(report.rows.values()),
@@ -52,7 +55,14 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
                 "seconds": round(report.seconds, 2),
                 "rows loaded": dict(report.rows),
                 "path": str(workspace.warehouse.path),
+                **history_of(workspace, chain, day),
             }
         )
 
     return warehouse
+
+
+def history_of(workspace: Workspace, chain: str, day: str) -> dict[str, Any]:
+    """Plots of the watched tokens' history up to the end of a day (YYYY-MM-DD)."""
+    until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
+    return history_metadata(workspace.warehouse, chain, workspace.settings.watchlist.get(chain, []), until)

@@ -134,7 +134,8 @@ def floor(work: Work) -> dict[str, float]:
 
 def ours(work: Work) -> dict[str, float]:
     """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
-    from assets.family import Asking, ingest
+    from assets.family import Asking
+    from assets.ingest import ingest
     from assets.maps import MAPS
 
     workspace = _workspace(work)

@@ -5,6 +5,7 @@ processes. A file is the arrays one after another, then what they are as JSON, t
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import uuid
@@ -42,20 +43,29 @@ class ArrayFile:
             rows, dtype, shape = rows + len(chunk), chunk.dtype.str, list(chunk.shape[1:])
         self._contents[name] = {"dtype": dtype, "shape": [rows, *shape], "start": start}
 
-    def reserve(self, name: str, dtype: npt.DTypeLike, rows: int) -> None:
-        """Makes room for an array of so many rows, to be filled in any order."""
+    def reserve(self, name: str, dtype: npt.DTypeLike, rows: int, shape: tuple[int, ...] = ()) -> None:
+        """Makes room for an array of so many rows of a shape, to be filled in any order."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
-        self._file.truncate(start + rows * np.dtype(dtype).itemsize)
+        self._file.truncate(start + rows * math.prod(shape) * np.dtype(dtype).itemsize)
         self._file.seek(0, os.SEEK_END)
-        self._contents[name] = {"dtype": np.dtype(dtype).str, "shape": [rows], "start": start}
+        self._contents[name] = {"dtype": np.dtype(dtype).str, "shape": [rows, *shape], "start": start}
 
     def fill(self, name: str, row: int, chunk: Array) -> None:
         """Puts a chunk of a reserved array where it belongs."""
         place = self._contents[name]
-        self._file.seek(place["start"] + row * np.dtype(place["dtype"]).itemsize)
+        self._file.seek(place["start"] + row * math.prod(place["shape"][1:]) * np.dtype(place["dtype"]).itemsize)
         self._file.write(_bytes(chunk.astype(np.dtype(place["dtype"]), copy=False)))
         self._file.seek(0, os.SEEK_END)
+
+    def filled_in(self, name: str) -> Array:
+        """A reserved array as it is in the file, to be written to and read from in place."""
+        place = self._contents[name]
+        if not place["shape"][0]:
+            return np.empty(place["shape"], place["dtype"])
+        self._file.flush()
+        mapped: Array = np.memmap(self._building, place["dtype"], "r+", place["start"], tuple(place["shape"]))
+        return mapped
 
     def __enter__(self) -> ArrayFile:
         return self
@@ -79,8 +89,8 @@ def _bytes(array: Array) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
 
 
-def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Writes a file of arrays."""
+def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]]) -> None:
+    """Writes a file of arrays, each whole or bit by bit."""
     with ArrayFile(path) as file:
         for name, array in arrays.items():
             file.add(name, array)
@@ -134,9 +144,3 @@ def upto(times: Array, second: int, side: str = "right") -> int:
     if second < limits.min or second > limits.max:
         return 0 if second < limits.min else len(times)
     return int(np.searchsorted(times, times.dtype.type(second), side=side))  # type: ignore[call-overload]
-
-
-def compact_times(times: Array) -> Array:
-    """Unix seconds in four bytes each where they fit."""
-    fits = not len(times) or (int(times.min()) >= 0 and int(times.max()) < 2**32)
-    return times.astype(np.uint32 if fits else np.int64)

@@ -138,9 +138,10 @@ class Dictionary:
         """The number of each address, ``UNKNOWN`` for those that the store never saw."""
         digests = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
         hashed = np.array([int.from_bytes(digest[8:], "little") for digest in digests], np.uint64)
-        return self._find(pa.array(texts, pa.string()), hashed)
+        return self.find_hashed(pa.array(texts, pa.string()), hashed)
 
-    def _find(self, texts: pa.Array, hashed: Array) -> Array:
+    def find_hashed(self, texts: pa.Array, hashed: Array) -> Array:
+        """As ``find``, of texts whose ``hashes`` are known."""
         found = np.full(len(hashed), UNKNOWN, np.int64)
         for volume in self.volumes:
             missing = np.flatnonzero(found == UNKNOWN)
@@ -151,26 +152,6 @@ class Dictionary:
             else:
                 found[missing] = volume.find(texts.take(pa.array(missing)), hashed[missing])
         return found
-
-    def learn(self, cursor: duckdb.DuckDBPyConnection, texts: pa.Array) -> Array:
-        """The number of each of the distinct addresses; those without one get the next ones."""
-        hashed = hashes(cursor, texts)
-        found = self._find(texts, hashed)
-        fresh = np.flatnonzero(found == UNKNOWN)
-        if len(fresh):
-            found[fresh] = self.size + np.arange(len(fresh))
-            self._append(volume_of(self.size, texts.take(pa.array(fresh)), hashed[fresh]))
-        return found
-
-    def _append(self, volume: Volume) -> None:
-        """Adds a volume, joined with those before it that are in memory and not twice its size."""
-        following = [volume]
-        while self.volumes and self._is_loose(self.volumes[-1], sum(one.size for one in following)):
-            following.insert(0, self.volumes.pop())
-        self.volumes.append(joined(following) if len(following) > 1 else volume)
-
-    def _is_loose(self, volume: Volume, size: int) -> bool:
-        return volume.hashes.flags.owndata and volume.size <= 2 * size
 
     def texts(self, numbers: Array) -> list[str]:
         """The addresses of the numbers."""
@@ -191,6 +172,10 @@ class Dictionary:
         back = np.empty(len(numbers), np.int64)
         back[np.concatenate(order)] = np.arange(len(numbers))
         return pa.concat_arrays(pieces).take(pa.array(back))
+
+    def heads(self, numbers: Array) -> Array:
+        """The first eight bytes of each address as a number that sorts as they do."""
+        return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
         which, heads = self._which(numbers), np.empty(len(numbers), np.uint64)

@@ -69,11 +69,13 @@ class Top:
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs of maps at some instants. ``magic`` and ``windows`` are places in ``names``, a row an instant, the
-    first ones first, -1 for none; ``windows`` are the exchanges of time nodes. ``texts`` are those of ``names``."""
+    """The graphs of maps at some instants. Nodes are places in ``texts``, their addresses in order; ``numbers`` are
+    those of the addresses. ``holders`` are the nodes of the top holders, ``magic`` and ``windows`` (the exchanges of
+    time nodes) a row an instant, the first ones first, -1 for none."""
 
-    names: Names
+    numbers: Array
     texts: pa.Array
+    holders: Array
     magic: Array
     windows: Array
     links: Links
@@ -101,7 +103,9 @@ def clusters_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dat
     graphs = graphs_of(scene, top)
     texts: list[str] = graphs.texts.to_pylist()
     magic = [texts[place] for place in graphs.magic[0].tolist() if place >= 0]
-    return Graph(dict.fromkeys(magic), named_links(view, graphs.links, texts), graphs.clusters.listed(texts))
+    return Graph(
+        dict.fromkeys(magic), named_links(view.manifest.keys, graphs.links, texts), graphs.clusters.listed(texts)
+    )
 
 
 def graphs_of(scene: Scene, top: Top) -> Graphs:
@@ -128,8 +132,16 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     timed = in_windows(view, names, uses, meetings.chosen, seconds, shown, meetings.dropped_from)
     placed = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
     windows = _at(names.places(meetings.of_window), meetings.chosen)
-    column = texts_of(view, names.numbers)
-    return Graphs(names, column, placed, windows, joined_links([links, timed]), _clusters(names, top, placed, links))
+    holders = names.places(top.addresses)
+    return Graphs(
+        names.numbers,
+        texts_of(view, names.numbers),
+        holders,
+        placed,
+        windows,
+        joined_links([links, timed]),
+        connected(len(names.numbers), top, holders, placed, links),
+    )
 
 
 def _transfers(names: Names, entries: Entries) -> Transfers:
@@ -290,11 +302,12 @@ def _among_nodes(scene: Scene, around: Entries, further: Array, counts: Array) -
     return joined_entries([mine, moved], addresses)
 
 
-def _clusters(names: Names, top: Top, magic: Array, links: Links) -> Clusters:
-    """The clusters of each instant's map."""
+def connected(size: int, top: Top, nodes: Array, magic: Array, links: Links) -> Clusters:
+    """The clusters of each instant's map, which has so many nodes: by those of the top holders, magic nodes (a row an
+    instant) and the links between nodes."""
     starts = np.searchsorted(links.instants, np.arange(len(magic) + 1))
-    components = kernels.components(starts, links.senders, links.receivers, len(names.numbers))
+    components = kernels.components(starts, links.senders, links.receivers, size)
     shown = np.flatnonzero(top.is_shown)
-    holders = Standing(top.instants[shown], names.places(top.addresses[shown]), top.balances[shown])
+    holders = Standing(top.instants[shown], nodes[shown], top.balances[shown])
     instants, ranks = np.nonzero(magic >= 0)
     return clusters_of(holders, Standing(instants, magic[instants, ranks], top.balances[:0]), components)

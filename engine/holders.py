@@ -69,13 +69,13 @@ def holders_page(
         raise nobody_holds(token, as_of)
     told, first = rows.at(slice(limit)), after.rank + 1 if after else 1
     ranks = np.arange(first, first + len(told.addresses))
-    listed = _Listed(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances, to_ints(told.balances))
+    listed = Listed(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances)
     page = _table(store, view, token, np.array([second]), [supply], listed, details)
-    raw = pa.array([str(balance) for balance in listed.balances], pa.string())
+    raw = pa.array([str(balance) for balance in to_ints(told.balances)], pa.string())
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
     if len(rows.addresses) <= limit:
         return page, None
-    return page, HolderPosition(listed.balances[-1], page["address"][-1].as_py(), int(ranks[-1]))
+    return page, HolderPosition(to_ints(told.balances)[-1], page["address"][-1].as_py(), int(ranks[-1]))
 
 
 def holders_of(
@@ -87,35 +87,42 @@ def holders_of(
     held = held_at(view, (token.chain, token.address), seconds, limit)
     instants, places = largest(held.rows, len(seconds), limit)
     ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
-    words = held.rows.balances[places]
-    listed = _Listed(instants, ranks, held.rows.addresses[places], words, to_ints(words))
-    return in_order(_table(store, view, token, seconds, held.supplies, listed, details), instants, which)
+    listed = Listed(instants, ranks, held.rows.addresses[places], held.rows.balances[places])
+    return in_order(_table(store, view, token, seconds, held.supplies, listed, details), seconds, which)
 
 
-class _Listed(NamedTuple):
-    """Holders by instant and rank: places of instants, ranks, numbers of addresses, and balances as words and ints."""
+class Listed(NamedTuple):
+    """Holders by instant and rank: places of instants, ranks, numbers of addresses, and balances as words."""
 
     instants: Array
     ranks: Array
     addresses: Array
-    words: Array
-    balances: list[int]
+    balances: Array
 
 
 def _table(
-    store: Store, view: View, token: TokenInfo, seconds: Array, supplies: list[int], listed: _Listed, details: bool
+    store: Store, view: View, token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, details: bool
 ) -> pa.Table:
     distinct, which = np.unique(listed.addresses, return_inverse=True)
-    texts, mine = texts_of(view, distinct), seconds[listed.instants]
-    columns: Columns = {
-        "as_of": instants_of(mine),
-        "rank": pa.array(listed.ranks),
-        "address": texts.take(pa.array(which)),
-        "amount": Amounts(listed.words, np.full(len(which), token.decimals)),
-        "share": shares_of(listed.balances, listed.instants, supplies),
-    }
+    texts, told = texts_of(view, distinct), None
     if details:
-        kinds = kinds_of_addresses(store, view)
-        labels = labels_of_kinds(store, kinds, distinct, texts.to_pylist(), token.chain)
-        columns |= detail_columns(activity(view, listed.addresses, mine), labels, which, store.rules)
-    return table_of(TABLES["holders"], columns, {"chain": token.chain, "token_address": token.address})
+        labels = labels_of_kinds(store, kinds_of_addresses(store, view), distinct, texts.to_pylist(), token.chain)
+        known = activity(view, listed.addresses, seconds[listed.instants])
+        told = detail_columns(known, labels, which, store.rules)
+    return listed_table(token, seconds, supplies, listed._replace(addresses=which), texts, told)
+
+
+def listed_table(
+    token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, texts: pa.Array, details: Columns | None
+) -> pa.Table:
+    """The lake's ``holders`` of some instants (rising ``seconds``) wherever these were found; addresses are places in
+    the ``texts``, and ``details`` columns of address details, if any."""
+    columns: Columns = {
+        "as_of": instants_of(seconds[listed.instants]),
+        "rank": pa.array(listed.ranks),
+        "address": texts.take(pa.array(listed.addresses)),
+        "amount": Amounts(listed.balances, np.full(len(listed.ranks), token.decimals)),
+        "share": shares_of(to_ints(listed.balances), listed.instants, supplies),
+    }
+    common = {"chain": token.chain, "token_address": token.address}
+    return table_of(TABLES["holders"], columns | (details or {}), common)

@@ -37,6 +37,10 @@ class Links:
     last_times: Array
     sums: Array
 
+    def at(self, places: Array) -> Links:
+        """Some of them."""
+        return Links(*(getattr(self, field.name)[places] for field in fields(self)))
+
 
 class Transfers(NamedTuple):
     """Transfers that make links: ends (places in ``Names``), token numbers, unix seconds. Those of one sender, receiver

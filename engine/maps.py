@@ -6,9 +6,10 @@ them into rows. One map or those of a year are drawn alike: what the instants sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -19,12 +20,13 @@ from contract.requests import MapOptions
 from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import CEX, CONTRACT, DEX, activity, detail_columns, first_times, labels_of_kinds
-from engine.balances import Held, Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
+from engine.addresses import CEX, CONTRACT, DEX, Activity, activity, detail_columns, first_times, labels_of_kinds
+from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
+from engine.labels import AddressLabel
 from engine.manifest import View
-from engine.records import TokenInfo
-from engine.relationships import link_columns
+from engine.records import Rules, TokenInfo
+from engine.relationships import TokenBook, link_columns
 from engine.store import Store
 from engine.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
 from engine.words import Array, to_ints
@@ -36,24 +38,43 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True)
 class Drawing:
-    """All that the tables of some instants tell: the holders, the instant from which each is on no map, the largest
-    ones with their raw balances, and the graphs. ``drawn`` are the instants at which anybody holds the token."""
+    """All that the tables of some instants (rising ``seconds``) tell, wherever it was found.
 
-    scene: Scene
-    held: Held
-    until: Array
+    ``book`` knows the tokens of links and ``keys`` their numbers; ``held`` are all holders with the ``kinds`` of each,
+    ``free`` and ``fresh`` those that belong on a map, and the fresh wallets among them, while they do. ``known`` is
+    what transfers say of the top holders, then of the magic nodes, each as of its instant, and ``labels`` what labels
+    say of each node.
+    """
+
+    book: TokenBook
+    keys: Mapping[int, tuple[str, str]]
+    rules: Rules
+    token: TokenInfo
+    seconds: Array
+    scored: bool
+    supplies: list[int]
+    held: Rows
+    kinds: Array
+    free: Rows
+    fresh: Rows
     top: Top
-    balances: list[int]
     graphs: Graphs
+    known: Activity
+    labels: list[AddressLabel]
 
     @property
     def drawn(self) -> Array:
-        """The instants that have a map."""
+        """The instants at which anybody holds the token: those that have a map."""
         return np.unique(self.top.instants)
+
+    @cached_property
+    def balances(self) -> list[int]:
+        """Raw balances of the top holders."""
+        return to_ints(self.top.balances)
 
     def shares(self, amounts: Sequence[int], instants: Array) -> list[float]:
         """Amounts as parts of their instants' supplies."""
-        return shares_of(amounts, instants, self.held.supplies)
+        return shares_of(amounts, instants, self.supplies)
 
 
 def map_as_of(
@@ -82,8 +103,13 @@ def maps_of(
     """The map tables of a token at the instants asked for, one after another; an instant at which nobody holds it has
     no rows."""
     seconds, which = np.unique([to_unix(instant) for instant in asked], return_inverse=True)
-    drawing = _drawing(Scene.of(store, view, token, seconds, options))
-    common = {"chain": token.chain, "token_address": token.address}
+    tables = drawn_tables(_drawing(Scene.of(store, view, token, seconds, options)), computed_at)
+    return {name: in_order(table, seconds, which) for name, table in tables.items()}
+
+
+def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]:
+    """The map tables of all that they tell, one instant after another."""
+    common = {"chain": drawing.token.chain, "token_address": drawing.token.address}
     updated = common | {"dt_update": dt_update_text(computed_at)}
     told: dict[str, tuple[Array, Columns]] = {
         "maps": (drawing.drawn, _map_columns(drawing)),
@@ -92,55 +118,82 @@ def maps_of(
         **_cluster_columns(drawing),
     }
     return {
-        name: in_order(
-            table_of(
-                TABLES[name],
-                columns | {"as_of": instants_of(seconds[instants])},
-                updated if name == "maps" else common,
-            ),
-            instants,
-            which,
+        name: table_of(
+            TABLES[name],
+            columns | {"as_of": instants_of(drawing.seconds[instants])},
+            updated if name == "maps" else common,
         )
         for name, (instants, columns) in told.items()
     }
 
 
 def _drawing(scene: Scene) -> Drawing:
-    held = held_at(scene.view, (scene.token.chain, scene.token.address), scene.seconds)
-    until = scene.wallets_until(held.rows.addresses)
-    instants, places = largest(held.rows, len(scene.seconds), scene.options.limit)
-    balances = held.rows.balances[places]
-    top = Top(instants, held.rows.addresses[places], balances, until[places] > instants)
-    raw = to_ints(balances)
-    return Drawing(scene, held, until, top, raw, graphs_of(scene, top))
+    store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
+    held = held_at(view, (token.chain, token.address), seconds)
+    rows, until = held.rows, scene.wallets_until(held.rows.addresses)
+    instants, places = largest(rows, len(seconds), scene.options.limit)
+    top = Top(instants, rows.addresses[places], rows.balances[places], until[places] > instants)
+    graphs = graphs_of(scene, top)
+    free = rows._replace(lasts=np.maximum(rows.firsts, np.minimum(rows.lasts, until)))
+    of_magic, ranks = np.nonzero(graphs.magic >= 0)
+    wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
+    known = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
+    return Drawing(
+        store,
+        view.manifest.keys,
+        store.rules,
+        token,
+        seconds,
+        scene.options.return_decentralization_score,
+        held.supplies,
+        rows,
+        scene.kinds[rows.addresses],
+        free,
+        _fresh(scene, free),
+        top,
+        graphs,
+        known,
+        labels_of_kinds(store, scene.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
+    )
+
+
+def _fresh(scene: Scene, free: Rows) -> Rows:
+    """The balances while their holders are fresh wallets."""
+    store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
+    begun = first_times(store, scene.view)[free.addresses]
+    since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
+    some = np.flatnonzero((begun <= seconds[-1]) & (begun > since))
+    free, begun = free.at(some), begun[some].astype(np.int64)
+    firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
+    lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
+    kept = np.flatnonzero(firsts < lasts)
+    return free._replace(firsts=firsts, lasts=lasts).at(kept)
 
 
 # ---------------------------------------------------------------------- figures
 
 
 def _map_columns(drawing: Drawing) -> Columns:
-    scene, held, size = drawing.scene, drawing.held.rows, len(drawing.scene.seconds)
-    kinds = scene.kinds[held.addresses]
-    marked = np.flatnonzero(kinds & (CEX | DEX | CONTRACT))
+    size = len(drawing.seconds)
+    marked = np.flatnonzero(drawing.kinds & (CEX | DEX | CONTRACT))
 
     def held_by(kind: int) -> list[int]:
-        return sums_at(held.at(marked[(kinds[marked] & kind) != 0]), size)
+        return sums_at(drawing.held.at(marked[(drawing.kinds[marked] & kind) != 0]), size)
 
-    free = held._replace(lasts=np.maximum(held.firsts, np.minimum(held.lasts, drawing.until)))
     shown = _shown(drawing)
-    entities = metrics.entities_at(free, shown)
+    entities = metrics.entities_at(drawing.free, shown)
     figures = [metrics.figures_of(one) for one in entities]
     amounts: dict[str, list[int]] = {
         "cexs": held_by(CEX),
         "dexs": held_by(DEX),
         "contracts": held_by(CONTRACT),
-        "fresh_wallets": sums_at(_fresh(scene, free), size),
+        "fresh_wallets": sums_at(drawing.fresh, size),
         "top_10_adjusted": [sum(one.largest[:10]) for one in entities],
         "bundles": [sum(one.clusters[:10]) for one in shown],
     }
-    drawn, asked = drawing.drawn.tolist(), scene.options.return_decentralization_score
+    drawn = drawing.drawn.tolist()
     return {name: drawing.shares([told[one] for one in drawn], drawing.drawn) for name, told in amounts.items()} | {
-        "service_score": [figures[one].service_score if asked else None for one in drawn],
+        "service_score": [figures[one].service_score if drawing.scored else None for one in drawn],
         "gini_index": [figures[one].gini_index for one in drawn],
         "herfindahl_hirschman_index": [figures[one].herfindahl_hirschman_index for one in drawn],
         "nakamoto_coefficient": [figures[one].nakamoto_coefficient for one in drawn],
@@ -149,11 +202,10 @@ def _map_columns(drawing: Drawing) -> Columns:
 
 def _shown(drawing: Drawing) -> list[metrics.Shown]:
     """The shown holders of each instant, and the clusters among them."""
-    top, graphs, size = drawing.top, drawing.graphs, len(drawing.scene.seconds)
-    clusters, nodes = graphs.clusters, len(graphs.names.numbers)
+    top, graphs, clusters = drawing.top, drawing.graphs, drawing.graphs.clusters
+    size, nodes = len(drawing.seconds), len(graphs.texts)
     members = clusters.instants[clusters.owners] * nodes + clusters.nodes
-    keys = top.instants * nodes + graphs.names.places(top.addresses)
-    is_alone = top.is_shown & ~np.isin(keys, members)
+    is_alone = top.is_shown & ~np.isin(top.instants * nodes + graphs.holders, members)
     amounts = to_ints(clusters.sums)
     return [
         metrics.Shown(*one)
@@ -173,29 +225,15 @@ def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int
     return [kept[first:last] for first, last in pairwise(edges)]
 
 
-def _fresh(scene: Scene, free: Rows) -> Rows:
-    """The balances while their holders are fresh wallets."""
-    store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
-    begun = first_times(store, scene.view)[free.addresses]
-    since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
-    some = np.flatnonzero((begun <= seconds[-1]) & (begun > since))
-    free, begun = free.at(some), begun[some].astype(np.int64)
-    firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
-    lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
-    kept = np.flatnonzero(firsts < lasts)
-    return free._replace(firsts=firsts, lasts=lasts).at(kept)
-
-
 # ---------------------------------------------------------------------- rows
 
 
 def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
-    scene, top, graphs = drawing.scene, drawing.top, drawing.graphs
-    held, size = graphs.names.places(top.addresses), len(top.addresses)
+    top, graphs, size = drawing.top, drawing.graphs, len(drawing.top.instants)
     (of_magic, magic), (of_windows, windows) = (np.nonzero(rows >= 0) for rows in (graphs.magic, graphs.windows))
     lengths = [size, len(magic), len(windows)]
     instants = np.concatenate([top.instants, of_magic, of_windows])
-    names = np.concatenate([held, graphs.magic[of_magic, magic], graphs.windows[of_windows, windows]])
+    names = np.concatenate([graphs.holders, graphs.magic[of_magic, magic], graphs.windows[of_windows, windows]])
     order = np.argsort(instants, kind="stable")
 
     # what only some kinds have, as places in columns of these alone, or -1
@@ -205,19 +243,15 @@ def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
     of_top, of_wallets, of_windows = of_top[order], of_wallets[order], of_windows[order]
 
     ranks = np.arange(size) - np.searchsorted(top.instants, top.instants) + 1
-    decimals = np.full(size, scene.token.decimals)
+    decimals = np.full(size, drawing.token.decimals)
     holding: dict[str, pa.Array] = {
         "rank": pa.array(ranks),
-        "share": pa.array(drawing.shares(drawing.balances, top.instants)),
+        "share": pa.array(drawing.shares(drawing.balances, top.instants), pa.float64()),
         **amount_arrays("amount", Amounts(top.balances, decimals)),
     }
-    wallets = names[: size + len(magic)]
-    known = activity(scene.view, graphs.names.numbers[wallets], scene.seconds[instants[: len(wallets)]])
-    texts = graphs.texts.to_pylist()
-    labels = labels_of_kinds(scene.store, scene.kinds, graphs.names.numbers, texts, scene.token.chain)
     details: dict[str, pa.Array] = {
         "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
-        **detail_columns(known, labels, wallets, scene.store.rules),
+        **detail_columns(drawing.known, drawing.labels, names[: size + len(magic)], drawing.rules),
     }
     columns: Columns = {
         "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),
@@ -231,13 +265,13 @@ def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
 
 def _relationship_columns(drawing: Drawing) -> tuple[Array, Columns]:
     links = drawing.graphs.links
-    columns = link_columns(drawing.scene.store, drawing.scene.view, links, drawing.graphs.texts)
+    columns = link_columns(drawing.book, drawing.keys, links, drawing.graphs.texts)
     return links.instants, columns | {"time_node": pa.array(links.windows + 1, mask=links.windows < 0)}
 
 
 def _cluster_columns(drawing: Drawing) -> dict[str, tuple[Array, Columns]]:
     clusters = drawing.graphs.clusters
-    decimals = np.full(len(clusters.sums), drawing.scene.token.decimals)
+    decimals = np.full(len(clusters.sums), drawing.token.decimals)
     columns: Columns = {
         "cluster_id": pa.array(clusters.numbers),
         "share": drawing.shares(to_ints(clusters.sums), clusters.instants),

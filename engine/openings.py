@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from contract.chains import NATIVE, ZERO_ADDRESS
 from engine.errors import BadSource
-from engine.importing import Change
+from engine.importing.change import Change
 from engine.manifest import OPENING
 from engine.records import TRANSFERS
 

@@ -7,16 +7,14 @@ interval of the day before and the transfers of the open day; what a token's par
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from engine.arrays import ArrayFile, Arrays, compact_times, spans, upto
-from engine.words import Array, falling, from_limbs, lane_of, limbs, narrowed, together, total, widened
+from engine.arrays import Arrays, spans, upto
+from engine.words import Array, from_limbs, limbs, together
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
@@ -116,105 +114,3 @@ def summed(addresses: Array, spread: Array) -> tuple[Array, Array]:
     if not len(starts):
         return ordered, np.empty((0, spread.shape[1] // 2), np.uint64)
     return ordered[starts], from_limbs(np.add.reduceat(spread[order], starts, axis=0))
-
-
-def write_part(path: Path, moves: Moves, keys: Array, ranks: Ranks, chunk: int) -> None:
-    """Writes a part and the sorted hashes of its rows' keys. About ``chunk`` changes of balances are put in order at a
-    time, to bound memory."""
-    lane = lane_of(total(moves.values))
-    values = narrowed(moves.values, lane) if moves.values.shape[1] >= lane else widened(moves.values, lane)
-    moves = Moves(moves.times, moves.senders, moves.receivers, values)
-    found = list(_intervals(moves, chunk))
-    holders, balances, first_days, end_days = (
-        np.concatenate([piece[column] for piece in found]) for column in range(4)
-    )
-    del found
-    order = _order(holders, balances, ranks, chunk)
-    with ArrayFile(path) as file:
-        file.add("times", compact_times(moves.times))
-        for name, column in (("senders", moves.senders), ("receivers", moves.receivers), ("values", moves.values)):
-            file.add(name, column)
-        intervals = {"holders": holders, "balances": balances, "first_days": first_days, "end_days": end_days}
-        for name, column in intervals.items():
-            starts = range(0, max(len(order), 1), chunk)
-            file.add(name, (column[order[start : start + chunk]] for start in starts))
-        places = np.empty(len(order), np.int32)
-        places[order] = np.arange(len(order), dtype=np.int32)
-        for name, column in (("index", holders), ("places", places), ("keys", keys)):
-            file.add(name, column)
-
-
-def _intervals(moves: Moves, chunk: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Holders, balances, first days and end days by holder and day, for some numbers of addresses at a time."""
-    bounds = _bounds(moves, chunk)
-    for low, high in itertools.pairwise(bounds):
-        if len(bounds) == 2:
-            yield _intervals_of(*_dated_changes(moves))
-            continue
-        sends = (moves.senders >= low) & (moves.senders < high)
-        receives = (moves.receivers >= low) & (moves.receivers < high)
-        addresses, days, spread = _dated_changes(moves.at(np.flatnonzero(sends | receives)))
-        mine = (addresses >= low) & (addresses < high)
-        yield _intervals_of(addresses[mine], days[mine], spread[mine])
-
-
-def _bounds(moves: Moves, chunk: int) -> list[int]:
-    """Numbers of addresses between which there are about ``chunk`` changes; an address is never split."""
-    if 2 * len(moves) <= chunk or not len(moves):
-        return [0, 2**31]
-    size = 1 + max(int(moves.senders.max()), int(moves.receivers.max()))
-    reached = np.cumsum(np.bincount(moves.senders, minlength=size) + np.bincount(moves.receivers, minlength=size))
-    cuts = np.searchsorted(reached, np.arange(chunk, int(reached[-1]), chunk)) + 1
-    return [0, *sorted(set(cuts.tolist())), 2**31]
-
-
-def _dated_changes(moves: Moves) -> tuple[Array, Array, Array]:
-    addresses, spread = changes_of(moves)
-    days = (moves.times[moves.senders != moves.receivers].astype(np.int64) // DAY).astype(np.int32)
-    return addresses, np.concatenate([days, days]), spread
-
-
-def _intervals_of(addresses: Array, days: Array, spread: Array) -> tuple[Array, Array, Array, Array]:
-    if not len(addresses):
-        empty = np.empty(0, np.int32)
-        return empty, np.empty((0, spread.shape[1] // 2), np.uint64), empty, empty
-    order = np.argsort((addresses.astype(np.int64) << 32) | days)
-    addresses, days = addresses[order], days[order]
-    reached = np.cumsum(spread[order], axis=0)
-    is_last_of_address = np.concatenate([addresses[1:] != addresses[:-1], [True]])
-    is_last_of_day = np.concatenate([days[1:] != days[:-1], [True]]) | is_last_of_address
-    ends = np.flatnonzero(is_last_of_day)
-    # what had been added up before each address began
-    address_ends = np.flatnonzero(is_last_of_address)
-    before = np.concatenate([np.zeros((1, spread.shape[1]), np.int64), reached[address_ends[:-1]]])
-    balances = from_limbs(reached[ends] - before[np.searchsorted(address_ends, ends)])
-    first_days = days[ends]
-    end_days = np.concatenate([first_days[1:], first_days[:1]])
-    end_days[is_last_of_address[ends]] = FOREVER
-    kept = np.flatnonzero(balances.any(axis=1))
-    return addresses[ends][kept], balances[kept], first_days[kept], end_days[kept]
-
-
-def _order(holders: Array, balances: Array, ranks: Ranks, chunk: int) -> Array:
-    """The order of the intervals by falling balance, then address."""
-    numbers = holders[np.concatenate([[True], holders[1:] != holders[:-1]])] if len(holders) else holders
-    by_text = ranks(numbers) if len(numbers) else numbers
-    tie = by_text[np.searchsorted(numbers, holders)].astype(np.int32) if len(holders) else holders
-    if len(holders) <= chunk:
-        return falling(balances, tie)
-    sizes = _rough_sizes(balances)
-    sample = np.sort(sizes[:: max(1, len(sizes) // 10**6)])
-    cuts = np.unique(sample[:: max(1, len(sample) * chunk // len(sizes))][1:])
-    piece = np.searchsorted(-cuts[::-1], -sizes, side="left")
-    pieces = [np.flatnonzero(piece == number) for number in range(len(cuts) + 1)]
-    return np.concatenate([mine[falling(balances[mine], tie[mine])] for mine in pieces])
-
-
-def _rough_sizes(balances: Array) -> Array:
-    """Integers that never fall when the balance rises: what cuts the intervals into pieces to put in order."""
-    highest = balances[:, -1].astype(np.int64)
-    if balances.shape[1] == 1:
-        return highest >> 1  # so that each has a negative
-    clipped = np.clip(highest, -(2**30), 2**30)
-    below = (balances[:, -2] >> np.uint64(32)).astype(np.int64)
-    return (clipped << 32) + np.where(clipped == highest, below, np.where(highest < 0, 0, 2**32 - 1))

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from engine.dictionary import UNKNOWN
 from engine.entries import Names, TokenKeys, counting, entries_of
 from engine.links import Links, Transfers, between_nodes
 from engine.manifest import View
+from engine.records import TokenInfo
 from engine.store import Store
 from engine.tables import Amounts, Columns, instants_of, table_of, texts_of
 from engine.words import Array, to_ints
@@ -46,7 +47,7 @@ def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_
     view, seconds = store.view(), np.array([to_unix(as_of)])
     names = _known_names(view, addresses)
     links = _links_among(view, names, tokens, seconds, np.ones(len(names.numbers), np.int64))
-    return named_links(view, links, view.dictionary.texts(names.numbers))
+    return named_links(view.manifest.keys, links, view.dictionary.texts(names.numbers))
 
 
 def _known_names(view: View, addresses: Collection[str]) -> Names:
@@ -65,22 +66,30 @@ def _links_among(view: View, names: Names, tokens: TokenKeys, seconds: Array, su
     return between_nodes(view, names, transfers, seconds, present, supernodes_from)
 
 
-def named_links(view: View, links: Links, texts: Sequence[str]) -> list[Link]:
-    """The links in words, ``texts`` being those of the names."""
+class TokenBook(Protocol):
+    """What knows tokens, as the store does."""
+
+    def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
+        """Metadata of the tokens that are known among the keys."""
+
+
+def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
+    """The links in words, ``texts`` being those of the nodes and ``keys`` those of the tokens' numbers."""
     columns = (links.senders, links.receivers, links.tokens, links.counts, links.first_times, links.last_times)
     return [
-        Link(texts[sender], texts[receiver], *view.manifest.keys[token], value, count, first, last)
+        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last)
         for (sender, receiver, token, count, first, last), value in zip(
             zip(*(column.tolist() for column in columns), strict=True), to_ints(links.sums), strict=True
         )
     ]
 
 
-def link_columns(store: Store, view: View, links: Links, texts: pa.Array) -> Columns:
-    """Links as the lake's relationship columns (see ``tables.table_of``), ``texts`` being those of the names."""
+def link_columns(book: TokenBook, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array) -> Columns:
+    """Links as the lake's relationship columns (see ``tables.table_of``), ``texts`` being those of the nodes and
+    ``numbered`` the keys of the tokens' numbers."""
     numbers, which = np.unique(links.tokens, return_inverse=True)
-    keys = [view.manifest.keys[number] for number in numbers.tolist()]
-    tokens = store.tokens(keys)
+    keys = [numbered[number] for number in numbers.tolist()]
+    tokens = book.tokens(keys)
     decimals = np.array([tokens[key].decimals for key in keys], np.int64)[which]
     chains, addresses = (pa.array([key[place] for key in keys], pa.string()) for place in (0, 1))
     return {
@@ -106,6 +115,6 @@ def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | 
     names = _known_names(view, addresses)
     supernodes = supernodes_from(store, view, names.numbers, seconds)
     links = _links_among(view, names, counted_tokens(store, context), seconds, supernodes)
-    columns = link_columns(store, view, links, texts_of(view, names.numbers))
+    columns = link_columns(store, view.manifest.keys, links, texts_of(view, names.numbers))
     common = {"chain": "", "as_of": as_of, "address_set": ""}
     return table_of(TABLES["subgraph_transfers"], columns, common).drop_columns(list(common))

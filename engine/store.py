@@ -28,7 +28,9 @@ from contract.chains import KNOWN_CHAINS, NATIVE
 from engine import catalog as catalogue
 from engine.catalog import INFO_COLUMNS, token_info
 from engine.changelog import EVERY_PAST, ChangeLog, note_change
-from engine.importing import Change, Incoming, write_rows
+from engine.importing.change import Change
+from engine.importing.rows import write_rows
+from engine.importing.sorting import Incoming
 from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
 from engine.manifest import OPENING, Manifest, Opened, PartFile, View
 from engine.openings import new_openings

@@ -74,11 +74,12 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
     return assemble(table, count, shared, filled)
 
 
-def in_order(table: pa.Table, instants: Array, which: Array) -> pa.Table:
-    """The rows, whose places of instants rise, in the order in which the instants were asked for."""
-    if (which == np.arange(len(which))).all():
+def in_order(table: pa.Table, seconds: Array, asked: Array) -> pa.Table:
+    """The rows, whose ``as_of`` are the rising ``seconds``, in the order in which these (by place) were asked for."""
+    if (asked == np.arange(len(asked))).all():
         return table
-    starts, ends = (np.searchsorted(instants, which, side=side) for side in ("left", "right"))
+    told = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
+    starts, ends = (np.searchsorted(told, seconds[asked], side=side) for side in ("left", "right"))
     return table.take(pa.array(spans(starts, ends)))
 
 

@@ -108,7 +108,7 @@ def _limit_advice(offer: Offer, family: Family, limit: int) -> Iterator[Advice]:
 def _holders_advice(offer: Offer) -> Iterator[Advice]:
     """A map has the holders of its limit; where addresses ask about them, they would have to go too."""
     settings = offer.settings
-    if not (offer.plans(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
+    if not (offer.asks_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
         return
     rest = [family for family in offer.families if family is not HOLDERS]
     loses = (

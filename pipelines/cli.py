@@ -7,16 +7,23 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from contract.chains import normalise_address
 from contract.prices import parse_credits
 from contract.times import parse_when
 from pipelines import show
+from pipelines.commands import shared
+from pipelines.commands.alerts import alerts
+from pipelines.commands.export import export
+from pipelines.commands.report import report
+from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens
+from pipelines.commands.shared import reading as _reading
+from pipelines.commands.shared import settings as _settings
+from pipelines.commands.shared import workspace as _workspace
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -34,28 +41,12 @@ app = typer.Typer(
 )
 keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
+cluster_app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
+lake_app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
+app.add_typer(lake_app, name="lake")
 
 
-def _addresses(texts: list[str] | None) -> list[str] | None:
-    return None if texts is None else [normalise_address(text) for text in texts]
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
-Tokens = Annotated[
-    list[str] | None,
-    typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
-]
-FilledTables = Annotated[
-    list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
-]
-From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
-To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
-Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
-Instants = Annotated[
-    typer.FileText | None,
-    typer.Option("--instants", help="A file of instants instead, one a line, # for comments; - is standard input."),
-]
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
@@ -86,35 +77,9 @@ def main() -> None:
         sys.exit(1)
 
 
-_open = ExitStack()
-
-
 @app.callback(help=_HELP)
 def _each_command(context: typer.Context) -> None:
-    context.call_on_close(_open.close)  # what the command opened
-
-
-def _settings() -> Settings:
-    from resources.settings import load_settings
-
-    return load_settings()
-
-
-def _workspace(settings: Settings | None = None) -> Workspace:
-    from pipelines.embedded import make_workspace
-
-    return _until_the_end(make_workspace(settings or _settings()))
-
-
-def _reading() -> Workspace:
-    from pipelines.embedded import reading_workspace
-
-    return _until_the_end(reading_workspace(_settings()))
-
-
-def _until_the_end(workspace: Workspace) -> Workspace:
-    """The workspace, closed when the command ends."""
-    return _open.enter_context(closing(workspace))
+    context.call_on_close(shared.close)  # what the command opened
 
 
 @contextmanager
@@ -401,6 +366,73 @@ def serve(
     raise typer.Exit(run_service(settings, sample))
 
 
+@cluster_app.command("build")
+def cluster_build(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
+    from pipelines.errors import extra
+
+    with extra("cluster"):
+        from pipelines.clustered import build_on_cluster
+
+    build_on_cluster(_settings(), files or [], json)
+
+
+@cluster_app.command("fill")
+def cluster_fill(
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    json: Json = False,
+) -> None:
+    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
+    from pipelines.errors import extra
+    from pipelines.grid import chosen_instants
+
+    with extra("cluster"):
+        from pipelines.clustered import fill_on_cluster
+
+    workspace = _reading()
+    chosen = chosen_instants(start, end, every, instants)
+    watched = workspace.settings.watchlist
+    tokens = [(one, address) for one in _chains(workspace, chain, token) for address in token or watched[one]]
+    fill_on_cluster(workspace, tokens, chosen, json)
+
+
+@lake_app.command("push")
+def lake_push(json: Json = False) -> None:
+    """Brings what the lake holds and the bucket lacks to the bucket. Killed, it goes on when repeated."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import push_lake
+
+    if not push_lake(_reading(), json):
+        raise typer.Exit(1)
+
+
+@lake_app.command("pull")
+def lake_pull(json: Json = False) -> None:
+    """Brings what the bucket holds and the lake lacks to the lake, and loads the warehouse."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import pull_lake
+
+    if not pull_lake(_reading(), json):
+        raise typer.Exit(1)
+
+
 @keys_app.command("create")
 def keys_create(
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
@@ -518,6 +550,31 @@ def tables(json: Json = False) -> None:
     tables_report(_reading(), json)
 
 
+@app.command("lake-views")
+def lake_views() -> None:
+    """Prints SQL that makes the warehouse's tables, views and macros over the lake's Parquet files, for any DuckDB."""
+    from resources.lake_views import script
+
+    sys.stdout.write(script(_reading().lake))
+
+
+@app.command()
+def explore(
+    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's are open to all.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8015,
+    opening: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Serves a web page over the warehouse, read-only: maps through time, holders, clusters; stop with Ctrl-C."""
+    from explorer.server import serve as serve_page
+
+    def say(text: str) -> None:
+        show.err.print(text, markup=False, soft_wrap=True)
+
+    serve_page(_reading().warehouse, host, port, opening, say)
+
+
 @app.command()
 def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
     """Opens Dagster's web UI and daemon on this home; stop with Ctrl-C."""
@@ -539,6 +596,10 @@ def doctor(
 
     if not examine(quiet, json):
         raise typer.Exit(1)
+
+
+for _command in (export, report, alerts):
+    app.command()(_command)
 
 
 def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dagster import Definitions, definitions, in_process_executor
 
+from assets.alert_checks import alert_checks
 from assets.definitions import all_assets, all_checks
 from pipelines.embedded import make_workspace
 from pipelines.jobs import all_jobs
 from pipelines.schedules import daily_schedule, transfers_schedule
-from pipelines.sensors import chain_sensor, parked_sensor
+from pipelines.sensors import alerts_sensor, chain_sensor, parked_sensor
 from resources.settings import load_settings
 from resources.workspace import Workspace
 
@@ -19,10 +20,10 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
     has_nodes = bool(chosen.settings.node_chains)
     return Definitions(
         assets=all_assets(has_nodes),
-        asset_checks=all_checks(),
+        asset_checks=[*all_checks(), *alert_checks(chosen)],
         jobs=all_jobs(has_nodes),
         schedules=[daily_schedule(chosen), *([transfers_schedule(chosen)] if has_nodes else [])],
-        sensors=[chain_sensor(chosen), parked_sensor(chosen)],
+        sensors=[chain_sensor(chosen), parked_sensor(chosen), alerts_sensor(chosen)],
         resources={"workspace": chosen},
         # a run is a process of its own already; a process a step would cost 2.6 s each
         executor=in_process_executor,

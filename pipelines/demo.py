@@ -1,4 +1,8 @@
-"""``holderlake demo``: the main job on the sample world, and what an analyst may ask of the outcome."""
+"""``holderlake demo``: the main job on the sample world, and what an analyst may ask of the outcome.
+
+Everything is asked over HTTP, as of a provider on the network, although its engine is at hand: the demo shows calls,
+credits and the archive.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -90,8 +91,8 @@ def _table(table: Table) -> str:
 
 
 def _query(query: Query) -> str:
-    about, _, example = query.comment.partition("Example:")
-    return f"\n## {query.name}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(example.split())}\n```\n"
+    about = query.comment.partition("Example:")[0]
+    return f"\n## {query.signature}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(query.example.split())}\n```\n"
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
@@ -120,6 +121,8 @@ def _default(value: Any) -> str:
         return "required"
     if value is None or value in ({}, []):
         return "none"
+    if isinstance(value, timedelta):
+        return f"`{value.days}d`"
     if isinstance(value, list):
         return ", ".join(f"`{item}`" for item in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -97,10 +97,19 @@ def _provider(workspace: Workspace) -> Finding:
         answered = asyncio.run(_ask_chains(workspace))
     except (ProviderError, SettingsError) as error:
         return Finding(
-            "provider", False, str(error), "check provider.url and the API key; 'holderlake serve' runs your own"
+            "provider", False, str(error), "check [provider] and the API key; 'holderlake serve' runs your own"
         )
-    name = workspace.settings.provider.url or "the embedded service over the sample world"
-    return Finding("provider", True, f"{name} answers, {answered} chains")
+    return Finding("provider", True, f"{_name(workspace)} answers, {answered} chains{_direct(workspace)}")
+
+
+def _name(workspace: Workspace) -> str:
+    settings = workspace.settings
+    store = "the sample world" if settings.provider.local == "sample" else f"your store {settings.engine_store}"
+    return settings.provider.url or f"the embedded service over {store}"
+
+
+def _direct(workspace: Workspace) -> str:
+    return "; maps and holders come straight from its engine" if workspace.engine else ""
 
 
 async def _ask_chains(workspace: Workspace) -> int:

@@ -1,7 +1,7 @@
-"""The embedded default: the service over the sample world, in the background on loopback.
+"""The provider in this process: the service over the sample world or a store of one's own, on loopback.
 
-This is the only place where the two halves meet. The pipeline is handed an ``Endpoint`` and knows it, like any other
-provider, by the contract alone.
+This is where the two halves meet. The pipeline is handed an ``Endpoint`` and knows it, like any other provider, by the
+contract alone; and beside it the engine ``at_hand`` over the same store, unless the settings want it to be asked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -26,25 +26,53 @@ from resources.sources import DayReport
 from resources.workspace import Endpoint, Workspace
 
 if TYPE_CHECKING:
+    from engine.records import Rules
     from engine.sources.sample import World
+    from engine.store import Store
+    from resources.at_hand import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
-"""Nobody pays for the sample world, but its credits are counted all the same."""
+"""Nobody pays for a provider of one's own, but its credits are counted all the same."""
+
+
+@dataclass(frozen=True)
+class _Local:
+    """A store that a provider in this process answers from. ``accounts``: where its service keeps keys and charges."""
+
+    root: Path
+    provider_id: str
+    accounts: Path
+    rules: Rules | None = None
+    memory_limit: str = "2GB"
 
 
 def make_workspace(settings: Settings) -> Workspace:
-    """The workspace of the settings: with the provider that they name, or with the embedded default."""
+    """The workspace of the settings: with the provider that they name, or with one in this process."""
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
-        workspace = Workspace(with_sample_watchlist(settings), lambda: _embedded(settings.home))
+        chosen = with_sample_watchlist(settings) if settings.provider.local == "sample" else settings
+        workspace = Workspace(chosen, lambda: _served(_local(settings)))
+        workspace.engine = _engine(settings)
     workspace.import_day = lambda chain, day: _import_day(settings, chain, day)
     return workspace
 
 
 def reading_workspace(settings: Settings) -> Workspace:
     """The workspace for reading what is there. It asks nobody, so it needs no watchlist."""
-    return Workspace(settings, lambda: _remote(settings))
+    workspace = Workspace(settings, lambda: _remote(settings))
+    workspace.engine = _engine(settings)
+    return workspace
+
+
+def engine_rules(settings: Settings) -> Rules | None:
+    """The engine's rules with the thresholds of the settings, or None where none is set."""
+    from engine.records import Rules
+
+    chosen = settings.engine.thresholds.chosen()
+    if "time_allowed" in chosen:
+        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
+    return Rules(**chosen) if chosen else None
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
@@ -120,18 +148,51 @@ def _remote(settings: Settings) -> Endpoint:
     return Endpoint(url, key, url.rstrip("/"))
 
 
+def _engine(settings: Settings) -> Engine | None:
+    """The engine of a provider in this process, at hand unless it is to be asked over HTTP."""
+    from pipelines.direct import DirectEngine
+
+    if settings.provider.url or not settings.provider.direct:
+        return None
+    return DirectEngine(lambda: _store(_local(settings)), lambda: _local(settings).provider_id)
+
+
+def _local(settings: Settings) -> _Local:
+    """Which store answers where no provider is named."""
+    if settings.provider.local == "sample":
+        folder = settings.home / "sample-world"
+        return _Local(sample_store(settings.home), f"sample world {_world_version()}", folder / "accounts.sqlite")
+    root = settings.engine_store
+    name = "own store" if settings.engine.store is None else f"own store {root.resolve()}"
+    accounts = settings.home / "embedded" / "accounts.sqlite"
+    return _Local(root, name, accounts, engine_rules(settings), settings.engine.memory_limit)
+
+
 @cache
-def _embedded(home: Path) -> Endpoint:
-    """Starts the service once a process; it ends with the process."""
+def _store(local: _Local) -> Store:
+    """Opens a store once a process; it is closed with the process. Raises ``SettingsError`` where there is none."""
     from engine.store import Store
+
+    if not local.root.exists():
+        raise SettingsError(
+            f"provider.local is 'store', and {local.root} is not there; 'holderlake import' and 'import-rpc' make it"
+        )
+    store = Store(local.root, local.rules, local.memory_limit)
+    atexit.register(store.close)
+    return store
+
+
+@cache
+def _served(local: _Local) -> Endpoint:
+    """Starts the service once a process; it ends with the process, before the store is closed."""
     from service.keys import KeyStore
     from service.run import BackgroundService
 
+    store = _store(local)
     running = ExitStack()
     atexit.register(running.close)
-    store = running.enter_context(Store(sample_store(home)))
-    keys = running.enter_context(KeyStore(home / "sample-world" / "accounts.sqlite"))
+    keys = running.enter_context(KeyStore(local.accounts))
     secret = keys.create(f"embedded, process {os.getpid()}", _ALLOWANCE, custom_plan=True)
     running.callback(keys.revoke, secret.split("_")[1])
     service = running.enter_context(BackgroundService(store, keys))
-    return Endpoint(service.base_url, SecretStr(secret), f"sample world {_world_version()}")
+    return Endpoint(service.base_url, SecretStr(secret), local.provider_id)

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from resources.settings import SettingsError
+
 
 class RunFailed(Exception):
     """A run ended in failure; the message is the first error's."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Imports of packages that only an extra brings. Raises ``SettingsError`` that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"this needs the package {error.name}, which is not installed; "
+            f"pip install 'holderlake[{name}]' brings it, and in a checkout make extras"
+        ) from error

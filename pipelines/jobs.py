@@ -31,9 +31,11 @@ from pydantic import Field
 
 from assets.checks import evaluate
 from assets.definitions import FAMILIES
-from assets.family import Asking, Family, Landed, ingest
+from assets.family import Asking, Family, Landed
+from assets.ingest import ingest
 from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
+from assets.warehouse import history_of
 from contract.prices import credits_text
 from contract.times import parse_when
 from pipelines.history import quicken
@@ -192,10 +194,12 @@ def _load_warehouse(context: OpExecutionContext, workspace: Workspace, filled: I
     report = workspace.warehouse.load(workspace.lake)
     context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
     known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
+    newest = dict(sorted(filled))
     for chain, day in sorted(filled):
         key = partition_key(chain, datetime.strptime(day, "%Y-%m-%d"))
         if key not in known:
-            context.log_event(AssetMaterialization("warehouse", partition=key))
+            metadata = history_of(workspace, chain, day) if newest[chain] == day else None
+            context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
 
 
 def _check(

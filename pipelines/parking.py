@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from contract.times import parse_when, utc_now
-from resources.archive import write_whole
 from resources.errors import BudgetExceeded, CreditsExhausted
+from resources.files import write_whole
 from resources.workspace import Workspace
 
 COMMAND = "holderlake backfill --parked"

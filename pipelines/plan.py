@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from assets.addresses import ADDRESSES
 from assets.definitions import FAMILIES
-from assets.family import Family
+from assets.family import Family, sweeping
 from assets.holders import HOLDERS
 from contract.prices import ADDRESS_METADATA
 from contract.requests import AddressesMetadataRequest, Request
@@ -39,7 +39,8 @@ _ADDRESSES_KIND: Final = "addresses/metadata"
 class PlanLine:
     """A family: partitions wanted and whole already, calls to make, answers in the archive, hundredths of a credit.
 
-    ``shared`` requests are answered by a call that is made, or counted, for another partition.
+    ``shared`` requests are answered by a call that is made, or counted, for another partition. ``computed`` answers
+    come from the engine at hand, without a call.
     """
 
     family: str
@@ -49,6 +50,7 @@ class PlanLine:
     archived: int
     shared: int
     credits: int
+    computed: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ class Plan:
     @property
     def credits(self) -> int:
         return sum(line.credits for line in self.lines)
+
+    @property
+    def computed(self) -> int:
+        return sum(line.computed for line in self.lines)
 
     @property
     def bytes(self) -> int:
@@ -146,6 +152,7 @@ class _Bill:
     whole: Counter[str] = field(default_factory=Counter)
     archived: Counter[str] = field(default_factory=Counter)
     shared: Counter[str] = field(default_factory=Counter)
+    computed: Counter[str] = field(default_factory=Counter)
 
     @property
     def credits(self) -> int:
@@ -182,7 +189,8 @@ def make_plan(
     *,
     tables: Sequence[str] | None = None,
 ) -> Plan:
-    """Prices what the lake lacks at the instants, of all tables or some. Answers in the archive cost nothing.
+    """Prices what the lake lacks at the instants, of all tables or some. Answers in the archive cost nothing, nor do
+    those of an engine at hand.
 
     Raises ``ValueError`` for a table that is none.
     """
@@ -238,6 +246,8 @@ def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap]) -> _Bill
             bill.whole[name] += 1
         elif gap.unnamed:
             _price_unnamed(gap, bill)
+        elif sweeping(workspace, gap.family):
+            bill.computed[name] += len(gap.wanted)
         elif gap.family.historic:
             _price_requests(workspace, provider_id, gap, bill, asked)
         else:  # one answer a day serves every past, so the same gap again asks for nothing new
@@ -295,6 +305,7 @@ def _line(family: str, bill: _Bill) -> PlanLine:
         bill.archived[family],
         bill.shared[family],
         sum(call.cost * count for call, count in own.items()),
+        bill.computed[family],
     )
 
 

@@ -33,12 +33,12 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
 def plan_markdown(plan: Plan) -> str:
     """A plan for Dagster's UI: a line a family, then the sentences."""
     lines = [
-        "| family | partitions | whole already | in the archive | calls | credits |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| family | partitions | whole already | in the archive | from the engine | calls | credits |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {line.family} | {line.partitions:,} | {line.whole:,} | {line.archived:,} | {line.calls:,} "
-        f"| {credits_text(line.credits)} |"
+        f"| {line.family} | {line.partitions:,} | {line.whole:,} | {line.archived:,} | {line.computed:,} "
+        f"| {line.calls:,} | {credits_text(line.credits)} |"
         for line in plan.lines
     ]
     return "\n".join([*lines, "", *sentences(plan)])
@@ -49,11 +49,13 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     if plan.is_finished:
         said = ["All of it is in the lake already: nothing is to be asked or paid."]
         return said if next_step is None else [*said, "Next: holderlake tables"]
-    if not plan.calls:
-        said = ["All answers are in the archive already: filling the lake with them costs nothing."]
-    else:
+    said = []
+    if plan.computed:
+        answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
+        said.append(f"{answers} straight from the local engine: no calls, no credits.")
+    if plan.calls:
         least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
-        said = [
+        said += [
             f"It takes {least} at the rate limit; the answers have about {_bytes(plan.bytes)}.",
             _payment(plan),
         ]
@@ -65,6 +67,9 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
                 f"The cheapest settings that still fill these tables come to {cost} credits, "
                 f"{credits_text(plan.cheapest.saves)} less: {plan.cheapest.what.removeprefix('set ')}."
             )
+    elif not plan.computed or any(line.archived for line in plan.lines):
+        others = "All other" if plan.computed else "All"
+        said.append(f"{others} answers are in the archive already: filling the lake with them costs nothing.")
     return said if next_step is None else [*said, f"Next: {next_step}"]
 
 
@@ -92,15 +97,18 @@ def _families(plan: Plan) -> None:
             line.calls,
             line.archived,
             line.shared,
+            *([line.computed] if plan.computed else []),
             credits_text(line.credits),
         )
         for line in plan.lines
     ]
-    sums = (sum(line.archived for line in plan.lines), sum(line.shared for line in plan.lines))
+    sums = [sum(line.archived for line in plan.lines), sum(line.shared for line in plan.lines)]
+    engine = ["from the engine"] if plan.computed else []
+    sums += [plan.computed] if plan.computed else []
     lines.append(("together", None, None, plan.calls, *sums, credits_text(plan.credits)))
     show.rows(
         f"Plan: {_count(plan.chains, 'chain')}, {_count(plan.instants, 'instant')}",
-        ("family", "partitions", "whole already", "calls", "answers archived", "answers shared", "credits"),
+        ("family", "partitions", "whole already", "calls", "answers archived", "answers shared", *engine, "credits"),
         lines,
     )
 

@@ -100,8 +100,7 @@ def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) ->
 
 def prune(archive: AnswerArchive, found: Prunable) -> None:
     """Removes them for good."""
-    for answer in found.answers:
-        archive.remove(answer)
+    archive.remove(found.answers)
 
 
 def archive_report(archive: AnswerArchive, as_json: bool) -> None:

@@ -2,7 +2,9 @@
 
 Each commit of the archive's journal is made again by ``replay``, from the very answers that it was made of. All goes
 into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed and when, there is
-a lake. What was asked, and of which answers a commit was made, is ``resources.journal``'s matter.
+a lake. Partitions that a local engine told of have no answers: they are taken over from the old lake as they are, and
+only those that it lacks are computed anew. What was asked, and of which answers a commit was made, is
+``resources.journal``'s matter.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Rebuilt:
 
     ``carried`` names partitions that are older than the journal (or whose answers are gone) and were taken over from
     the old lake as they were; ``damaged`` names files of the journal that can't be read; ``unnamed`` counts answers
-    that no commit was made of.
+    that no commit was made of. Of partitions that a local engine told of, ``kept`` counts those that were taken over as
+    they were, ``computed`` those that the old lake lacked and the engine told again; ``uncomputed`` names those that it
+    lacked while that engine is not at hand.
     """
 
     partitions: int = 0
@@ -63,13 +67,16 @@ class Rebuilt:
     carried: list[str] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    kept: int = 0
+    computed: int = 0
+    uncomputed: list[str] = field(default_factory=list)
     unnamed: int = 0
     seconds: float = 0.0
 
     @property
     def is_whole(self) -> bool:
         """Whether all that was ever committed could be made again."""
-        return not self.missing and not self.damaged
+        return not self.missing and not self.damaged and not self.uncomputed
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -113,6 +120,12 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
         report.commits += len(read)
         for commit in read:
             report.answers += sum(len(_answers(group)) for group in commit.groups)
+        if any(commit.is_computed for commit in read):
+            if _held_computed(old, read) is not None:
+                report.kept += 1
+                report.partitions -= 1
+                continue
+            read = _to_make(workspace, read, report)
         lost = [
             (commit, asked)
             for commit in _what_counts(workspace.archive, read)
@@ -134,6 +147,19 @@ def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
         return
     if report.rows:
         show.rows("Made again from the archive", ("table", "rows"), report.rows.items())
+    if report.kept:
+        show.out.print(f"{report.kept:,} partitions of the local engine are taken over from the old lake as they are.")
+    if report.computed:
+        show.out.print(
+            f"{report.computed:,} that it lacks are computed anew by the local engine, as of the same instants."
+        )
+    if report.uncomputed:
+        show.err.print(
+            f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
+            f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
+            markup=False,
+            soft_wrap=True,
+        )
     for name in report.carried:
         show.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
     for one in report.missing:
@@ -162,6 +188,7 @@ class _Building:
         self._report = report
         self._done: set[Path] = set()
         self._kept: set[tuple[str, str, str]] = set()
+        self._taken: set[tuple[str, str, str]] = set()
         self._counting = Lock()
         self._stopped = False
 
@@ -197,6 +224,11 @@ class _Building:
     async def _partition(self, paths: Sequence[Path]) -> None:
         read = [commit for commit in map(_read_into(self._report), paths) if commit]
         chosen = [commit for commit in read if commit.provider == self._provider]
+        if any(commit.is_computed for commit in chosen):
+            if self._take_computed(chosen):
+                return
+            with self._counting:
+                chosen = _to_make(self._workspace, chosen, self._report)
         missing: list[Asked] = []
         for commit in _what_counts(self._workspace.archive, chosen):
             if _place(commit) in self._kept:
@@ -209,6 +241,18 @@ class _Building:
             self._report.partitions += bool(chosen)
         if missing:
             self._make_do(chosen[0], missing)
+
+    def _take_computed(self, made: Sequence[Commit]) -> bool:
+        """Where the old lake has a partition that an engine told of, its rows stay as they are."""
+        held = _held_computed(self._old, made)
+        if held is None:
+            return False
+        _forget(self.fresh, made[0])
+        self._carry(*held)
+        with self._counting:
+            self._taken.add(_place(made[0]))
+            self._report.kept = len(self._taken)
+        return True
 
     def _make_do(self, commit: Commit, missing: Sequence[Asked]) -> None:
         """Where the old lake has the partition whole, its rows stay: they are more than what could be made again."""
@@ -358,6 +402,7 @@ def _take_over(workspace: Workspace, building: _Building) -> None:
     _emptied(before)
     if place.exists():
         place.rename(before)
+    building.fresh.root.mkdir(exist_ok=True)  # where nothing could be made
     building.fresh.root.rename(place)
     made.path.replace(published)
     _emptied(before)
@@ -372,6 +417,25 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
         if manifest is not None and lake.intact_rows(manifest) is not None:
             return lake, manifest
     return None
+
+
+def _held_computed(old: Iterable[Lake], made: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
+    """As ``_held``, where it covers all that an engine told of."""
+    held = _held(old, made[0])
+    groups = [group for commit in made if commit.is_computed for group in commit.groups]
+    failed = {failure.subject for group in groups for failure in group.failures}
+    told = {subject for group in groups for subject in group.subjects} - failed
+    return held if held and told <= held[1].covered else None
+
+
+def _to_make(workspace: Workspace, made: Sequence[Commit], report: Rebuilt) -> list[Commit]:
+    """A partition's commits without the computed ones, where the engine that computed them is not at hand."""
+    engine = workspace.engine
+    if engine is not None and engine.provider_id == made[0].provider:
+        report.computed += 1
+        return list(made)
+    report.uncomputed.append(name_of(made[0]))
+    return [commit for commit in made if not commit.is_computed]
 
 
 def _forget(lake: Lake, commit: Commit) -> None:

@@ -1,5 +1,7 @@
 """Makes one commit again from the archive: the same requests, the very answers of then, and nobody is asked.
 
+What the engine at hand told has no answers in the archive: it is computed anew, as of the same instant.
+
 Which commits to make again, and where the lake then stands, is ``rebuild``'s and ``retries``' matter.
 """
 
@@ -11,7 +13,8 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from assets.definitions import FAMILIES
-from assets.family import Asking, Family, Slice, ingest_slice
+from assets.family import Asking, Family, Slice
+from assets.ingest import ingest_slice
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer
 from resources.client import ProviderClient
@@ -43,13 +46,14 @@ class _FailedThen(InvalidRequest):
 async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
     """Makes a commit again in ``lake`` from the archive; the answers that are not there any more.
 
-    Nobody is asked, and ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of
-    another version.
+    One that was computed is computed anew by the workspace's engine, which must be at hand. Nobody is asked, and
+    ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of another version.
     """
     family = family_of(commit)
     archive = _AnswersOf(workspace.archive, commit)
     shadow = Workspace(workspace.settings, _nobody)
     shadow.lake, shadow.archive = lake, archive
+    shadow.engine = workspace.engine if commit.is_computed else None
     part = Slice(commit.chain, commit.as_of, commit.live)
     client = _Refusing(_NOWHERE, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
@@ -71,6 +75,7 @@ class _AnswersOf(AnswerArchive):
 
     def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
         super().__init__(archive.root)
+        self._archive = archive
         self.missing: list[Asked] = []
         self._provider = commit.provider
         self._digests: dict[str, str] = {}
@@ -100,7 +105,7 @@ class _AnswersOf(AnswerArchive):
         return answer
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        return AnswerArchive(self.root).version(key, sha256, fetched_at)
+        return self._archive.version(key, sha256, fetched_at)
 
 
 class _Refusing(ProviderClient):

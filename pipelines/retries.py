@@ -14,7 +14,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from assets.definitions import FAMILIES
-from assets.family import ANSWERS_AT_ONCE, FINAL_FAILURES, Asking, Family, ingest_slice, slice_of
+from assets.family import Asking, Family, slice_of
+from assets.ingest import ANSWERS_AT_ONCE, ingest_slice
+from assets.landing import FINAL_FAILURES
 from contract.prices import credits_text
 from pipelines import show
 from pipelines.replay import replay

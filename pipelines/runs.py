@@ -32,6 +32,9 @@ nux:
 concurrency:
   runs:
     max_concurrent_runs: 2
+event_log_storage:
+  module: pipelines.history
+  class: QuickEventLog
 """
 
 

@@ -1,8 +1,11 @@
-"""Sensors: one notices a chain that the provider did not list before, one goes on with parked backfills."""
+"""Sensors: new chains of the provider, parked backfills that can go on, and alerts that are to be told."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import timedelta
+from typing import Final
 
 from dagster import (
     DefaultSensorStatus,
@@ -18,11 +21,15 @@ from assets.chains import CHAINS as CHAINS_FAMILY
 from assets.family import slice_of
 from assets.partitions import CHAINS
 from contract.requests import ChainsRequest
-from contract.times import utc_now
+from contract.times import parse_when, utc_now
+from pipelines.alerting import tell
 from pipelines.jobs import BACKFILL
 from pipelines.parking import Parked
 from pipelines.parking import parked_backfills as parked_backfills_of
 from resources.workspace import Workspace
+
+_LATE_IS_LOOKED_FOR: Final = timedelta(minutes=15)
+"""Late data is noticed by the clock, not by a load."""
 
 
 def chain_sensor(workspace: Workspace) -> SensorDefinition:
@@ -68,6 +75,34 @@ def parked_sensor(workspace: Workspace) -> SensorDefinition:
             yield SkipReason(_waits_for(parked))
 
     return parked_backfills
+
+
+def alerts_sensor(workspace: Workspace) -> SensorDefinition:
+    """Tells alerts after each load of the warehouse; it runs where the settings name rules or a webhook."""
+    chosen = workspace.settings.alerts
+    wanted = chosen.is_chosen or workspace.settings.has_webhook
+
+    @sensor(
+        name="alerts",
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING if wanted else DefaultSensorStatus.STOPPED,
+        description="Evaluates the alert rules when the warehouse was loaded, and delivers what is new, once.",
+    )
+    def alerts(context: SensorEvaluationContext) -> SkipReason:
+        now = utc_now()
+        loaded = workspace.warehouse.version
+        if loaded is None:
+            return SkipReason("there is no warehouse yet")
+        seen = json.loads(context.cursor or "{}")
+        is_due = seen.get("loaded") != loaded or now - parse_when(seen["at"]) >= _LATE_IS_LOOKED_FOR
+        told = tell(workspace, now, anew=is_due)
+        if is_due and not told.is_busy:
+            context.update_cursor(json.dumps({"loaded": loaded, "at": now.isoformat()}))
+        for error in told.errors:
+            context.log.warning(error)
+        return SkipReason(str(told))
+
+    return alerts
 
 
 def _waits_for(parked: Sequence[Parked]) -> str:

@@ -13,11 +13,10 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.records import Rules
 from engine.store import Store
 from pipelines import show
 from pipelines.accounts import open_keys
-from pipelines.embedded import sample_store
+from pipelines.embedded import engine_rules, sample_store
 from resources.sections import lifetimes_in_seconds
 from resources.settings import Settings, load_settings
 from service.app import create_app
@@ -85,18 +84,10 @@ def service_settings(settings: Settings) -> ServiceSettings:
 @contextmanager
 def _opened(settings: Settings, sample: Path | None) -> Iterator[tuple[Store, KeyStore]]:
     """The store that is served and the keys; the sample world has rules of its own."""
-    rules = None if sample else _rules(settings)
+    rules = None if sample else engine_rules(settings)
     store = Store(sample or settings.engine_store, rules, settings.engine.memory_limit)
     with store, open_keys(settings) as keys:
         yield store, keys
-
-
-def _rules(settings: Settings) -> Rules | None:
-    """The engine's rules with the thresholds of the settings, or None where none is set."""
-    chosen = settings.engine.thresholds.chosen()
-    if "time_allowed" in chosen:
-        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
-    return Rules(**chosen) if chosen else None
 
 
 def _message(settings: Settings, store: Store) -> str:

@@ -64,8 +64,8 @@ def arrow(title: str, table: pa.Table) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Progress]:
-    """A progress bar on standard error with counts and times."""
+def progress(what: str, total: int | None) -> Iterator[Progress]:
+    """A progress bar on standard error with counts and times; without an end where the total is not known."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

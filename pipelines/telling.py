@@ -21,6 +21,7 @@ class Progress:
     landed: int = 0
     calls: int = 0
     credits: int = 0
+    computed: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def add(self, one: Landed) -> None:
@@ -28,6 +29,7 @@ class Progress:
         self.landed += 1
         self.calls += one.calls
         self.credits += one.credits
+        self.computed += one.computed
 
     @property
     def seconds(self) -> float:
@@ -44,8 +46,11 @@ class Progress:
 
     @property
     def note(self) -> str:
-        """Calls, credits and rate, in a few words."""
-        return f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
+        """Calls, credits and rate, in a few words; and the answers for which nobody was asked."""
+        asked = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
+        if not self.computed:
+            return asked
+        return f"{self.computed:,} from the engine, {asked if self.calls else 'no calls'}"
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"

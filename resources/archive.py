@@ -1,45 +1,37 @@
 """The answer archive: each paid answer, compressed, under a name made of the request and its as-of instant.
 
-Answers are kept as they came, before anybody reads them: reading them anew costs nothing. A file is there whole or not
-at all, and is checked against its hash whenever it is read. An answer that a refreshed one took the place of is kept
-aside, for partitions of the lake may be made of it. What to ask, and when to ask again, stands in ``provider``; which
-commit was made of which answers, in ``journal``.
+Answers are kept as they came, before anybody reads them: reading them anew costs nothing. An answer is there whole or
+not at all, and is checked against its hash whenever it is read. One that a refreshed one took the place of is kept too,
+for partitions of the lake may be made of it. How they lie on disk is ``packs``' matter; what to ask, and when to ask
+again, ``provider``'s; which commit was made of which answers, ``journal``'s.
 """
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import tempfile
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Final
-
-import zstandard
+from typing import Any, Final
 
 from contract.requests import Request
 from contract.times import partition_text
+from resources.claims import claimed
+from resources.packs import SUFFIX, DamagedPiece, Packs, Piece, Place
 
 _log = logging.getLogger(__name__)
-_LEVEL: Final = 3
-_SUFFIX: Final = ".zst"
 _DAMAGED: Final = "damaged"
-_SUPERSEDED: Final = "superseded"
-_CLAIMS: Final = "claims"
-_CLAIM_SECONDS: Final = 0.02
+_CLAIMS: Final = "claimed"
 
 
 @dataclass(frozen=True)
 class ArchivedAnswer:
-    """An answer as it came, and where it came from. ``digest`` names the file, ``sha256`` is the hash of ``raw``."""
+    """An answer as it came, and where it came from. ``digest`` names it, ``sha256`` is the hash of ``raw``."""
 
     raw: bytes = field(repr=False)
     fetched_at: datetime
@@ -66,7 +58,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """How many answers there are and what they take on disk, and how many damaged files were set aside."""
+    """How many answers there are and what they take on disk, and how many damaged ones were set aside."""
 
     answers: int
     stored_bytes: int
@@ -75,9 +67,9 @@ class ArchiveSize:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """A file of the archive, by what its header tells. ``superseded``: a refreshed answer took its place."""
+    """An answer by what the archive tells without unpacking it. ``superseded``: a refreshed one took its place."""
 
-    path: Path
+    place: Place
     digest: str
     sha256: str
     fetched_at: datetime
@@ -92,11 +84,12 @@ class AnswerArchive:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
+        self._packs = Packs(self.root)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """The digest under which the answer is kept. A refreshed answer takes the place of the one before."""
         parts = _sent(request)
-        parts["query"] = {name: value for name, value in request.query.items() if name != "refresh"}
+        parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
         named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
         return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -113,124 +106,77 @@ class AnswerArchive:
         """Keeps an answer, in place of an earlier one, which is kept aside. Raises ``OSError``; the earlier one is then
         still there."""
         (kept,) = self.put_all([Arrived(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
-        if isinstance(kept, Exception):
-            raise kept
         return kept
 
-    def put_all(self, arrived: Sequence[Arrived]) -> list[ArchivedAnswer | Exception]:
-        """Keeps answers as ``put`` does, with fewer waits for the disk; for each the answer, or its ``OSError``."""
-        abouts = [_about(one) for one in arrived]
-        packer = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
-        files = {}
-        for one, about in zip(arrived, abouts, strict=True):
-            header = json.dumps(about, separators=(",", ":")).encode()
-            files[self._path(one.key)] = packer.compress(header + b"\n" + one.raw)
-        failed = write_all(files, self._keep_aside)
-        return [
-            failed.get(self._path(one.key)) or _answer(one.key, about, one.raw)
-            for one, about in zip(arrived, abouts, strict=True)
-        ]
+    def put_all(self, arrived: Sequence[Arrived]) -> list[ArchivedAnswer]:
+        """Keeps answers as ``put`` does, all or none, and waits for the disk once."""
+        pieces = [Piece(_about(one), one.raw) for one in arrived]
+        self._packs.add(pieces)
+        return [_answer(one.key, piece) for one, piece in zip(arrived, pieces, strict=True)]
 
     def get(self, key: str) -> ArchivedAnswer | None:
-        """The answer, or None. A damaged file is set aside with a warning, and counts as none."""
-        path = self._path(key)
-        try:
-            stored = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        try:
-            return _read(key, stored)
-        except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
-            self._set_aside(path, error)
-            return None
+        """The answer, or None. A damaged one is set aside with a warning, and counts as none."""
+        place = self._packs.find(key)
+        return self._at(place) if place else None
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
         """The answer of that hash (and of that instant, naive UTC), whether or not a newer one took its place."""
-        found = [self.get(key)]
-        found += [self._looked_at(path) for path in sorted(self._aside(key).glob(f"{key}-*{_SUFFIX}"))]
-        fitting = (answer for answer in found if answer and answer.sha256 == sha256)
-        return next((answer for answer in fitting if fetched_at in (None, answer.fetched_at)), None)
+        at = fetched_at and fetched_at.isoformat()
+        places = [place for place in self._packs.all_of(key) if place.sha256 == sha256]
+        found = (self._at(place) for place in places if at in (None, place.fetched_at))
+        return next((answer for answer in found if answer), None)
 
-    @asynccontextmanager
-    async def claimed(self, key: str) -> AsyncIterator[None]:
+    def claimed(self, key: str) -> AbstractAsyncContextManager[None]:
         """Holds the right to ask for an answer: of several processes one asks, the others wait for what it keeps.
 
-        A process that dies lets go of it. One file stands for many keys, so that there are no more than 4,096.
+        A process that dies lets go of it.
         """
-        folder = self.root / _CLAIMS
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / key[:3]).open("a") as file:
-            while not _is_locked(file):  # without a thread: those of both processes might all wait for each other
-                await asyncio.sleep(_CLAIM_SECONDS)
-            yield
+        return claimed(self.root / _CLAIMS, key)
 
     def __contains__(self, key: str) -> bool:
-        """Whether there is a file of that name; only ``get`` looks into it."""
-        return self._path(key).exists()
+        """Whether an answer of that name is kept; only ``get`` looks into it."""
+        return self._packs.find(key) is not None
 
     def __iter__(self) -> Iterator[ArchivedAnswer]:
         """All answers by digest; damaged ones are set aside."""
-        for path in self._files():
-            answer = self.get(path.stem)
-            if answer is not None:
-                yield answer
+        places = (place for place in self._packs.places() if not place.superseded)
+        return (answer for place in places if (answer := self._at(place)))
 
     def stored(self) -> Iterator[StoredAnswer]:
-        """What the headers of all files tell, superseded ones' too; files whose header can't be read are left out."""
-        for path in [*self._files(), *self._superseded()]:
-            with suppress(FileNotFoundError, zstandard.ZstdError, ValueError, KeyError, TypeError):
-                yield _told(path)
+        """What is told of all answers, superseded ones too; those that can't be read are left out."""
+        for place in self._packs.places():
+            with suppress(FileNotFoundError, DamagedPiece, KeyError):
+                request = self._packs.about(place)["request"]
+                at = datetime.fromisoformat(place.fetched_at)
+                yield StoredAnswer(place, place.name, place.sha256, at, request, place.length, bool(place.superseded))
 
-    def remove(self, stored: StoredAnswer) -> None:
-        """Removes a file for good. Asking for that answer again will cost what it costs."""
-        stored.path.unlink(missing_ok=True)
+    def remove(self, stored: Sequence[StoredAnswer]) -> None:
+        """Removes answers for good. Asking for them again will cost what it costs."""
+        self._packs.remove(one.place for one in stored)
 
     def size(self) -> ArchiveSize:
         """Counts and bytes, without reading the answers; superseded ones are not counted."""
-        sizes = [path.stat().st_size for path in self._files()]
-        damaged = sum(1 for _ in (self.root / _DAMAGED).glob("*"))
-        return ArchiveSize(len(sizes), sum(sizes), damaged)
+        answers, stored_bytes = self._packs.sizes()
+        return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
 
-    def _path(self, key: str) -> Path:
-        return self.root / key[:2] / f"{key}{_SUFFIX}"
-
-    def _files(self) -> list[Path]:
-        return sorted(path for path in self.root.glob(f"[0-9a-f][0-9a-f]/*{_SUFFIX}") if not path.name.startswith("."))
-
-    def _superseded(self) -> list[Path]:
-        return sorted((self.root / _SUPERSEDED).glob(f"??/*{_SUFFIX}"))
-
-    def _aside(self, key: str) -> Path:
-        return self.root / _SUPERSEDED / key[:2]
-
-    def _keep_aside(self, path: Path) -> None:
-        """A second name for the answer that is about to be replaced: at no instant it has none."""
-        if not path.exists():
-            return
-        aside = self._aside(path.stem)
-        aside.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # set aside as damaged meanwhile
-            os.link(path, aside / f"{path.stem}-{uuid.uuid4().hex[:8]}{_SUFFIX}")
-
-    def _looked_at(self, path: Path) -> ArchivedAnswer | None:
-        """A superseded answer; None where it is damaged."""
+    def _at(self, place: Place) -> ArchivedAnswer | None:
         try:
-            return _read(path.stem.partition("-")[0], path.read_bytes())
-        except (FileNotFoundError, zstandard.ZstdError, ValueError, KeyError, TypeError):
-            return None
+            return _checked(place, self._packs.read(place))
+        except (DamagedPiece, KeyError, ValueError, TypeError) as error:
+            self._set_aside(place, error)
+        except FileNotFoundError:  # somebody removed the file
+            self._packs.forget(place)
+        return None
 
-    def _set_aside(self, path: Path, error: Exception) -> None:
+    def _set_aside(self, place: Place, error: Exception) -> None:
         aside = self.root / _DAMAGED
         aside.mkdir(exist_ok=True)
-        kept = Path(tempfile.mkdtemp(prefix=f"{path.stem}-", dir=aside)) / path.name
-        try:
-            path.replace(kept)
-        except FileNotFoundError:  # another process was quicker
-            kept.parent.rmdir()
-            return
+        kept = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=aside)) / f"{place.name}{SUFFIX}"
+        kept.write_bytes(self._packs.stored(place))
+        self._packs.remove([place])
         _log.warning(
             "the archived answer %s is damaged (%s) and will be asked for again; it was set aside in %s",
-            path.stem,
+            place.name,
             error,
             kept,
         )
@@ -241,52 +187,13 @@ def as_of_text(as_of: datetime | str | None) -> str:
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
 
 
-def _is_locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _sent(request: Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
 
 
-def _read(key: str, stored: bytes) -> ArchivedAnswer:
-    """The answer in a file's bytes. Raises ``ZstdError``, ``ValueError``, ``KeyError``, ``TypeError`` on damage."""
-    reader = zstandard.ZstdDecompressor().decompressobj()  # trusts no size that a damaged file may claim
-    text = reader.decompress(stored)
-    if not reader.eof:
-        raise ValueError("it ends too early")
-    header, _, raw = text.partition(b"\n")
-    about = json.loads(header)
-    if about["sha256"] != hashlib.sha256(raw).hexdigest():
-        raise ValueError("its hash is another")
-    return _answer(key, about, raw)
-
-
-def _told(path: Path) -> StoredAnswer:
-    """What a file's header tells; the answer behind it is not unpacked. Raises as ``_read``."""
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
-        text = b""
-        while b"\n" not in text and (more := reader.read(65_536)):
-            text += more
-    about = json.loads(text.partition(b"\n")[0])
-    fetched_at = datetime.fromisoformat(about["fetched_at"])
-    digest, _, version = path.stem.partition("-")
-    return StoredAnswer(
-        path, digest, about["sha256"], fetched_at, about["request"], path.stat().st_size, superseded=bool(version)
-    )
-
-
-def _answer(key: str, about: Mapping[str, Any], raw: bytes) -> ArchivedAnswer:
-    fetched_at = datetime.fromisoformat(about["fetched_at"])
-    return ArchivedAnswer(raw, fetched_at, key, about["sha256"], about["provider"], about["as_of"], about["request"])
-
-
 def _about(one: Arrived) -> dict[str, Any]:
     return {
+        "digest": one.key,
         "provider": one.provider_id,
         "as_of": one.as_of,
         "fetched_at": one.fetched_at.isoformat(),
@@ -295,67 +202,13 @@ def _about(one: Arrived) -> dict[str, Any]:
     }
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that is there whole or not at all, and there to stay. Raises ``OSError``."""
-    failed = write_all({path: content})
-    if failed:
-        raise failed[path]
+def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
+    if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
+        raise DamagedPiece("its hash is another")
+    return _answer(place.name, piece)
 
 
-def write_all(files: Mapping[Path, bytes], before: Callable[[Path], None] = lambda _: None) -> dict[Path, OSError]:
-    """Writes files beside their places, to the disk, and then renames: no reader and no crash ever sees a part.
-
-    ``before`` is called with each place when its file is written and nothing is replaced yet. What failed is told by
-    place. All are written before the first is synced: what one sync brings to disk, the next need not.
-    """
-    failed: dict[Path, OSError] = {}
-    parts: dict[Path, Path] = {}
-    try:
-        for path, content in files.items():
-            with _noting(failed, path):
-                parts[path] = _part(path, content)
-        for path, part in parts.items():
-            with _noting(failed, path):
-                _sync(part)
-                before(path)
-                part.replace(path)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-    for folder in {path.parent for path in parts}:
-        with _noting(failed, *(path for path in parts if path.parent == folder)):
-            _sync(folder)
-    return failed
-
-
-@contextmanager
-def _noting(failed: dict[Path, OSError], *paths: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        for path in paths:
-            failed.setdefault(path, error)
-
-
-def _part(path: Path, content: bytes) -> Path:
-    """A file beside its place, written and not yet synced."""
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sync(path.parent.parent)
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
-
-
-def _sync(path: Path) -> None:
-    """Makes a file's content, or the names in a folder, last through a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _answer(key: str, piece: Piece) -> ArchivedAnswer:
+    about = piece.about
+    at = datetime.fromisoformat(about["fetched_at"])
+    return ArchivedAnswer(piece.raw, at, key, about["sha256"], about["provider"], about["as_of"], about["request"])

@@ -7,7 +7,8 @@ way. Small answers (chains, tokens) always do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
@@ -43,15 +45,26 @@ Columns = dict[str, Any]
 """By name: an Arrow array or a sequence of values."""
 Common = dict[str, pa.Scalar]
 """What all rows of a table share."""
+Integers = npt.NDArray[np.int64]
 
 _UNUSUAL: Final = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 """What the short way raises on anything that it leaves to the long one, which then says what is wrong, if anything."""
 _SIMPLE_AMOUNT: Final = r"^-?[0-9]{1,19}(\.[0-9]{1,18})?$"
 """Numbers that the decimal column holds for sure. Arrow's cast takes others too, and wraps around unnoticed."""
+_SHORT_AMOUNT: Final = 19
+"""Digits, a point and a sign in so few characters are an amount of that form."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 _LAST_SECOND: Final = to_unix(datetime(9999, 12, 31, 23, 59, 59))
 _NOTHING: Final = SimpleNamespace(**dict.fromkeys(DETAIL_COLUMNS))
 """The details of an address without any."""
+_NO_CODES: Final = np.empty(0, np.int64)
+_LINK_KEYS: Final = {
+    "from_address": "address",
+    "to_address": "address",
+    "transfer_chain": "transfer_chain",
+    "transfer_token": "transfer_token",
+}
+"""What tells relationships of an answer apart, and whose texts each part is."""
 _NO_NODES: Final = SimpleNamespace(top_holders=(), magic_nodes=(), time_nodes=())
 
 _amount: Final = TypeAdapter(Amount).validate_python
@@ -69,7 +82,7 @@ def map_tables(
     less than one by one. Raises ``wire.MalformedAnswer`` and ``normalise.BadAnswer`` where one of them can't be read.
     """
     try:
-        return _map_tables([read(raw, Map) for raw in raws], _Owners(token_addresses), _common(as_of, chain=chain))
+        return _map_tables(raws, _Owners(token_addresses), _common(as_of, chain=chain))
     except _UNUSUAL:
         if len(raws) > 1:
             alone = [map_tables([raw], chain, [own], as_of) for raw, own in zip(raws, token_addresses, strict=True)]
@@ -156,15 +169,21 @@ def _common(as_of: datetime, **texts: str) -> Common:
     return {"as_of": pa.scalar(as_of, INSTANT_TYPE)} | {name: pa.scalar(text) for name, text in texts.items()}
 
 
-def _map_tables(answers: Sequence[Any], owners: _Owners, common: Common) -> dict[str, pa.Table]:
+def _map_tables(raws: Sequence[bytes], owners: _Owners, common: Common) -> dict[str, pa.Table]:
+    links = _Links()
+    answers = []
+    for raw in raws:
+        answer = read(raw, Map)
+        links.add(answer.relationships or (), (answer.nodes or _NO_NODES).time_nodes or ())
+        answer.relationships = None  # the most of it: what is dropped while it is in the cache costs least
+        answers.append(answer)
     nodes = [answer.nodes or _NO_NODES for answer in answers]
-    windows = [own.time_nodes or () for own in nodes]
     clusters = [_largest_first(answer.clusters or ()) for answer in answers]
     written = _Written()
     return {
         "maps": _maps(answers, owners, common),
-        "map_nodes": _map_nodes(nodes, windows, owners, written, common),
-        "grouped_transfers": _map_transfers(answers, windows, owners, written, common),
+        "map_nodes": _map_nodes(nodes, owners, written, common),
+        "grouped_transfers": _map_transfers(links, owners, common),
         "clusters": _clusters(clusters, owners, common),
         "cluster_members": _cluster_members(clusters, owners, written, common),
     }
@@ -200,10 +219,9 @@ def _map_row(answer: Any) -> Columns:
     }
 
 
-def _map_nodes(
-    nodes: Sequence[Any], windows: Sequence[Sequence[Any]], owners: _Owners, written: _Written, common: Common
-) -> pa.Table:
+def _map_nodes(nodes: Sequence[Any], owners: _Owners, written: _Written, common: Common) -> pa.Table:
     """All top holders, then all magic nodes, then all time nodes."""
+    windows = [own.time_nodes or () for own in nodes]
     top = [_ranked(own.top_holders) for own in nodes]
     magic = [own.magic_nodes or () for own in nodes]
     kinds: dict[str, Sequence[Sequence[Any]]] = {"top_holder": top, "magic": magic, "time": windows}
@@ -229,24 +247,14 @@ def _map_nodes(
     return assemble(TABLES["map_nodes"], len(addresses), common, columns)
 
 
-def _map_transfers(
-    answers: Sequence[Any], windows: Sequence[Sequence[Any]], owners: _Owners, written: _Written, common: Common
-) -> pa.Table:
-    """All relationships outside time nodes, then those of all time nodes."""
-    told = [answer.relationships or () for answer in answers]
-    counts = [len(own) for own in told]
-    relationships = [relationship for own in told for relationship in own]
-    numbers: list[int | None] = [None] * len(relationships)
-    in_windows = []
-    for own in windows:
-        for number, node in enumerate(own, 1):
-            relationships += node.relationships
-            numbers += [number] * len(node.relationships)
-        in_windows.append(sum(len(node.relationships) for node in own))
-    whose = np.concatenate([np.repeat(np.arange(len(counts)), each) for each in (counts, in_windows)]).tolist()
-    columns = _transfers(relationships, written, [*zip(whose, numbers, strict=True)])
-    columns["token_address"] = pa.concat_arrays([owners.of(counts), owners.of(in_windows)])
-    return assemble(TABLES["grouped_transfers"], len(relationships), common, columns | {"time_node": numbers})
+def _map_transfers(links: _Links, owners: _Owners, common: Common) -> pa.Table:
+    """Of each answer all relationships outside time nodes, then those of its time nodes."""
+    windows = np.concatenate([*links.windows, _NO_CODES])
+    columns = links.columns() | {
+        "token_address": owners.of(links.counts),
+        "time_node": pa.array(windows, mask=windows == 0),
+    }
+    return assemble(TABLES["grouped_transfers"], len(windows), common, columns)
 
 
 def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, common: Common) -> pa.Table:
@@ -257,7 +265,7 @@ def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, 
         "share": [share for own in clusters for share, _ in own],
         "holder_count": [cluster.holder_count for cluster in told],
         "magic_node_count": [cluster.magic_node_count for cluster in told],
-        **_amounts("amount", [cluster.amount for cluster in told]),
+        **_amounts("amount", [bytes(cluster.amount) for cluster in told]),
     }
     return assemble(TABLES["clusters"], len(told), common, columns)
 
@@ -310,8 +318,9 @@ def _subgraph_rows(told: Iterable[Any], common: Common) -> pa.Table:
         token = relationship.data.token_key
         key = (relationship.from_address, relationship.to_address, token.chain, tokens[token.address])
         seen.setdefault(key, relationship)
-    columns = _transfers([*seen.values()], _Written(), [None] * len(seen))
-    return assemble(TABLES["subgraph_transfers"], len(seen), common, columns)
+    links = _Links()
+    links.add([*seen.values()])
+    return assemble(TABLES["subgraph_transfers"], len(seen), common, links.columns())
 
 
 def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
@@ -321,37 +330,84 @@ def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
     return assemble(TABLES["addresses"], len(answer), common, columns)
 
 
-def _transfers(relationships: Sequence[Any], written: _Written, places: Sequence[Hashable]) -> Columns:
-    """``places``: where each relationship stands; in one place it may not stand twice."""
-    data = [relationship.data for relationship in relationships]
-    tokens = [each.token_key for each in data]
-    keys = {
-        "from_address": written.all([relationship.from_address for relationship in relationships]),
-        "to_address": written.all([relationship.to_address for relationship in relationships]),
-        "transfer_chain": _mostly_one(_chain, [token.chain for token in tokens]),
-        "transfer_token": _mostly_one(_token, [token.address for token in tokens]),
-    }
-    telling = [column for column in keys.values() if isinstance(column, list)]
-    _refuse_twice([*zip(*telling, places, strict=True)])
-    return keys | {
-        "rel_type": pa.repeat(GROUPED_TRANSFER, len(relationships)),
-        "total_transfers": [each.total_transfers for each in data],
-        "first_date": _dates([each.first_date for each in data]),
-        "last_date": _dates([each.last_date for each in data]),
-        **_amounts("total_value", [each.total_value for each in data]),
-    }
+class _Codes(dict[str, int]):
+    """Numbers of texts as a rule writes them: the same for texts that it writes alike, in the order of their coming."""
+
+    def __init__(self, rule: Callable[[str], str]) -> None:
+        self._rule = rule
+        self._of_written: dict[str, int] = {}
+
+    def __missing__(self, text: str) -> int:
+        code = self[text] = self._of_written.setdefault(self._rule(text), len(self._of_written))
+        return code
+
+    def of(self, texts: list[str]) -> Integers:
+        """The numbers of texts."""
+        if texts and texts.count(texts[0]) == len(texts):  # as the tokens of a map's relationships often are
+            return np.full(len(texts), self[texts[0]])
+        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
+
+    def array(self, codes: Sequence[Integers]) -> pa.Array:
+        """The texts behind numbers."""
+        return pa.array([*self._of_written], pa.string()).take(pa.array(np.concatenate([*codes, _NO_CODES])))
 
 
-def _mostly_one(rule: Callable[[str], str], texts: list[str]) -> list[str] | pa.Array:
-    """The texts as the rule writes them; an array where all are the same, as the tokens of a map are."""
-    different = set(texts)
-    return pa.repeat(rule(different.pop()), len(texts)) if len(different) == 1 else _Written(rule).all(texts)
+class _Links:
+    """The relationships of some answers, column by column: what they were read from may go when they are added."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+        """Of each answer."""
+        self.windows: list[Integers] = []
+        """The number of each one's time node; 0 outside of them."""
+        self._books = {
+            "address": _Codes(normalise_address),
+            "transfer_chain": _Codes(_chain),
+            "transfer_token": _Codes(_token),
+        }
+        self._keys: dict[str, list[Integers]] = {name: [] for name in _LINK_KEYS}
+        self._numbers: dict[str, list[Integers]] = {"total_transfers": [], "first_date": [], "last_date": []}
+        self._values: list[bytes] = []
+
+    def add(self, told: Sequence[Any], time_nodes: Sequence[Any] = ()) -> None:
+        """Adds an answer's. Raises ``ValueError`` where one stands there twice."""
+        groups = [told, *(node.relationships for node in time_nodes)]
+        links = [link for group in groups for link in group]
+        data = [link.data for link in links]
+        tokens = [each.token_key for each in data]
+        windows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        keys = {
+            "from_address": self._books["address"].of([link.from_address for link in links]),
+            "to_address": self._books["address"].of([link.to_address for link in links]),
+            "transfer_chain": self._books["transfer_chain"].of([token.chain for token in tokens]),
+            "transfer_token": self._books["transfer_token"].of([token.address for token in tokens]),
+        }
+        _refuse_twice_coded({"window": windows} | keys)
+        for name, codes in keys.items():
+            self._keys[name].append(codes)
+        for name, known in self._numbers.items():
+            known.append(np.fromiter(map(attrgetter(name), data), np.int64, len(data)))
+        self._values += [bytes(each.total_value) for each in data]
+        self.windows.append(windows)
+        self.counts.append(len(links))
+
+    def columns(self) -> Columns:
+        """All columns but the token and the time node that they stand under."""
+        texts = {name: self._books[_LINK_KEYS[name]].array(codes) for name, codes in self._keys.items()}
+        numbers = {name: pa.array(np.concatenate([*known, _NO_CODES])) for name, known in self._numbers.items()}
+        return texts | {
+            "rel_type": pa.repeat(GROUPED_TRANSFER, len(self._values)),
+            "total_transfers": numbers["total_transfers"],
+            "first_date": _dates(numbers["first_date"]),
+            "last_date": _dates(numbers["last_date"]),
+            **_amounts("total_value", self._values),
+        }
 
 
 def _holdings(held: Sequence[Any], others: int = 0) -> Columns:
     """Columns of those who hold, with nulls for so many ``others`` after them."""
     nulls = [None] * others
-    amounts = _amounts("amount", [each.amount for each in held])
+    amounts = _amounts("amount", [bytes(each.amount) for each in held])
     return {
         "rank": [each.rank for each in held] + nulls,
         "share": _shares(each.share for each in held) + nulls,
@@ -384,12 +440,12 @@ def _shares(raws: Iterable[msgspec.Raw]) -> list[float]:
     return shares
 
 
-def _amounts(name: str, raws: Sequence[msgspec.Raw]) -> dict[str, pa.Array]:
+def _amounts(name: str, numbers: Sequence[bytes]) -> dict[str, pa.Array]:
     """``amount_columns`` of a column of JSON numbers."""
-    texts = pa.array([*map(bytes, raws)], pa.string())
-    simple = pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
+    texts = pa.array(numbers, pa.string())
+    simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
-    exact = pa.nulls(len(raws), pa.string())
+    exact = pa.nulls(len(numbers), pa.string())
     if not simple.false_count:
         return {name: decimals, f"{name}_exact": exact}
     odd = pc.invert(simple)
@@ -402,13 +458,21 @@ def _amounts(name: str, raws: Sequence[msgspec.Raw]) -> dict[str, pa.Array]:
     }
 
 
-def _dates(seconds: Sequence[int]) -> pa.Array:
+def _are_simple(texts: pa.Array) -> pa.BooleanArray:
+    """Which amounts are of the form that the decimal column holds for sure; most are short, which is told at once."""
+    characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    plain = len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9")
+    if plain and pc.max(pc.binary_length(texts)).as_py() <= _SHORT_AMOUNT:
+        return pa.repeat(True, len(texts))
+    return pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
+
+
+def _dates(seconds: pa.Array) -> pa.Array:
     """Instants of unix seconds."""
-    array = pa.array(seconds, pa.int64())
-    ends = pc.min_max(array).as_py()
-    if seconds and not (ends["min"] >= 0 and ends["max"] <= _LAST_SECOND):
+    ends = pc.min_max(seconds).as_py()
+    if len(seconds) and not (ends["min"] >= 0 and ends["max"] <= _LAST_SECOND):
         raise ValueError("a date before 1970 or after 9999")
-    return array.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
+    return seconds.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
 
 
 def _date_times(texts: Sequence[str | None]) -> pa.Array:
@@ -421,4 +485,17 @@ def _date_times(texts: Sequence[str | None]) -> pa.Array:
 
 def _refuse_twice(keys: Sequence[Hashable]) -> None:
     if len(set(keys)) < len(keys):
+        raise ValueError("something stands in the answer twice")
+
+
+def _refuse_twice_coded(keys: Mapping[str, Integers]) -> None:
+    """As ``_refuse_twice``, of keys whose parts are small numbers."""
+    whole: Integers | int = 0
+    sizes = [int(part.max(initial=0)) + 1 for part in keys.values()]
+    if math.prod(sizes) >= 2**63:
+        _refuse_twice([*zip(*(part.tolist() for part in keys.values()), strict=True)])
+        return
+    for size, part in zip(sizes, keys.values(), strict=True):
+        whole = whole * size + part
+    if len(np.unique(whole)) < len(part):
         raise ValueError("something stands in the answer twice")

@@ -253,8 +253,8 @@ class ProviderClient:
             return self._unreachable(reason, maybe_charged=not isinstance(error, _NEVER_SENT))
 
     def _url(self, request: Request) -> URL:
-        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
-        return URL(f"{self.base_url}{request.path}{query}", encoded=True)
+        query = urlencode(request.query, quote_via=quote)
+        return URL(f"{self.base_url}{request.path}{'?' if query else ''}{query}", encoded=True)
 
     def _headers(self, request: Request) -> dict[str, str]:
         """Those of one request; the session's own never hold the key."""

@@ -70,6 +70,11 @@ class Manifest:
         return parse_partition(self.timestamp)
 
     @property
+    def rows(self) -> int:
+        """How many rows the family's own tables have."""
+        return sum(file.rows for table, file in self.tables.items() if table not in SIDE_TABLES)
+
+    @property
     def failures(self) -> int:
         """How many requests did not end in rows."""
         return self.tables[FAILURES].rows

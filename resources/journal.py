@@ -19,7 +19,8 @@ import zstandard
 
 from contract.requests import ENDPOINTS, Request
 from contract.times import parse_partition
-from resources.archive import AnswerArchive, write_whole
+from resources.archive import AnswerArchive
+from resources.files import write_whole
 
 UNREADABLE: Final = "malformed_answer"
 """The code of failures whose answer came, was paid, and could not be read: reading it again may help."""
@@ -70,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were asked for together, the requests, and what failed."""
+    """Subjects that were asked for together, the requests, and what failed. The engine at hand needs no request."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -93,6 +94,11 @@ class Commit:
     def as_of(self) -> datetime:
         """The partition's instant."""
         return parse_partition(self.timestamp)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the engine at hand told of it, and nobody was asked."""
+        return not any(group.asked for group in self.groups)
 
 
 def group_of(

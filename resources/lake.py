@@ -47,6 +47,7 @@ _PROVIDER: Final = "_provider.json"
 _FAMILY: Final = re.compile(r"[a-z_]+")
 _CHAIN_ID: Final = TypeAdapter(ChainId)
 _READ_ATTEMPTS: Final = 5
+_INSTANTS: Final = ("as_of", "fetched_at")
 _REVISIONS_ORDER: Final = ("subject", "table_name", "fetched_at")
 
 
@@ -188,7 +189,7 @@ class Lake:
         failed = TABLES[FAILURES].schema.empty_table() if failures is None else failures
         new[FAILURES] = _declared(FAILURES, failed, chain, as_of)
         path = commits.manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
-        self._claim(provider)
+        self.claim(provider)
         with commits.locked(self.root, chain):
             commits.finish(self.root, path)
             old, before = self._before(path)
@@ -232,8 +233,8 @@ class Lake:
         commits.commit(self.root, manifest, files)
         return manifest
 
-    def _claim(self, provider: str) -> None:
-        """The first write makes the lake its provider's."""
+    def claim(self, provider: str) -> None:
+        """The first write makes the lake its provider's. Raises ``LakeError`` where it is another one's."""
         if self.provider is None:
             with commits.locked(self.root, None):
                 if self.provider is None:
@@ -299,8 +300,10 @@ def _declared(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tabl
 
 
 def _parquet(rows: pa.Table) -> bytes:
+    """Texts and instants of the partition repeat; in numbers a search for repetitions costs more than it saves."""
+    repeating = [field.name for field in rows.schema if pa.types.is_string(field.type) or field.name in _INSTANTS]
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd")
+    pq.write_table(rows, sink, compression="zstd", use_dictionary=repeating)
     return bytes(sink.getvalue())
 
 

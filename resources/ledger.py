@@ -8,10 +8,7 @@ Amounts are hundredths of a credit, days are UTC. Who reserves when stands in ``
 from __future__ import annotations
 
 import sqlite3
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,9 +16,9 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 from contract.times import utc_now
+from resources.database import Database
 from resources.errors import BudgetExceeded
 
-_BUSY_SECONDS: Final = 30.0
 _SCHEMA: Final = (
     """
     CREATE TABLE IF NOT EXISTS entries (
@@ -185,20 +182,12 @@ class CreditLedger:
         self._limits = {"per_run": per_run, "per_day": per_day, "per_month": per_month}
         self._renewal_day = renewal_day
         self._now = now
-        self._lock = threading.Lock()
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        _use_write_ahead_log(self._db)
         # Every commit reaches the disk: credits that a power cut made us forget would be spent twice.
-        self._db.execute("PRAGMA synchronous = FULL")
-        with self._transaction() as db:
-            for statement in _SCHEMA:
-                db.execute(statement)
+        self._db = Database(Path(path), _SCHEMA, "FULL")
 
     def close(self) -> None:
         """Closes the file; the ledger can't be used any more."""
-        with self._lock:
-            self._db.close()
+        self._db.close()
 
     def __enter__(self) -> Self:
         return self
@@ -214,7 +203,7 @@ class CreditLedger:
         Every commit waits for the disk, so many together cost as much as one.
         """
         results: list[Reserved | Exception | None] = []
-        with self._transaction() as db:
+        with self._db.transaction() as db:
             for booking in bookings:
                 try:
                     results.append(self._book(db, booking))
@@ -238,7 +227,7 @@ class CreditLedger:
 
     def reserve(self, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
         """Reserves the cost of one call and gives the entry's id. Raises ``BudgetExceeded``; then nothing is kept."""
-        with self._transaction() as db:
+        with self._db.transaction() as db:
             return self._reserve(db, run_id, endpoint, subject, cost)
 
     def _reserve(self, db: sqlite3.Connection, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
@@ -258,7 +247,7 @@ class CreditLedger:
 
         Raises ``ValueError`` where the entry is not reserved.
         """
-        with self._transaction() as db:
+        with self._db.transaction() as db:
             self._settle(db, entry, cost, credits_remaining)
 
     def _settle(self, db: sqlite3.Connection, entry: int, cost: int, credits_remaining: int | None) -> None:
@@ -273,7 +262,7 @@ class CreditLedger:
 
     def release(self, entry: int) -> None:
         """Notes that a reserved call was not charged. Raises ``ValueError`` where the entry is not reserved."""
-        with self._transaction() as db:
+        with self._db.transaction() as db:
             self._close_entry(db, entry, "released", 0)
 
     def next_turn(self, rate_per_minute: int) -> float:
@@ -281,7 +270,7 @@ class CreditLedger:
 
         Each asking takes one place in the queue; places are a minute / rate apart.
         """
-        with self._transaction() as db:
+        with self._db.transaction() as db:
             return self._next_turn(db, rate_per_minute)
 
     def _next_turn(self, db: sqlite3.Connection, rate_per_minute: int) -> float:
@@ -296,7 +285,7 @@ class CreditLedger:
 
     def totals(self, run_id: str | None = None) -> Totals:
         """What is spent and left, of the run's ceiling too where a run is named."""
-        with self._transaction(write=False) as db:
+        with self._db.transaction(write=False) as db:
             today = self._now().date()
             start, renewal = self._period(today)
             spent, reserved = _spent_since(db, start.isoformat())
@@ -324,7 +313,7 @@ class CreditLedger:
         """
         name = _GROUPS[by]
         order = "1" if by == "day" else "sum(cost) DESC, 1"
-        with self._transaction(write=False) as db:
+        with self._db.transaction(write=False) as db:
             rows = db.execute(
                 f"SELECT {name}, count(*) FILTER (WHERE state != 'released'), "
                 "coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
@@ -336,7 +325,7 @@ class CreditLedger:
 
     def unsettled(self) -> list[Unsettled]:
         """Entries that are still reserved, oldest first. Whoever knows one's outcome may settle or release it."""
-        with self._transaction(write=False) as db:
+        with self._db.transaction(write=False) as db:
             rows = db.execute(
                 "SELECT id, run_id, endpoint, subject, day, cost FROM entries WHERE state = 'reserved' ORDER BY id"
             ).fetchall()
@@ -344,19 +333,6 @@ class CreditLedger:
             Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
             for entry, run_id, endpoint, subject, day, cost in rows
         ]
-
-    @contextmanager
-    def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """One that writes takes the lock at once: two that read first and write then could both find room for one."""
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
 
     def _ceilings(self, db: sqlite3.Connection, today: date, run_id: str | None) -> Iterator[Ceiling]:
         start, _ = self._period(today)
@@ -387,19 +363,6 @@ class CreditLedger:
         ).rowcount
         if not changed:
             raise ValueError(f"ledger entry {entry} is not reserved")
-
-
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Sets the mode, which stays with the file. While others make the same new file, SQLite refuses without waiting."""
-    give_up_at = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
-                raise
-            time.sleep(0.01)
 
 
 def _used(db: sqlite3.Connection, where: str, value: str) -> int:

@@ -93,6 +93,14 @@ def _seconds(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+def _location(text: str) -> str:
+    if not text.startswith("/") and "://" not in text:
+        raise ValueError(
+            f"{text!r} is no place that every machine finds; write a whole path or an address like s3a://…"
+        )
+    return text.rstrip("/")
+
+
 def _memory_limit(text: str) -> str:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MGT]B)", text.strip().upper())
     if found is None or float(found[1]) * {"MB": 1, "GB": 1_000, "TB": 1_000_000}[found[2]] < 64:
@@ -137,13 +145,25 @@ class Section(BaseModel):
 
 
 class ProviderSettings(Section):
-    """Whom to ask. Without a url that is the embedded service over the sample world."""
+    """Whom to ask. Without a url that is the embedded service, over the sample world or your own store."""
 
     url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
+    local: Literal["sample", "store"] = Field(
+        default="sample", description="Without a url: the built-in sample world, or the engine's store of your imports"
+    )
+    direct: bool = Field(
+        default=True, description="Without a url: take maps and holders from the engine in one pass, without calls"
+    )
     timeout_seconds: float = Field(default=90.0, gt=0, description="How long to wait for one answer")
     attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
     concurrency: int = Field(default=256, ge=1, description="Calls under way at a time at most; latency decides")
     rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
+
+    @model_validator(mode="after")
+    def _one_provider(self) -> ProviderSettings:
+        if self.url is not None and self.local == "store":
+            raise ValueError("url is set and local is 'store'; which one is meant can't be known")
+        return self
 
 
 class AddressSet(Section):
@@ -226,6 +246,33 @@ class EngineSettings(Section):
         default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
     thresholds: Thresholds = Thresholds()
+
+
+class BucketSettings(Section):
+    """Object storage that the lake is pushed to and pulled from. Keys come from the environment, by the storage's own
+    names (AWS_ACCESS_KEY_ID and the like)."""
+
+    url: str | None = Field(
+        default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
+    )
+    endpoint: str | None = Field(
+        default=None, pattern=r"^https?://[^@\s]+$", description="Address of an S3 server other than Amazon's"
+    )
+    region: str | None = Field(default=None, description="The bucket's region")
+
+
+class ClusterSettings(Section):
+    """A cluster of machines, for histories that one machine can't hold. Without ``master`` its statements run on DuckDB
+    in this process."""
+
+    master: str | None = Field(
+        default=None, pattern=r"^(spark|k8s)://\S+$|^yarn$|^local(\[\S+\])?$", description="Spark's, spark://host:7077"
+    )
+    folder: Annotated[str, AfterValidator(_location)] | None = Field(
+        default=None, description="Where derived tables go, reached by all machines: a folder or s3a://; home/cluster"
+    )
+    instants: int = Field(default=32, ge=1, description="Instants computed at a time; a killed fill loses no more")
+    options: dict[str, str] = Field(default={}, description="Spark's own settings by their names")
 
 
 class NodeSettings(Section):

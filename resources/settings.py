@@ -23,11 +23,14 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from contract.models import ChainId
+from resources.alert_settings import AlertSettings
 from resources.sections import (
     Addresses,
     AddressSet,
     AddressSettings,
+    BucketSettings,
     Budget,
+    ClusterSettings,
     EngineSettings,
     Folder,
     HolderSettings,
@@ -46,7 +49,8 @@ CONFIG_NAME: Final = "holderlake.toml"
 _KEY_ADVICE: Final = (
     "set HOLDERLAKE_API_KEY in the environment, or HOLDERLAKE_API_KEY_FILE to a file that holds nothing but the key"
 )
-_SERVICE_SECRETS: Final = {"database", "secret"}
+_SECRETS: Final = {"service": {"database", "secret"}, "alerts": {"webhook", "secret"}}
+"""Settings of the environment only, by section."""
 
 
 class SettingsError(Exception):
@@ -77,8 +81,11 @@ class Settings(BaseSettings):
     holders: HolderSettings = HolderSettings()
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
+    alerts: AlertSettings = AlertSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -115,12 +122,20 @@ class Settings(BaseSettings):
         return self.home / "archive"
 
     @property
+    def alerts_book(self) -> Path:
+        return self.home / "alerts.sqlite"
+
+    @property
     def dagster_home(self) -> Path:
         return self.home / "dagster"
 
     @property
     def engine_store(self) -> Path:
         return self.engine.store or self.home / "engine"
+
+    @property
+    def cluster_folder(self) -> str:
+        return self.cluster.folder or str((self.home / "cluster").resolve())
 
     @property
     def service_accounts(self) -> Path:
@@ -137,6 +152,30 @@ class Settings(BaseSettings):
         if not text or len(text.split()) != 1:
             raise SettingsError(f"the API key file {self.api_key_file} does not hold one key; {_KEY_ADVICE}")
         return SecretStr(text)
+
+    @property
+    def has_webhook(self) -> bool:
+        """Whether a webhook is named; its file is not read."""
+        return self.alerts.webhook is not None or self.alerts.webhook_file is not None
+
+    def webhook(self) -> SecretStr | None:
+        """Where alerts are sent. Raises ``SettingsError`` on a file that holds no address."""
+        return self._of_alerts("webhook")
+
+    def webhook_secret(self) -> SecretStr | None:
+        """What alerts are signed with. Raises ``SettingsError`` on a file that holds no secret."""
+        return self._of_alerts("secret")
+
+    def _of_alerts(self, name: str) -> SecretStr | None:
+        file: Path | None = getattr(self.alerts, f"{name}_file")
+        chosen = self.alerts
+        if file is not None:
+            try:
+                chosen = AlertSettings(**{name: SecretStr(file.read_text().strip())})
+            except (OSError, ValueError):
+                raise SettingsError(f"the file {file} does not hold the {name} of alerts and nothing else") from None
+        found: SecretStr | None = getattr(chosen, name)
+        return found
 
     def node(self, chain: str) -> NodeSettings:
         """How the chain is read from nodes."""
@@ -164,8 +203,8 @@ class Settings(BaseSettings):
             ) from None
 
     def without_provider(self) -> Settings:
-        """The same settings on the embedded default: its provider, its tokens and its address sets."""
-        embedded = self.provider.model_copy(update={"url": None})
+        """The same settings on the embedded default, asked over HTTP like any provider: its tokens and address sets."""
+        embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
     def with_run_ceiling(self, hundredths: int) -> Settings:
@@ -210,11 +249,10 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
         raise SettingsError(f"{path} can't be read: {error}") from error
     for name in {"api_key", "api_key_file"} & values.keys():
         raise SettingsError(f"{name} does not belong in {path}, which people share; take it out and {_KEY_ADVICE}")
-    service = values.get("service")
-    for name in sorted(_SERVICE_SECRETS & service.keys()) if isinstance(service, dict) else ():
+    for section, secret in _secrets_in(values):
         raise SettingsError(
-            f"service.{name} does not belong in {path}, which people share; take it out and set "
-            f"HOLDERLAKE_SERVICE__{name.upper()} in the environment"
+            f"{section}.{secret} does not belong in {path}, which people share; take it out and set "
+            f"HOLDERLAKE_{section.upper()}__{secret.upper()} in the environment"
         )
     for chain in _chains_with_endpoints(values):
         raise SettingsError(
@@ -222,6 +260,12 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
             f"HOLDERLAKE_SOURCES__RPC__{chain.upper()}__ENDPOINTS in the environment, or name an endpoints_file"
         )
     return path, _beside(path.parent, values)
+
+
+def _secrets_in(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Sections and names of secrets that stand in the file."""
+    sections = {name: values[name] for name in _SECRETS if isinstance(values.get(name), dict)}
+    return [(name, secret) for name, own in sections.items() for secret in sorted(_SECRETS[name] & own.keys())]
 
 
 def _nodes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,6 +287,10 @@ def _beside(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     engine = values.get("engine")
     if isinstance(engine, dict) and isinstance(engine.get("store"), str):
         moved["engine"] = engine | {"store": folder / Path(engine["store"]).expanduser()}
+    alerts = values.get("alerts")
+    if isinstance(alerts, dict):
+        named = {name: alerts[name] for name in ("webhook_file", "secret_file") if isinstance(alerts.get(name), str)}
+        moved["alerts"] = alerts | {name: folder / Path(text).expanduser() for name, text in named.items()}
     for own in _nodes(moved).values():
         if isinstance(own.get("endpoints_file"), str):
             own["endpoints_file"] = folder / Path(own["endpoints_file"]).expanduser()

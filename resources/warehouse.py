@@ -1,10 +1,15 @@
 """The warehouse: the lake's committed partitions in one DuckDB file, for analysts' SQL.
 
 Tables and columns are the contract's, but for ``as_of``, which is ``timestamp`` here. Views and macros stand in
-``warehouse_sql``, one a file. A load works on a copy and publishes it by one rename, so that a reader neither blocks a
-load nor sees half of one; a load that is killed leaves the file as it was. Loads queue for a lock.
+``warehouse_sql``. A load works on a copy and publishes it by one rename, so that a reader neither blocks a load nor
+sees half of one; a load that is killed leaves the file as it was. Loads queue for a lock. The copy costs no bytes where
+the file system can share them (XFS, Btrfs), elsewhere as much as the disk takes to write the file.
 
-What is committed, and in which order, is the lake's matter.
+Rows lie by month, chain, token and instant: such a file is small, and a question about a token, a time or both reads
+little of it (``benchmarks.warehouse``). A load sorts what it takes; where many small loads have mixed the rows, the
+file is written anew.
+
+What is committed is the lake's matter.
 """
 
 from __future__ import annotations
@@ -27,15 +32,20 @@ import msgspec
 import pyarrow as pa
 
 from contract.tables import INSTANT_TYPE, TABLES
-from contract.times import parse_partition, utc_now
+from contract.times import parse_partition, partition_text, utc_now
 from resources import layout
 from resources.commits import NO_FILE
 from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
-_BATCH_ROWS: Final = 250_000
-"""So much is taken at once, whatever is to be loaded: DuckDB streams it within the memory that it is allowed."""
-_MEMORY: Final = "128MB"
+_BATCH_ROWS: Final = 500_000
+"""So much is taken at once, whatever is to be loaded: DuckDB sorts it within the memory that it is allowed."""
+_MEMORY: Final = "256MB"
+_IN_A_ROW: Final = 4
+"""A load that takes fewer instants of a month and chain than this lays a token's rows of that month apart."""
+_MIXED_PART: Final = 0.25
+_MIXED_ROWS: Final = 250_000
+"""The file is written anew where so many rows of a table, and such a part of them, lie apart."""
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -46,11 +56,35 @@ WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
 _INSERT: Final = """
 INSERT INTO {table}
 SELECT * FROM read_parquet($files, hive_partitioning = false)
+ORDER BY {order}
 """
-_REMEMBER: Final = """
-INSERT OR REPLACE INTO _loaded
-SELECT * FROM learnt
+_SHARED_KEYS: Final = """
+SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
+FROM read_parquet($files, hive_partitioning = false)
+GROUP BY chain, as_of
+HAVING rows > 0
 """
+_MIXED: Final = """
+INSERT INTO _mixed VALUES (?, ?)
+ON CONFLICT DO UPDATE SET rows = rows + excluded.rows
+"""
+_MONTHS: Final = "SELECT DISTINCT date_trunc('month', timestamp) AS month FROM mixed.{table} ORDER BY month"
+_PACK: Final = """
+INSERT INTO {table}
+SELECT *
+FROM mixed.{table}
+WHERE timestamp >= $month AND timestamp < $month + INTERVAL 1 MONTH
+ORDER BY {order}
+"""
+_FORGET: Final = """
+DELETE FROM {table}
+WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM learnt)
+"""
+_REMEMBER: Final = {
+    "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM learnt",
+    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM learnt",
+    "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM learnt",
+}
 
 Partition = tuple[str, str, datetime]
 """Family, chain and instant."""
@@ -65,12 +99,14 @@ class LoadReport:
     """What a load did: partitions (of a family each) and rows by table, in how many seconds.
 
     ``damaged`` names partitions whose files do not match their manifest; in the warehouse they are as they were.
+    ``duplicates`` names tables and partitions in which rows share a key; they are loaded as they came.
     """
 
     partitions: int
     rows: Mapping[str, int]
     seconds: float
     damaged: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +135,15 @@ class Warehouse:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def version(self) -> str | None:
+        """Tells one published file from the next; None where there is none yet."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return f"{found.st_ino} {found.st_mtime_ns}"
+
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A read-only connection to what is published now; close it. Raises ``WarehouseError`` without a file.
 
@@ -109,7 +154,7 @@ class Warehouse:
             raise WarehouseError(
                 f"there is no warehouse at {self.path} yet; 'holderlake demo' or 'holderlake ingest' makes it"
             )
-        connection = _quiet(duckdb.connect())
+        connection = quiet(duckdb.connect())
         try:
             connection.execute(f"ATTACH {layout.quoted(str(self.path))} AS warehouse (READ_ONLY)")
             connection.execute("USE warehouse")
@@ -121,11 +166,7 @@ class Warehouse:
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
         """The answer to a query. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
         with self.connect() as connection:
-            try:
-                answer = connection.sql(sql, params=parameters)
-                return pa.table({}) if answer is None else answer.to_arrow_table()
-            except duckdb.Error as error:
-                raise WarehouseError(str(error)) from error
+            return answer(connection, sql, parameters)
 
     def load(self, lake: Lake) -> LoadReport:
         """Loads all partitions that are new in the lake, or were written anew; readers see all of them at once.
@@ -136,17 +177,20 @@ class Warehouse:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked():
             state = self._state()
-            pending = list(_pending(lake, state.loaded))
+            pending = sorted(_pending(lake, state.loaded), key=_in_order)
             loading = _Loading(lake, state.loaded)
-            if pending or state.installed.get("views") != layout.views_sha():
+            outdated = state.installed.get("views") != layout.views_sha()
+            if pending or outdated:
                 with self._next_version() as connection, self._held() as held:
-                    layout.install(connection)
+                    if outdated:
+                        layout.install(connection)
                     for batch in _batches(pending):
                         loading.take(connection, held, batch)
                     for table in SIDE_TABLES:
                         loading.take_side(connection, held, table)
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
-        return LoadReport(len(loading.taken), rows, time.monotonic() - began, tuple(loading.damaged))
+        seconds = time.monotonic() - began
+        return LoadReport(len(loading.taken), rows, seconds, tuple(loading.damaged), tuple(loading.duplicates))
 
     def _state(self) -> _State:
         """Raises ``WarehouseError`` where the file is of another version, or no warehouse."""
@@ -188,17 +232,49 @@ class Warehouse:
 
         It is written batch by batch: nobody sees it before, and one large transaction would take memory for all.
         """
-        copy = self.path.with_name(f"{self.path.name}.next")
-        for leftover in (copy, copy.with_name(f"{copy.name}.wal")):
-            leftover.unlink(missing_ok=True)
+        copy = self._beside("next")
         if self.path.exists():
-            shutil.copyfile(self.path, copy)
-        with _quiet(duckdb.connect(str(copy))) as connection:
-            connection.execute(f"SET memory_limit = '{_MEMORY}'")
-            connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
+            _copy(self.path, copy)
+        with _writing(copy) as connection:
             yield connection
             connection.execute("CHECKPOINT")
+            mixed = _is_mixed(connection)
+        if mixed:
+            copy = self._packed(copy)
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
+
+    def _packed(self, mixed: Path) -> Path:
+        """The same rows in a new file, in order and without holes."""
+        packed = self._beside("packed")
+        with _writing(packed) as connection:
+            connection.execute(f"ATTACH {layout.quoted(str(mixed))} AS mixed (READ_ONLY)")
+            layout.install(connection)
+            for table in (*TABLES.values(), *layout.OWN_TABLES.values()):
+                order = layout.order(table, "timestamp")
+                for (month,) in connection.execute(_MONTHS.format(table=table.name)).fetchall():
+                    connection.execute(_PACK.format(table=table.name, order=order), {"month": month})
+            connection.execute("INSERT INTO _loaded FROM mixed._loaded")
+            connection.execute("DETACH mixed")
+            connection.execute("CHECKPOINT")
+        mixed.unlink()
+        return packed
+
+    def _beside(self, what: str) -> Path:
+        """The name of a file beside the published one; what a killed load left there goes."""
+        path = self.path.with_name(f"{self.path.name}.{what}")
+        for leftover in (path, path.with_name(f"{path.name}.wal")):
+            leftover.unlink(missing_ok=True)
+        shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
+        return path
+
+
+def answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
+    """The answer to a query on a connection. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
+    try:
+        found = connection.sql(sql, params=parameters)
+        return pa.table({}) if found is None else found.to_arrow_table()
+    except duckdb.Error as error:
+        raise WarehouseError(str(error)) from error
 
 
 class _Loading:
@@ -210,6 +286,7 @@ class _Loading:
         self.taken: list[_Pending] = []
         self.rows: Counter[str] = Counter()
         self.damaged: list[str] = []
+        self.duplicates: list[str] = []
 
     def take(self, connection: duckdb.DuckDBPyConnection, held: Path, batch: Sequence[_Pending]) -> None:
         """Puts the rows of some partitions in place of those that the warehouse has of them."""
@@ -230,7 +307,12 @@ class _Loading:
                     stale.setdefault(name, []).append(one)
         for name, paths in files.items():
             _delete(connection, name, stale.get(name, ()))
+            self._note_duplicates(connection, name, paths)
             _insert(connection, name, paths)
+        if len(taken) < _IN_A_ROW * len({(one.manifest.timestamp[:6], one.key[:2]) for one in taken}):
+            for name in files:
+                rows = sum(one.manifest.tables[name].rows for one in taken if name in one.manifest.tables)
+                connection.execute(_MIXED, [name, rows])
         _remember(connection, taken)
         self.taken += taken
 
@@ -253,6 +335,36 @@ class _Loading:
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
             self.damaged.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
+
+    def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+        """Partitions are replaced whole, and a key holds chain and instant: unique here is unique in the warehouse."""
+        columns = TABLES[table].key
+        shared = _SHARED_KEYS.format(key=", ".join(columns))
+        for chain, at, rows in connection.execute(shared, {"files": [str(path) for path in files]}).fetchall():
+            self.duplicates.append(f"{table} of {chain} at {partition_text(at)}: {rows} rows too many for their key")
+
+
+def _in_order(one: _Pending) -> tuple[str, str, str]:
+    """Partitions as rows lie: by month and chain."""
+    return (one.manifest.timestamp[:6], one.manifest.chain, one.manifest.timestamp)
+
+
+def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether small loads have brought so much of a table that it is worth the while to write the file anew."""
+    told = connection.execute("SELECT table_name, rows FROM _mixed").fetchall()
+    for table, mixed in told:
+        ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+        if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:
+            return True
+    return False
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A copy within the kernel, which shares the bytes where the file system can."""
+    with source.open("rb") as old, target.open("wb") as new:
+        left = source.stat().st_size
+        while left:
+            left -= os.copy_file_range(old.fileno(), new.fileno(), left)
 
 
 def _pending(lake: Lake, loaded: Mapping[Partition, str]) -> Iterator[_Pending]:
@@ -296,24 +408,34 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
     """Puts files into a table, and removes them."""
     if files:
-        connection.execute(_INSERT.format(table=table), {"files": [str(path) for path in files]})
+        order = layout.order(TABLES[table], "as_of")
+        connection.execute(_INSERT.format(table=table, order=order), {"files": [str(path) for path in files]})
     for path in files:
         path.unlink()
 
 
 def _remember(connection: duckdb.DuckDBPyConnection, taken: Sequence[_Pending]) -> None:
+    """Notes what the manifests tell: that they are loaded, and for whom they answered."""
     now = utc_now()
-    loaded = pa.table(
+    told = [one.manifest for one in taken]
+    learnt = pa.table(
         {
-            "family": pa.array([one.manifest.family for one in taken], pa.string()),
-            "chain": pa.array([one.manifest.chain for one in taken], pa.string()),
-            "timestamp": pa.array([one.manifest.as_of for one in taken], INSTANT_TYPE),
+            "family": pa.array([one.family for one in told], pa.string()),
+            "chain": pa.array([one.chain for one in told], pa.string()),
+            "timestamp": pa.array([one.as_of for one in told], INSTANT_TYPE),
             "manifest_sha": pa.array([one.sha for one in taken], pa.string()),
-            "loaded_at": pa.array([now] * len(taken), INSTANT_TYPE),
+            "loaded_at": pa.array([now] * len(told), INSTANT_TYPE),
+            "provider": pa.array([one.provider for one in told], pa.string()),
+            "written_at": pa.array([one.written_at for one in told], INSTANT_TYPE),
+            "row_count": pa.array([one.rows for one in told], pa.int64()),
+            "failures": pa.array([one.failures for one in told], pa.int64()),
+            "covered": pa.array([sorted(one.covered) for one in told], pa.list_(pa.string())),
         }
     )
-    with _registered(connection, "learnt", loaded):
-        connection.execute(_REMEMBER)
+    with _registered(connection, "learnt", learnt):
+        for table, rows in _REMEMBER.items():
+            connection.execute(_FORGET.format(table=table))
+            connection.execute(f"INSERT INTO {table} {rows}")
 
 
 @contextmanager
@@ -325,7 +447,15 @@ def _registered(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table
         connection.unregister(name)
 
 
-def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with quiet(duckdb.connect(str(path))) as connection:
+        connection.execute(f"SET memory_limit = '{_MEMORY}'")
+        connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
+        yield connection
+
+
+def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Without progress bars in logs, and without Python's variables standing in for missing tables."""
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET python_enable_replacements = false")

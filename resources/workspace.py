@@ -1,7 +1,7 @@
 """A run's workspace: the stores under ``HOLDERLAKE_HOME``, and the provider that answers.
 
 Which provider that is (one on the network, or the embedded service) is told from outside by an ``Endpoint``, so that
-nothing here knows of a service.
+nothing here knows of a service. A provider in this process may have its engine ``at_hand`` besides.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from resources.archive import AnswerArchive
+from resources.at_hand import Engine
 from resources.client import ProviderClient
 from resources.lake import Lake
 from resources.ledger import CreditLedger
@@ -44,6 +45,8 @@ class Workspace:
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
         self.import_day: Callable[[str, str], DayReport] | None = None
         """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
+        self.engine: Engine | None = None
+        """The provider's engine, where it is at hand and may be asked without a call."""
 
     @property
     def provider_id(self) -> str:

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from assets.family import Asking, Family, Landed, ingest
+from assets.family import Asking, Family, Landed
+from assets.ingest import ingest
+from resources.archive import AnswerArchive, StoredAnswer
 from resources.workspace import Workspace
 
 MakeWorkspace = Callable[..., Workspace]
@@ -27,3 +29,12 @@ def fill(
             return await ingest(Asking(provider, workspace, refresh), family, chain, instants, only)
 
     return asyncio.run(run())
+
+
+def spoil(archive: AnswerArchive, stored: StoredAnswer) -> None:
+    """Changes the last byte of an answer where it lies on disk."""
+    with (archive.root / stored.place.pack).open("r+b") as file:
+        file.seek(stored.place.start + stored.place.length - 1)
+        (last,) = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([last ^ 1]))

@@ -11,9 +11,11 @@ ROOT = Path(__file__).parents[1]
 ALLOWED = {
     "contract": set(),
     "engine": {"contract"},
+    "cluster": {"contract", "engine"},
     "service": {"contract", "engine"},
     "resources": {"contract"},
     "assets": {"contract", "resources"},
+    "explorer": {"contract", "resources"},
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from contract.tables import TABLES
 from pipelines.docs import FOLDER, PAGES
+from resources.alert_settings import BUILT_IN, AlertRule, AlertSettings
 from resources.sections import NodeSettings
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +38,24 @@ def test_the_page_of_backfills_names_only_options_settings_and_columns_that_ther
     (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
+
+
+def test_the_page_of_alerts_names_the_rules_and_only_options_and_settings_that_there_are() -> None:
+    text = (FOLDER / "alerts.md").read_text()
+    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
+    named = set(re.findall(r"^([a-z_]+) = ", text.split("[alerts]")[1].split("```")[0], re.MULTILINE))
+    assert named <= {*AlertRule.model_fields, *AlertSettings.model_fields}
+    assert set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)) == set(BUILT_IN)
+    assert {f"resources/alert_sql/{kind}.sql" for kind in BUILT_IN} == {
+        str(path.relative_to(ROOT)) for path in (ROOT / "resources" / "alert_sql").iterdir()
+    }
+
+
+def test_the_page_of_exports_and_reports_names_only_options_that_there_are() -> None:
+    text = (FOLDER / "reports.md").read_text()
+    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
 
 
 def test_the_readme_names_every_table() -> None:

@@ -1,49 +1,95 @@
--- The same cluster through time: each cluster beside the one on the token's map before that shares most members.
--- overlap is shared members over all members of both. event: first (no map before), born (shares nobody), grew, shrank,
--- same (the same members), changed (as many, but others), died (a row of the next map, without cluster_id: none of its
--- clusters shares a member).
+-- How many members each cluster of a token's map shares with each cluster of its map before.
+-- Example: FROM cluster_kinship WHERE shared_members < members ORDER BY ALL LIMIT 5;
+CREATE OR REPLACE VIEW cluster_kinship AS
+WITH moments AS (
+    SELECT
+        chain,
+        subject AS token_address,
+        timestamp,
+        lag(timestamp) OVER (PARTITION BY chain, subject ORDER BY timestamp) AS previous_timestamp
+    FROM coverage
+    WHERE family = 'maps'
+),
+members AS (
+    SELECT *, count(*) OVER (PARTITION BY chain, token_address, timestamp, cluster_id) AS members
+    FROM cluster_members
+)
+SELECT
+    present.chain,
+    present.token_address,
+    moments.previous_timestamp,
+    present.timestamp,
+    earlier.cluster_id AS previous_cluster_id,
+    present.cluster_id,
+    any_value(earlier.members) AS previous_members,
+    any_value(present.members) AS members,
+    count(*) AS shared_members
+FROM members AS present
+JOIN moments
+    ON moments.chain = present.chain
+    AND moments.token_address = present.token_address
+    AND moments.timestamp = present.timestamp
+JOIN members AS earlier
+    ON earlier.chain = present.chain
+    AND earlier.token_address = present.token_address
+    AND earlier.timestamp = moments.previous_timestamp
+    AND earlier.address = present.address
+GROUP BY ALL;
+
+-- The same cluster through time. A cluster continues the one on the token's map before that shares most members with
+-- it, where it is in turn that one's closest: previous_cluster_id. overlap is shared members over all members of both.
+-- event: first (no map before was asked for), merged (over half of each of several clusters before went into it:
+-- merged_from), split (it and others each took over half of their members from one cluster before: split_from), grew,
+-- shrank, same (the same members), changed (as many, but others), born (continues none, and none of these), died (a row
+-- of the next map without cluster_id: no cluster continues previous_cluster_id, none took over half of its members or
+-- most of its own from it).
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS (
     SELECT
         chain,
-        token_address,
+        subject AS token_address,
         timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM maps
+        lag(timestamp) OVER (PARTITION BY chain, subject ORDER BY timestamp) AS previous_timestamp
+    FROM coverage
+    WHERE family = 'maps'
 ),
 sizes AS (
     SELECT chain, token_address, timestamp, cluster_id, count(*) AS members
     FROM cluster_members
-    GROUP BY chain, token_address, timestamp, cluster_id
+    GROUP BY ALL
 ),
-shared AS (
+kinship AS (
     SELECT
-        present.chain,
-        present.token_address,
-        present.timestamp,
-        present.cluster_id,
-        earlier.cluster_id AS previous_cluster_id,
-        count(*) AS shared_members
-    FROM cluster_members AS present
-    JOIN moments
-        ON moments.chain = present.chain
-        AND moments.token_address = present.token_address
-        AND moments.timestamp = present.timestamp
-    JOIN cluster_members AS earlier
-        ON earlier.chain = present.chain
-        AND earlier.token_address = present.token_address
-        AND earlier.timestamp = moments.previous_timestamp
-        AND earlier.address = present.address
-    GROUP BY present.chain, present.token_address, present.timestamp, present.cluster_id, earlier.cluster_id
+        *,
+        row_number() OVER (
+            PARTITION BY chain, token_address, timestamp, cluster_id
+            ORDER BY shared_members DESC, previous_members, previous_cluster_id
+        ) = 1
+        AND row_number() OVER (
+            PARTITION BY chain, token_address, timestamp, previous_cluster_id
+            ORDER BY shared_members DESC, members, cluster_id
+        ) = 1 AS continues,
+        2 * shared_members > previous_members AS took_most,
+        2 * shared_members > members AS came_from,
+        count(*) FILTER (2 * shared_members > members) OVER (
+            PARTITION BY chain, token_address, timestamp, previous_cluster_id
+        ) AS parts
+    FROM cluster_kinship
 ),
-closest AS (
-    SELECT *
-    FROM shared
-    QUALIFY row_number() OVER (
-        PARTITION BY chain, token_address, timestamp, cluster_id
-        ORDER BY shared_members DESC, previous_cluster_id
-    ) = 1
+origins AS (
+    SELECT
+        chain,
+        token_address,
+        timestamp,
+        cluster_id,
+        max(previous_cluster_id) FILTER (continues) AS previous_cluster_id,
+        max(previous_members) FILTER (continues) AS previous_members,
+        max(shared_members) FILTER (continues) AS shared_members,
+        list(previous_cluster_id ORDER BY previous_cluster_id) FILTER (took_most) AS merged_from,
+        max(previous_cluster_id) FILTER (came_from AND parts > 1) AS split_from
+    FROM kinship
+    GROUP BY ALL
 ),
 living AS (
     SELECT
@@ -52,20 +98,17 @@ living AS (
         clusters.timestamp,
         clusters.cluster_id,
         moments.previous_timestamp,
-        closest.previous_cluster_id,
+        origins.previous_cluster_id,
         sizes.members,
-        earlier.members AS previous_members,
-        closest.shared_members,
-        clusters.share
+        origins.previous_members,
+        origins.shared_members,
+        clusters.share,
+        CASE WHEN len(origins.merged_from) > 1 THEN origins.merged_from END AS merged_from,
+        origins.split_from
     FROM clusters
     JOIN moments USING (chain, token_address, timestamp)
     JOIN sizes USING (chain, token_address, timestamp, cluster_id)
-    LEFT JOIN closest USING (chain, token_address, timestamp, cluster_id)
-    LEFT JOIN sizes AS earlier
-        ON earlier.chain = clusters.chain
-        AND earlier.token_address = clusters.token_address
-        AND earlier.timestamp = moments.previous_timestamp
-        AND earlier.cluster_id = closest.previous_cluster_id
+    LEFT JOIN origins USING (chain, token_address, timestamp, cluster_id)
 ),
 dead AS (
     SELECT
@@ -80,17 +123,19 @@ dead AS (
         ON moments.chain = sizes.chain
         AND moments.token_address = sizes.token_address
         AND moments.previous_timestamp = sizes.timestamp
-    ANTI JOIN shared
-        ON shared.chain = sizes.chain
-        AND shared.token_address = sizes.token_address
-        AND shared.timestamp = moments.timestamp
-        AND shared.previous_cluster_id = sizes.cluster_id
+    ANTI JOIN (FROM kinship WHERE continues OR took_most OR came_from) AS heirs
+        ON heirs.chain = sizes.chain
+        AND heirs.token_address = sizes.token_address
+        AND heirs.timestamp = moments.timestamp
+        AND heirs.previous_cluster_id = sizes.cluster_id
 )
 SELECT
     *,
     shared_members / (members + previous_members - shared_members) AS overlap,
     CASE
         WHEN previous_timestamp IS NULL THEN 'first'
+        WHEN merged_from IS NOT NULL THEN 'merged'
+        WHEN split_from IS NOT NULL THEN 'split'
         WHEN previous_cluster_id IS NULL THEN 'born'
         WHEN members > previous_members THEN 'grew'
         WHEN members < previous_members THEN 'shrank'

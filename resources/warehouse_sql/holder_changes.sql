@@ -1,42 +1,31 @@
--- Who entered the list of holders between t1 and t2, who left it, and whose amount went up or down.
--- The list is as long as was asked for, so "left" can mean "fell below its end". Tokens that have no partition at or
--- before t1, or none after it up to t2, are left out. amount_change is null where a decimal can't hold the amounts.
+-- Who entered the list of holders between t1 and t2, who left it, and whose amount went up or down: two lists compared,
+-- each token's newest at or before t1 and at or before t2. (Who came and left again in between is in holder_entries and
+-- holder_exits only.) The list is as long as was asked for, so "left" can mean "fell below its end". Tokens that have
+-- no partition at or before t1, or none after it up to t2, are left out. amount_change is null where a decimal can't
+-- hold it; amount_change_exact has it then.
 -- Example: FROM holder_changes('2025-01-01', '2026-01-01') WHERE change = 'entered' ORDER BY share_after DESC;
 CREATE OR REPLACE MACRO holder_changes(t1, t2) AS TABLE
 WITH spans AS (
-    SELECT
-        chain,
-        token_address,
-        max(timestamp) FILTER (timestamp <= CAST(t1 AS TIMESTAMP)) AS from_timestamp,
-        max(timestamp) FILTER (timestamp <= CAST(t2 AS TIMESTAMP)) AS to_timestamp
-    FROM holders
-    GROUP BY chain, token_address
-),
--- exact amounts as text that sorts like the numbers do: a decimal column can't hold all of them
-listed AS (
-    SELECT
-        *,
-        coalesce(amount_exact, CAST(amount AS VARCHAR)) AS exact,
-        lpad(split_part(exact, '.', 1), 80, '0') || '.' || rtrim(split_part(exact, '.', 2), '0') AS amount_order
-    FROM holders
+    SELECT chain, token_address, before.timestamp AS from_timestamp, after.timestamp AS to_timestamp
+    FROM answered_as_of('holders', t1) AS before
+    JOIN answered_as_of('holders', t2) AS after USING (chain, token_address)
+    WHERE before.timestamp < after.timestamp
 ),
 before AS (
-    SELECT listed.*
-    FROM listed
-    JOIN spans
-        ON spans.chain = listed.chain
-        AND spans.token_address = listed.token_address
-        AND spans.from_timestamp = listed.timestamp
-    WHERE spans.from_timestamp < spans.to_timestamp
+    SELECT holders.*
+    FROM holders
+    SEMI JOIN spans
+        ON spans.chain = holders.chain
+        AND spans.token_address = holders.token_address
+        AND spans.from_timestamp = holders.timestamp
 ),
 after AS (
-    SELECT listed.*
-    FROM listed
-    JOIN spans
-        ON spans.chain = listed.chain
-        AND spans.token_address = listed.token_address
-        AND spans.to_timestamp = listed.timestamp
-    WHERE spans.from_timestamp < spans.to_timestamp
+    SELECT holders.*
+    FROM holders
+    SEMI JOIN spans
+        ON spans.chain = holders.chain
+        AND spans.token_address = holders.token_address
+        AND spans.to_timestamp = holders.timestamp
 ),
 paired AS (
     SELECT
@@ -52,17 +41,15 @@ paired AS (
         after.amount_exact AS amount_after_exact,
         before.share AS share_before,
         after.share AS share_after,
+        before.amount_exact IS NULL AND after.amount_exact IS NULL AS plain,
+        coalesce(after.amount, 0) - coalesce(before.amount, 0) AS plain_change,
         CASE
-            WHEN before.rank IS NULL THEN 'entered'
-            WHEN after.rank IS NULL THEN 'left'
-            WHEN after.amount_order > before.amount_order THEN 'up'
-            WHEN after.amount_order < before.amount_order THEN 'down'
-        END AS change,
-        CASE
-            WHEN before.rank IS NULL THEN after.amount
-            WHEN after.rank IS NULL THEN -before.amount
-            ELSE after.amount - before.amount
-        END AS amount_change
+            WHEN before.amount_exact IS NULL AND after.amount_exact IS NULL THEN NULL
+            ELSE amount_text(
+                coalesce(amount_units(exact_amount(after.amount, after.amount_exact)), CAST(0 AS BIGNUM))
+                - coalesce(amount_units(exact_amount(before.amount, before.amount_exact)), CAST(0 AS BIGNUM))
+            )
+        END AS exact_change
     FROM before
     FULL JOIN after USING (chain, token_address, address)
 )
@@ -73,8 +60,14 @@ SELECT
     spans.to_timestamp,
     paired.address,
     paired.label,
-    paired.change,
-    paired.amount_change,
+    CASE
+        WHEN paired.rank_before IS NULL THEN 'entered'
+        WHEN paired.rank_after IS NULL THEN 'left'
+        WHEN CASE WHEN plain THEN plain_change < 0 ELSE starts_with(paired.exact_change, '-') END THEN 'down'
+        ELSE 'up'
+    END AS change,
+    CASE WHEN plain THEN plain_change ELSE as_amount(paired.exact_change) END AS amount_change,
+    as_exact(paired.exact_change) AS amount_change_exact,
     paired.amount_before,
     paired.amount_after,
     paired.amount_before_exact,
@@ -85,4 +78,7 @@ SELECT
     paired.rank_after
 FROM paired
 JOIN spans USING (chain, token_address)
-WHERE paired.change IS NOT NULL;
+WHERE
+    paired.rank_before IS NULL
+    OR paired.rank_after IS NULL
+    OR CASE WHEN plain THEN plain_change <> 0 ELSE paired.exact_change <> '0' END;

@@ -17,8 +17,9 @@ from typing import Any
 
 from assets.addresses import ADDRESSES
 from assets.chains import CHAINS
-from assets.family import Asking, ingest
+from assets.family import Asking
 from assets.holders import HOLDERS
+from assets.ingest import ingest
 from assets.maps import MAPS
 from assets.subgraphs import SUBGRAPHS
 from assets.tokens import TOKENS

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assets.family import Asking, Family, Landed, ingest
+from assets.family import Asking, Family, Landed
 from assets.holders import HOLDERS
+from assets.ingest import ingest
 from assets.maps import MAPS
 from engine.errors import BadSource
 from engine.store import Store

@@ -17,11 +17,13 @@ from dagster import (
     build_schedule_context,
     build_sensor_context,
 )
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from assets.partitions import DAYS, FIRST_DAY, partition_key
 from contract.tables import TABLES
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
+from pipelines.history import QuickEventLog
 from pipelines.runs import dagster_instance, fill, ingest_day
 from resources.lake import SIDE_TABLES
 from resources.workspace import Workspace
@@ -77,6 +79,17 @@ def test_a_backfill_of_some_tables_fills_what_comes_with_them_and_nothing_else(
     assert _materialised(instance, "clusters") == _materialised(instance, "maps") == {"solana|2026-05-01"}
     assert _materialised(instance, "holders") == _materialised(instance, "tokens") == set()
     assert workspace.lake.manifest("holders", "solana", MAY) is None
+
+
+def test_dagsters_own_log_of_events_reads_what_the_quick_one_wrote(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
+) -> None:
+    fill(make_workspace(), instance, ["solana"], [MAY], tables=["chains"])
+    (run,) = instance.get_runs()
+    assert isinstance(instance.event_log_storage, QuickEventLog)
+    own = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
+    assert own.get_logs_for_run(run.run_id) == instance.all_logs(run.run_id)
+    assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01"}
 
 
 def test_a_range_of_partitions_is_one_run(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:

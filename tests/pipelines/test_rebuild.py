@@ -30,7 +30,7 @@ from pipelines.rebuild import rebuild, survey
 from resources import journal
 from resources.lake import LakeError
 from resources.workspace import Workspace
-from tests.filling import MakeWorkspace, fill
+from tests.filling import MakeWorkspace, fill, spoil
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
@@ -125,9 +125,9 @@ def test_a_lost_and_a_damaged_answer_are_named_and_the_rest_comes_back(make_work
     fill(workspace, HOLDERS, "eth", MAY)
     answers = sorted(workspace.archive, key=lambda answer: answer.digest)
     lost, damaged = answers[:2]
-    files = {stored.digest: stored.path for stored in workspace.archive.stored()}
-    files[lost.digest].unlink()
-    files[damaged.digest].write_bytes(files[damaged.digest].read_bytes()[:-9])
+    stored = {one.digest: one for one in workspace.archive.stored()}
+    spoil(workspace.archive, stored[damaged.digest])
+    workspace.archive.remove([stored[lost.digest]])
     tokens = set(workspace.lake.read("holders")["token_address"].to_pylist())
     forget_lake(workspace)
     report = rebuild(workspace)
@@ -143,7 +143,7 @@ def test_where_an_answer_is_gone_the_old_lakes_partition_stays(make_workspace: M
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake)
-    next(iter(workspace.archive.stored())).path.unlink()
+    workspace.archive.remove([next(workspace.archive.stored())])
     report = rebuild(workspace)
     assert [one.kept for one in report.missing] == [True]
     assert hashes(workspace.settings.lake) == before
@@ -238,7 +238,7 @@ def test_the_command_ends_with_1_where_something_is_lacking(
     fill(workspace, HOLDERS, "eth", MAY)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
     assert CliRunner().invoke(app, ["rebuild", "--json"]).exit_code == 0
-    next(iter(workspace.archive.stored())).path.unlink()
+    workspace.archive.remove([next(workspace.archive.stored())])
     assert CliRunner().invoke(app, ["rebuild", "--dry-run"]).exit_code == 1
     assert CliRunner().invoke(app, ["rebuild"]).exit_code == 1
 

@@ -133,8 +133,7 @@ def test_an_answer_that_nobody_can_read_is_asked_for_anew_only_with_refresh(make
 def test_an_unreadable_answer_that_is_gone_is_left_alone_without_refresh(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, replace(HOLDERS, rows=unread), "eth", MAY)
-    for stored in list(workspace.archive.stored()):
-        stored.path.unlink()
+    workspace.archive.remove([*workspace.archive.stored()])
     report = retry(workspace, failures(workspace))
     assert (report.retried, report.calls, len(report.left)) == ([], 0, len(workspace.settings.watchlist["eth"]))
 

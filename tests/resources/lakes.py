@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from contract.tables import TABLES, amount_columns, build
 from resources.lake import Lake, Manifest
+from resources.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
 LEARNT = datetime(2026, 12, 1, 12, 30)
@@ -121,3 +122,13 @@ def write(  # noqa: PLR0913, PLR0917 - what a commit is made of
     asked = covered | set(failed["subject"].to_pylist() if failed is not None else ())
     told = {"provider": "tests", "by": by, "asked": asked, "covered": covered, "failures": failed, "final": final}
     return lake.write(family, chain, as_of, tables, **told)
+
+
+def asked(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """The answer's rows."""
+    return [tuple(row.values()) for row in warehouse.query(sql, parameters).to_pylist()]
+
+
+def count(warehouse: Warehouse, table: str) -> int:
+    """How many rows a table, view or macro has."""
+    return int(asked(warehouse, f"SELECT count(*) FROM {table}")[0][0])

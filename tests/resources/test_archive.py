@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import random
@@ -16,14 +17,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
-from resources.archive import AnswerArchive, ArchivedAnswer
+from resources import packs
+from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from tests.filling import spoil
 
 ROOT = Path(__file__).parents[2]
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456)
+LATER = datetime(2026, 11, 21)
 AS_OF = datetime(2026, 11, 20)
 TOKEN = "0x00000000000000000000000000000000000000aa"
 
@@ -40,7 +45,7 @@ def kept(archive: AnswerArchive, raw: bytes, request: Request | None = None) -> 
 
 
 def the_file(archive: AnswerArchive) -> Path:
-    (path,) = archive.root.glob("??/*.zst")
+    (path,) = archive.root.glob("packs/*/*.zst")
     return path
 
 
@@ -57,7 +62,7 @@ def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
     )
     assert put.sha256 == hashlib.sha256(put.raw).hexdigest()
     assert put.request == {"method": "GET", "path": f"/v0/tokens/map/eth/{TOKEN}", "query": {}, "body": None}
-    assert the_file(archive).relative_to(archive.root) == Path(put.digest[:2], f"{put.digest}.zst")
+    assert the_file(archive).parent.name == f"{NOON:%Y-%m-%d}"
     assert put.digest in archive
 
 
@@ -150,8 +155,6 @@ def test_a_damaged_file_is_reported_set_aside_and_counts_as_absent(
 
 
 def test_an_answer_whose_header_lost_a_field_is_damaged(tmp_path: Path) -> None:
-    import zstandard
-
     archive = AnswerArchive(tmp_path)
     put = kept(archive, b"{}")
     the_file(archive).write_bytes(zstandard.ZstdCompressor().compress(b'{"sha256": 1}\n{}'))
@@ -161,11 +164,11 @@ def test_an_answer_whose_header_lost_a_field_is_damaged(tmp_path: Path) -> None:
 def test_all_answers_are_found_and_measured(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = {kept(archive, b"%d" % number, a_map(f"0x{number:x}")).digest for number in range(20)}
-    (archive.root / "ab").mkdir(exist_ok=True)
-    (archive.root / "ab" / ".torn.part").write_bytes(b"half")
-    assert {answer.digest for answer in archive} == put
-    assert archive.size().answers == 20
-    assert archive.size().stored_bytes == sum(path.stat().st_size for path in tmp_path.glob("*/*.zst"))
+    (archive.root / "packs" / f"{NOON:%Y-%m-%d}" / ".torn.part").write_bytes(b"half")
+    for reader in (archive, AnswerArchive(tmp_path)):
+        assert {answer.digest for answer in reader} == put
+        assert reader.size().answers == 20
+        assert reader.size().stored_bytes == sum(path.stat().st_size for path in tmp_path.glob("packs/*/*.zst"))
 
 
 def test_a_failed_write_leaves_the_earlier_answer_and_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +182,7 @@ def test_a_failed_write_leaves_the_earlier_answer_and_no_part(tmp_path: Path, mo
     with pytest.raises(OSError, match="No space"):
         kept(archive, b"new")
     assert archive.get(put.digest) == put
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{put.digest}.zst"]
+    assert [path for path in tmp_path.glob("packs/**/*") if path.is_file()] == [the_file(archive)]
 
 
 def test_threads_that_write_the_same_answer_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -240,12 +243,11 @@ def test_an_answer_that_a_refreshed_one_replaced_is_still_found_by_its_hash(tmp_
 def test_of_two_answers_with_the_same_words_the_instant_tells_which(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     first = kept(archive, b"same")
-    later = datetime(2026, 11, 21)
-    archive.put(first.digest, a_map(), b"same", fetched_at=later, provider_id="provider", as_of=AS_OF)
+    archive.put(first.digest, a_map(), b"same", fetched_at=LATER, provider_id="provider", as_of=AS_OF)
     assert archive.version(first.digest, first.sha256, NOON) == first
-    found = archive.version(first.digest, first.sha256, later)
+    found = archive.version(first.digest, first.sha256, LATER)
     assert found is not None
-    assert found.fetched_at == later
+    assert found.fetched_at == LATER
 
 
 def test_headers_tell_of_each_file_and_damaged_ones_are_left_out(tmp_path: Path) -> None:
@@ -255,16 +257,124 @@ def test_headers_tell_of_each_file_and_damaged_ones_are_left_out(tmp_path: Path)
         (new.digest, new.sha256, NOON, False),
         (old.digest, old.sha256, NOON, True),
     ]
-    assert all(one.stored_bytes == one.path.stat().st_size for one in archive.stored())
-    the_file(archive).write_bytes(b"torn")
+    present = next(archive.stored())
+    (tmp_path / present.place.pack).write_bytes(b"torn")
     assert [one.superseded for one in archive.stored()] == [True]
 
 
 def test_a_removed_answer_is_gone(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = kept(archive, b"one")
-    for stored in archive.stored():
-        archive.remove(stored)
-        archive.remove(stored)
+    stored = [*archive.stored()]
+    archive.remove(stored)
+    archive.remove(stored)
     assert archive.get(put.digest) is None
     assert list(archive.stored()) == []
+    assert list(tmp_path.glob("packs/*/*")) == []
+
+
+# ---------------------------------------------------------------------- answers that share a file
+
+
+def kept_together(archive: AnswerArchive, *raws: bytes) -> list[ArchivedAnswer]:
+    requests = [a_map(f"0x{number:x}") for number, _ in enumerate(raws)]
+    keys = [archive.key("provider", request, AS_OF) for request in requests]
+    return archive.put_all(
+        [
+            Arrived(key, request, raw, NOON, "provider", as_of_text(AS_OF))
+            for key, request, raw in zip(keys, requests, raws, strict=True)
+        ]
+    )
+
+
+def test_answers_that_came_together_share_a_file(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept_together(archive, b"one", b"two", b"three")
+    assert the_file(archive)
+    assert [archive.get(one.digest) for one in put] == put
+
+
+def test_a_damaged_answer_takes_none_of_its_file_along(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept_together(archive, *(random.Random(seed).randbytes(500) for seed in range(3)))
+    stored = {one.digest: one for one in archive.stored()}
+    spoil(archive, stored[put[1].digest])
+    (archive.root / "index.sqlite").unlink()
+    for reader in (archive, AnswerArchive(tmp_path)):  # one that knows the file, one that has to look into it
+        assert [reader.get(one.digest) for one in put] == [put[0], None, put[2]]
+    assert archive.size().damaged == 1
+
+
+def test_removing_some_answers_of_a_file_frees_their_bytes_and_leaves_the_others(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept_together(archive, b"one", b"two", b"three")
+    before = the_file(archive).stat().st_size
+    archive.remove([one for one in archive.stored() if one.digest == put[0].digest])
+    for reader in (archive, AnswerArchive(tmp_path)):
+        assert [reader.get(one.digest) for one in put] == [None, *put[1:]]
+    assert the_file(archive).stat().st_size < before
+
+
+def test_an_index_that_is_lost_is_made_of_the_files_again(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    old = kept(archive, b"old")
+    archive.put(old.digest, a_map(), b"new", fetched_at=LATER, provider_id="provider", as_of=AS_OF)
+    put = kept_together(archive, b"one", b"two")
+    for file in tmp_path.glob("index.sqlite*"):
+        file.unlink()
+    found = AnswerArchive(tmp_path)
+    assert [found.get(one.digest) for one in put] == put
+    present = found.get(old.digest)
+    assert present is not None
+    assert present.raw == b"new"
+    assert found.version(old.digest, old.sha256) == old
+
+
+def test_a_file_whose_writer_was_killed_before_it_told_the_index_is_found_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = AnswerArchive(tmp_path)
+    (first,) = kept_together(archive, b"one")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(packs, "_enter", killed)
+    with pytest.raises(KeyboardInterrupt):
+        kept_together(archive, b"two")
+    monkeypatch.undo()
+    got = AnswerArchive(tmp_path).get(first.digest)
+    assert got is not None
+    assert got.raw == b"two"
+
+
+def test_a_file_that_somebody_deleted_counts_as_none(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    put = kept(archive, b"one")
+    the_file(archive).unlink()
+    assert archive.get(put.digest) is None
+    assert archive.size().answers == 0
+
+
+def test_answers_of_an_earlier_version_which_had_a_file_each_are_taken_over(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path / "new")
+    old, new = kept(archive, b"old"), kept(archive, b"new")
+    places = {one.superseded: one.place for one in archive.stored()}
+    earlier = tmp_path / "earlier"
+    digest = new.digest
+    for name, place in (
+        (f"{digest[:2]}/{digest}.zst", places[False]),
+        (f"superseded/{digest[:2]}/{digest}-0a1b2c3d.zst", places[True]),
+    ):
+        header, _, raw = zstandard.decompress((archive.root / place.pack).read_bytes()).partition(b"\n")
+        about = json.loads(header)
+        del about["digest"]  # the name of the file told it
+        about["fetched_at"] = (NOON if place.superseded else LATER).isoformat()
+        (earlier / name).parent.mkdir(parents=True)
+        (earlier / name).write_bytes(zstandard.compress(json.dumps(about).encode() + b"\n" + raw))
+    found = AnswerArchive(earlier)
+    present = found.get(digest)
+    assert present is not None
+    assert (present.raw, present.digest) == (b"new", digest)
+    assert found.version(digest, old.sha256) == old
+    assert found.size().answers == 1

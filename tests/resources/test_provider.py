@@ -29,6 +29,7 @@ from resources.client import ProviderClient
 from resources.errors import ProviderError
 from resources.ledger import CreditLedger
 from resources.provider import Counters, Provider
+from tests.filling import spoil
 from tests.resources.misbehaving import (
     CHAINS,
     Misbehaving,
@@ -481,9 +482,8 @@ def test_an_answer_that_can_not_be_kept_stops_everything_before_more_is_paid(
 
 def test_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        digest = (await stage.provider.fetch(a_map(), AS_OF)).digest
-        file = tmp_path / "archive" / digest[:2] / f"{digest}.zst"
-        file.write_bytes(file.read_bytes()[:-9])
+        await stage.provider.fetch(a_map(), AS_OF)
+        spoil(stage.archive, next(stage.archive.stored()))
         assert not (await stage.provider.fetch(a_map(), AS_OF)).from_archive
         assert stage.books() == (2 * MAP_BASE, 0)
 

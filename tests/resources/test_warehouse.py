@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,11 @@ from resources.warehouse import Warehouse, WarehouseError
 from tests.resources.lakes import (
     DAYS,
     LEARNT,
+    asked,
+    count,
     failures,
+    holders,
     map_tables,
-    rows,
-    transfer,
     write,
     write_holders,
     write_maps,
@@ -51,14 +54,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     loaded.load(lake)
     return loaded
-
-
-def asked(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in warehouse.query(sql, parameters).to_pylist()]
-
-
-def count(warehouse: Warehouse, table: str) -> int:
-    return int(asked(warehouse, f"SELECT count(*) FROM {table}")[0][0])
 
 
 # What is loaded
@@ -96,7 +91,7 @@ def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Wareh
         for field in TABLES[name].schema
     ]
     ((comment,),) = asked(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
-    assert comment == f"A row is {TABLES[name].row}"
+    assert comment == f"A row is {TABLES[name].row}. Key: {', '.join(layout.key(TABLES[name]))}"
 
 
 VALUES: dict[pa.DataType, Any] = {
@@ -226,6 +221,52 @@ def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, ware
     assert count(warehouse, "holders") == 2
 
 
+def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
+    twice = holders("eth", DAY, {"0xa": {"0x1": 1, "0x2": 1}})
+    write(lake, "holders", "eth", DAY, {"holders": pa.concat_tables([twice, twice.slice(0, 1)])}, {"0xa"})
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
+    report = warehouse.load(lake)
+    assert report.duplicates == ("holders of eth at 20261101T000000Z: 1 rows too many for their key",)
+    assert count(warehouse, "holders") == 4
+
+
+def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return asked(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
+
+
+def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
+    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.warehouse._MIXED_ROWS", 12)
+    wanted = [
+        (chain, token, day.day, rank)
+        for chain in ("base", "eth")
+        for token in ("0xa", "0xb")
+        for day in DAYS[:5]
+        for rank in (1, 2)
+    ]
+    held = {token: {"0x1": 2, "0x2": 1} for token in ("0xb", "0xa")}
+    for day in DAYS[2:5]:
+        for chain in ("eth", "base"):
+            write_holders(lake, chain, day, held)
+    warehouse.load(lake)
+    assert places(warehouse) == [place for place in wanted if place[2] > 2], "one load is in order"
+    for day in DAYS[:2]:
+        for chain in ("eth", "base"):
+            write_holders(lake, chain, day, held)
+        warehouse.load(lake)
+        assert sorted(places(warehouse)) == [place for place in wanted if place[2] > 2 or place[2] <= day.day]
+    assert places(warehouse) == wanted, "the small loads were worth writing the file anew"
+    assert warehouse.load(lake).partitions == 0
+    assert asked(warehouse, "SELECT sum(row_count), count(*) FROM partitions") == [(40, 10)]
+    assert sorted(path.name for path in warehouse.path.parent.glob("warehouse*")) == [
+        "warehouse.duckdb",
+        "warehouse.duckdb.lock",
+    ]
+    ((comment,),) = asked(warehouse, "SELECT comment FROM duckdb_tables() WHERE table_name = 'holders'")
+    assert comment.startswith("A row is a holder")
+
+
 # Readers and loaders
 
 
@@ -242,23 +283,68 @@ def test_a_reader_that_is_open_sees_what_it_saw_and_the_next_one_sees_the_load(
         assert count(warehouse, "holders") == 2
 
 
-def test_readers_beside_loads_see_whole_loads_only(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]]})
+def test_readers_of_other_processes_never_fail_nor_see_a_part_while_100_partitions_load_and_a_load_is_killed(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    def partitions(days: Sequence[datetime]) -> None:
+        for chain in ("eth", "base"):
+            for day in days:
+                write_holders(lake, chain, day, {"0xa": {f"0x{number}": 9 - number for number in range(5)}})
+                write_maps(lake, chain, day, {"0xa": [["0x1", "0x2"]]})
+
+    partitions(DAYS[:1])
     warehouse.load(lake)
+    reader = f"""
+import time
+from pathlib import Path
+from resources.warehouse import Warehouse
 
-    def load_some() -> None:
-        for day in DAYS[1:8]:
-            write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2"]]})
-            warehouse.load(lake)
+warehouse = Warehouse(Path({str(warehouse.path)!r}))
+print(len(warehouse.query("FROM holders")), flush=True)
+reads, whole = 1, set()
+while not Path({str(warehouse.path)!r}).with_name("done").exists():
+    for row in warehouse.query("SELECT count(*) AS n FROM holders GROUP BY chain, timestamp").to_pylist():
+        whole.add(row["n"])
+    assert len(warehouse.query("FROM latest_holders")) == 10
+    maps = "(SELECT count(*) FROM maps)"
+    sums = f"SELECT {{maps}}, (SELECT count(*) FROM cluster_members), (SELECT count(*) FROM partitions)"
+    n, members, partitions = warehouse.query(sums).to_pylist()[0].values()
+    assert members == 2 * n and partitions == 2 * n, (n, members, partitions)
+    reads += 1
+    time.sleep(0.01)
+print(reads, whole)
+"""
+    readers = [
+        subprocess.Popen([sys.executable, "-c", reader], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for one in readers:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "10\n"
+    partitions(DAYS[1:26])
+    warehouse.load(lake)
+    partitions(DAYS[26:27])
+    killed = subprocess.run([sys.executable, "-c", killed_amid_a_load(lake, warehouse)], cwd=ROOT, check=False)
+    assert killed.returncode == 9
+    for day in DAYS[27:]:
+        partitions([day])
+        warehouse.load(lake)
+    warehouse.path.with_name("done").touch()
+    told = [one.communicate(timeout=60)[0] for one in readers]
+    assert all(text.endswith(" {5}\n") and int(text.split()[0]) > 1 for text in told), told
+    assert count(warehouse, "holders") == 10 * len(DAYS)
 
-    with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(load_some)
-        seen = []
-        while not loading.done():
-            seen += asked(warehouse, "SELECT (SELECT count(*) FROM maps), (SELECT count(*) FROM cluster_members)")
-        loading.result()
-    assert all(members == 2 * maps for maps, members in seen)
-    assert count(warehouse, "maps") == 8
+
+def killed_amid_a_load(lake: Lake, warehouse: Warehouse) -> str:
+    """A script that loads, and ends before it notes what it took."""
+    return f"""
+import os
+from pathlib import Path
+from resources import warehouse
+from resources.lake import Lake
+
+warehouse._remember = lambda *_: os._exit(9)
+warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
+"""
 
 
 def test_loads_of_several_threads_queue(lake: Lake, warehouse: Warehouse) -> None:
@@ -274,7 +360,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
-@pytest.mark.parametrize("step", ["os.replace", "shutil.copyfile"])
+@pytest.mark.parametrize("step", ["os.replace", "os.copy_file_range"])
 def test_a_load_that_is_killed_leaves_the_file_as_it_was(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -300,15 +386,7 @@ def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
-    script = f"""
-import os
-from pathlib import Path
-from resources import warehouse
-from resources.lake import Lake
-
-warehouse._remember = lambda *_: os._exit(9)
-warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
-"""
+    script = killed_amid_a_load(lake, warehouse)
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
@@ -400,169 +478,3 @@ def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake,
     assert warehouse.load(lake).partitions == 0
     assert count(warehouse, "latest_holders") == 1
     assert "rank" in warehouse.query("FROM latest_holders").column_names
-
-
-# Views and macros
-
-
-@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
-def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: layout.Query) -> None:
-    about, _, example = query.comment.partition("Example: ")
-    assert about.strip()
-    small.query(example)
-    source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
-    ((comment,),) = asked(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
-    assert comment == query.comment
-
-
-def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
-    for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
-        write_holders(lake, "eth", DAYS[day - 1], held)
-        write_maps(lake, "eth", DAYS[day - 1], {token: [] for token in held}, score=day)
-    write_holders(lake, "base", DAYS[1], {"0xa": {"0x1": 5}})
-    warehouse.load(lake)
-    latest = "SELECT chain, token_address, amount FROM {} ORDER BY ALL"
-    assert asked(warehouse, latest.format("latest_holders")) == [
-        ("base", "0xa", 5),
-        ("eth", "0xa", 4),
-        ("eth", "0xb", 2),
-    ]
-    assert asked(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
-        ("base", "0xa", 5),
-        ("eth", "0xa", 3),
-        ("eth", "0xb", 2),
-    ]
-    assert asked(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
-        ("eth", "0xa", 1),
-        ("eth", "0xb", 2),
-    ]
-    assert count(warehouse, "holders_as_of('2026-10-31')") == 0
-    assert asked(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
-        ("0xa", 9.0),
-        ("0xb", 1.0),
-    ]
-    assert asked(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
-
-
-def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
-    write_maps(lake, "eth", DAYS[1], {"0xa": []})
-    warehouse.load(lake)
-    assert asked(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
-
-
-def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
-    write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY address",
-        "2026-11-03",
-        DAYS[9],
-    )
-    assert found == [
-        ("0x1", "down", Decimal(-3), 1, 2),
-        ("0x2", "up", Decimal("1.5"), 2, 1),
-        ("0x4", "left", Decimal(-1), 4, None),
-        ("0x5", "entered", Decimal(2), None, 4),
-    ]
-
-
-def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake, warehouse: Warehouse) -> None:
-    huge, tiny = 10**60, "0.0000000000000000000001"
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
-    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
-    warehouse.load(lake)
-    changes = asked(
-        warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
-    )
-    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
-
-
-def test_holder_changes_leave_out_tokens_without_a_partition_at_either_time(lake: Lake, warehouse: Warehouse) -> None:
-    write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
-    warehouse.load(lake)
-    assert count(warehouse, "holder_changes('2026-11-01', '2026-11-09')") == 0
-    assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
-
-
-def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake: Lake, warehouse: Warehouse) -> None:
-    for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
-        write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
-    write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT service_score, score_change, round(top_10_share, 9), holders_listed FROM concentration_history"
-        " ORDER BY timestamp",
-    )
-    assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
-
-
-def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
-    history = [
-        [["a1", "a2", "a3"], ["b1", "b2"]],
-        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
-        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
-        [["c1", "c2"]],
-    ]
-    for day, clusters in zip(DAYS, history, strict=False):
-        write_maps(lake, "eth", day, {"0xa": clusters})
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
-        " ORDER BY 1, 2 NULLS LAST, 3",
-    )
-    assert found == [
-        (1, 1, None, None, "first"),
-        (1, 2, None, None, "first"),
-        (2, 1, 2, 0.667, "grew"),
-        (2, 2, 1, 1.0, "same"),
-        (3, 1, 2, 0.667, "shrank"),
-        (3, 2, 1, 0.5, "changed"),
-        (3, 3, None, None, "born"),
-        (4, 1, 3, 1.0, "same"),
-        (4, None, 1, None, "died"),
-        (4, None, 2, None, "died"),
-    ]
-
-
-def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, warehouse: Warehouse) -> None:
-    write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
-    write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
-    write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
-    warehouse.load(lake)
-    assert asked(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
-
-
-def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
-    lake: Lake, warehouse: Warehouse
-) -> None:
-    one, other = "0x" + "a" * 40, "0x" + "b" * 40
-    for day, sent in ((0, "5"), (1, "9")):
-        edges = [
-            {"token_address": "0x7", "time_node": None} | transfer(one, other, "0x7", "eth", sent, day + 1),
-            {"token_address": "0x7", "time_node": 1} | transfer(one, other, "0x7", "eth", "1", 99),
-        ]
-        tables = {"grouped_transfers": rows("grouped_transfers", "eth", DAYS[day], edges)}
-        write(lake, "maps", "eth", DAYS[day], tables, {"0x7"})
-    back = {"address_set": "friends"} | transfer(other, one, "0x7", "eth", "2", 1)
-    write(
-        lake,
-        "subgraphs",
-        "eth",
-        DAYS[0],
-        {"subgraph_transfers": rows("subgraph_transfers", "eth", DAYS[0], [back])},
-        {"friends"},
-        by="address_set",
-    )
-    warehouse.load(lake)
-    found = asked(
-        warehouse,
-        "SELECT from_address, total_value, timestamp FROM flows_between(?, ?) ORDER BY 1",
-        other.upper().replace("0X", "0x"),
-        one,
-    )
-    assert found == [(one, Decimal(9), DAYS[1]), (other, Decimal(2), DAYS[0])]

@@ -1,0 +1,88 @@
+"""Alert rules as asset checks: a rule that finds something in a run's partitions warns, with the evidence.
+
+They look into the warehouse, so they wait for it. A check tells what is so; who is told, and just once, is the alerts'
+sensor's matter.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, time
+from typing import Any, Final
+
+from dagster import (
+    AssetCheckExecutionContext,
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    MetadataValue,
+    ResourceParam,
+    multi_asset_check,
+)
+
+from assets.materialise import days_of
+from assets.partitions import interval_of
+from contract.times import utc_now
+from resources.alert_settings import AlertRule
+from resources.alerts import TABLE_OF, Alert, Span, evaluate, tokens_of
+from resources.workspace import Workspace
+
+_SHOWN: Final = 20
+_END_OF_DAY: Final = time(23, 59, 59, 999_999)
+
+
+def alert_checks(workspace: Workspace) -> list[AssetChecksDefinition]:
+    """One step that tries all rules in force; none where none is."""
+    rules = workspace.settings.alerts.in_force
+    if not rules:
+        return []
+
+    @multi_asset_check(name="alerts", specs=[_spec(name, rule) for name, rule in rules.items()])
+    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+        step = context.op_execution_context
+        partitioned = step.has_partition_key or step.has_partition_key_range
+        days = days_of(step.partition_keys) if partitioned else None
+        span = _span(workspace, None if days is None else [day for _, day in days])
+        chains = None if days is None else {chain for chain, _ in days}
+        for name, rule in rules.items():
+            tokens = tokens_of(rule, workspace.settings.watchlist, chains)
+            found = evaluate(workspace.warehouse, name, rule, tokens, span)
+            yield _result(name, rule, found)
+
+    return [check]
+
+
+def _span(workspace: Workspace, days: list[str] | None) -> Span:
+    """The days of a run's partitions; without any, all that is news."""
+    settings = workspace.settings
+    interval = interval_of(settings.schedule.cron)
+    now = utc_now()
+    if not days:
+        return Span(now - settings.alerts.max_age, now, interval)
+    last = datetime.combine(datetime.fromisoformat(max(days)), _END_OF_DAY)
+    return Span(datetime.fromisoformat(min(days)), min(now, last), interval)
+
+
+def _spec(name: str, rule: AlertRule) -> AssetCheckSpec:
+    table = TABLE_OF[rule.rule]
+    return AssetCheckSpec(
+        f"alert_{name}",
+        asset=table,
+        additional_deps=[] if table == "warehouse" else ["warehouse"],
+        description=f"Alert {name}: {rule.rule.replace('_', ' ')}, threshold {rule.limit:g}.",
+    )
+
+
+def _result(name: str, rule: AlertRule, found: list[Alert]) -> AssetCheckResult:
+    metadata: dict[str, Any] = {"alerts": len(found), "threshold": rule.limit}
+    if found:
+        told = [
+            {"alert": one.sentence, "measured": one.measured, "evidence": dict(one.evidence)} for one in found[:_SHOWN]
+        ]
+        metadata["first alerts"] = MetadataValue.json(told)
+    return AssetCheckResult(
+        passed=not found,
+        check_name=f"alert_{name}",
+        asset_key=TABLE_OF[rule.rule],
+        severity=AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )

@@ -1,0 +1,168 @@
+"""Fills partitions: asks for the subjects that they lack, and commits them to the lake.
+
+``ingest`` asks only for subjects that the partition's manifest does not name yet, so a killed run goes on where it
+stopped and a finished partition costs nothing. What an engine at hand can tell is ``swept``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from assets.family import Asking, Family, Landed, Slice, missing, slice_of, sweeping
+from assets.landing import Batch, finish, together
+from assets.reading import Unread
+from assets.swept import ingest_swept
+from contract.requests import Request
+from resources import journal
+from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
+from resources.lake import SUBJECT_COLUMNS
+from resources.normalise import BadAnswer
+from resources.provider import Fetched
+
+T = TypeVar("T")
+
+ANSWERS_AT_ONCE = 512
+"""Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
+many calls are under way, and how many answers are held, is the provider's matter."""
+
+OUTAGE = 16
+"""So many partitions in a row without an answer are an outage, and nothing more is asked for."""
+
+GRACE = 1.0
+"""Seconds in which partitions that have their answers are committed, after credits ran out or a key failed."""
+
+
+async def ingest(
+    asking: Asking,
+    family: Family,
+    chain: str,
+    instants: Iterable[datetime],
+    only: Sequence[str] | None = None,
+    landed: Callable[[Landed], None] = lambda _: None,
+) -> list[Landed]:
+    """Fetches and commits partitions of a family; ``landed`` hears of each as it is finished.
+
+    ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
+    ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
+    are in the lake. One that got no answer among others that did is left out. Where the workspace has an engine at
+    hand, it is swept for what it can tell, and nobody is asked.
+    """
+    engine = sweeping(asking.workspace, family)
+    if engine is not None:
+        parts = [slice_of(asking.workspace.settings, chain, as_of) for as_of in dict.fromkeys(instants)]
+        return await ingest_swept(asking, engine, family, parts, only, landed)
+    gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
+    outages: list[TransientError] = []  # since a partition was last answered for
+
+    async def one(as_of: datetime) -> Landed | None:
+        async with gate:
+            try:
+                done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+            except TransientError as error:
+                outages.append(error)
+                if len(outages) == OUTAGE:
+                    raise
+                return None  # its failures are in the lake, and other partitions may fare better
+            outages.clear()
+            landed(done)
+            return done
+
+    done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
+    if outages and not done:
+        raise outages[0]
+    return done
+
+
+def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequence[str] | None) -> int:
+    tokens = only if only else asking.workspace.settings.watchlist.get(chain, [])
+    return ANSWERS_AT_ONCE // max(1, len(tokens) if family.by == "token" else 1) + 1
+
+
+async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 0.0) -> list[T]:
+    """The results of all, in order. Where one raises the others are cancelled, and none is left behind.
+
+    ``grace``: seconds that the others are given where asking is in vain from now on, for what they hold is paid.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except PermanentError:
+        await asyncio.wait(tasks, timeout=grace)
+        raise
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
+    """Fetches what one partition lacks and commits it.
+
+    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
+    """
+    engine = sweeping(asking.workspace, family)
+    if engine is not None:
+        (landed,) = await ingest_swept(asking, engine, family, [part], only)
+        return landed
+    wanted = missing(asking.workspace, family, part, only, asking.refresh or asking.again)
+    batch = Batch()
+    if wanted:
+        groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
+        batch = together(await _side_by_side(groups))
+    return await finish(asking, family, part, wanted, batch)
+
+
+async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[str]) -> Batch:
+    """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
+    batch = Batch()
+    requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
+    endpoint = requests[0].endpoint
+    answers: list[Fetched] = []
+    async with asking.provider.room.turn():
+        try:
+            for request in requests:
+                answers.append(await _fetch(asking, family, part, request, batch))
+            tables = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
+        except PlanRequired as error:
+            batch.skipped = error.detail
+        except (NoAnswer, TransientError, InvalidRequest) as error:
+            batch.outage = error if isinstance(error, TransientError) else None
+            for subject in subjects:
+                batch.fail(endpoint, subject, error.code, error)
+        except MalformedAnswer as error:
+            for subject in subjects:
+                batch.fail(endpoint, subject, error.code, error, error.answer_hash)
+        except BadAnswer as error:
+            for subject in subjects:
+                batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
+        else:
+            batch.tables = {name: [rows] for name, rows in tables.items()}
+            for subject in subjects:
+                if family.together or family.named_in(tables, subject):
+                    batch.covered.add(subject)
+                else:
+                    batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
+    batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
+    return batch
+
+
+def _unread(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> Unread:
+    rows = partial(family.rows, part)
+    if not family.together:
+        return Unread(subjects, answers, rows)
+    return Unread(subjects, answers, rows, (family.name, part.chain, part.as_of), SUBJECT_COLUMNS[family.by])
+
+
+async def _fetch(asking: Asking, family: Family, part: Slice, request: Request, batch: Batch) -> Fetched:
+    try:
+        fetched = await asking.provider.fetch(request, family.known_as_of(part), refresh=asking.refresh)
+    except (NoAnswer, TransientError, InvalidRequest):
+        batch.calls += 1
+        raise
+    batch.credits += fetched.cost
+    batch.calls += not fetched.from_archive
+    return fetched

@@ -1,0 +1,131 @@
+"""What came of asking for some subjects of a partition, and how it lands in the lake: noted, then committed.
+
+A subject that fails becomes a row of ``failures``; the rest lands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from assets.family import Asking, Family, Landed, Slice
+from contract.tables import TABLES, build
+from contract.times import partition_text, utc_now
+from resources import journal
+from resources.errors import TransientError
+
+FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
+"""Answers about the token itself: asking again for the same instant can't change them."""
+
+
+@dataclass
+class Batch:
+    """What came of asking for some subjects."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    covered: set[str] = field(default_factory=set)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[journal.Group] = field(default_factory=list)
+    credits: int = 0
+    calls: int = 0
+    computed: int = 0
+    skipped: str | None = None
+    outage: TransientError | None = None
+
+    def fail(
+        self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
+    ) -> None:
+        """Notes a subject's failure; a final one counts as covered."""
+        self.failures.append(
+            {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
+        )
+        if code in FINAL_FAILURES:
+            self.covered.add(subject)
+
+
+def together(batches: Iterable[Batch]) -> Batch:
+    """All of them as one."""
+    total = Batch()
+    for batch in batches:
+        for name, tables in batch.tables.items():
+            total.tables.setdefault(name, []).extend(tables)
+        total.covered |= batch.covered
+        total.failures += batch.failures
+        total.groups += batch.groups
+        total.credits += batch.credits
+        total.calls += batch.calls
+        total.skipped = total.skipped or batch.skipped
+        total.outage = total.outage or batch.outage
+    return total
+
+
+async def finish(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: Batch) -> Landed:
+    """Commits what was learnt of a partition, and tells what it holds then.
+
+    Raises ``TransientError`` when the provider answered for none of the subjects.
+    """
+    lake = asking.workspace.lake
+    if wanted and not batch.skipped:
+        await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
+    if batch.outage and not batch.covered:
+        raise batch.outage
+    manifest = lake.manifest(family.name, part.chain, part.as_of)
+    rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
+    failures = manifest.failures if manifest else 0
+    revised = manifest.revisions if manifest else 0
+    return Landed(
+        family.name,
+        part.chain,
+        part.as_of,
+        rows,
+        failures,
+        batch.credits,
+        batch.calls,
+        batch.skipped,
+        bool(wanted),
+        revised,
+        batch.computed,
+    )
+
+
+def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: Batch) -> None:
+    """Notes a partition's commit in the journal, and makes it."""
+    at = _noted(asking, family, part, batch)
+    asking.workspace.lake.write(
+        family.name,
+        part.chain,
+        part.as_of,
+        {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
+        provider=asking.provider.provider_id,
+        by=family.by,
+        asked=set(wanted),
+        covered=batch.covered,
+        failures=_failures(part, batch.failures, at),
+        final=family.historic,
+    )
+
+
+def _noted(asking: Asking, family: Family, part: Slice, batch: Batch) -> datetime:
+    """The instant of a commit, which the journal knows before it is made."""
+    if asking.replayed_at is not None:
+        return asking.replayed_at
+    at, timestamp = utc_now(), partition_text(part.as_of)
+    commit = journal.Commit(
+        family.name, part.chain, timestamp, asking.provider.provider_id, part.live, at, tuple(batch.groups)
+    )
+    journal.note(asking.workspace.archive, commit)
+    return at
+
+
+def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
+
+
+def _failures(part: Slice, rows: Sequence[Mapping[str, Any]], at: datetime) -> pa.Table:
+    common = {"chain": part.chain, "as_of": part.as_of}
+    return build(TABLES["failures"], [common | dict(row) for row in rows], at)

@@ -1,0 +1,145 @@
+"""Fills many partitions in one pass of the engine at hand, where there is one: nobody is asked.
+
+Here stands how many partitions a pass takes, and how its rows are taken apart again; how they land, in ``landing``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from assets.family import Asking, Family, Landed, Slice, missing
+from assets.landing import Batch, finish
+from contract.tables import INSTANT_TYPE, TABLES, learnt
+from resources import journal
+from resources.at_hand import Engine, Refused, Swept
+
+_FIRST: Final = 512
+"""Answers of the first pass, before it is known how large they are."""
+_BYTES: Final = 64 << 20
+"""What the rows of a pass may take in memory, unless one partition takes more; two passes are there at a time."""
+
+Tables: TypeAlias = dict[str, pa.Table]
+
+
+async def ingest_swept(
+    asking: Asking,
+    engine: Engine,
+    family: Family,
+    parts: Sequence[Slice],
+    only: Sequence[str] | None,
+    landed: Callable[[Landed], None] = lambda _: None,
+) -> list[Landed]:
+    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own.
+
+    While those of one pass are committed, which is mostly waiting for the disk, the next pass is under way.
+    """
+    pace = _Pace()
+    passes = _passes(asking, family, parts, only, pace)
+
+    def begin() -> tuple[Sequence[Slice], Sequence[str], asyncio.Task[dict[Slice, Batch]]] | None:
+        some, wanted = next(passes, ((), ()))
+        if not some:
+            return None
+        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, asking, engine, family, wanted, pace, some))
+
+    done: list[Landed] = []
+    ahead = begin()
+    try:
+        while ahead is not None:
+            some, wanted, under_way = ahead
+            batches = await under_way
+            ahead = begin()
+            for part in some:
+                done.append(await finish(asking, family, part, wanted, batches.pop(part)))
+                landed(done[-1])
+    finally:
+        if ahead is not None:
+            ahead[2].cancel()
+    return done
+
+
+def _passes(
+    asking: Asking, family: Family, parts: Sequence[Slice], only: Sequence[str] | None, pace: _Pace
+) -> Iterator[tuple[Sequence[Slice], Sequence[str]]]:
+    """Partitions that lack the same subjects, in their order, as many as make a pass; and these subjects."""
+    anew = asking.refresh or asking.again
+    for wanted, alike in groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew)):
+        left = list(alike)
+        while left:
+            count = pace.partitions(len(wanted))
+            yield left[:count], wanted
+            left = left[count:]
+
+
+def _sweep(
+    asking: Asking, engine: Engine, family: Family, wanted: Sequence[str], pace: _Pace, parts: Sequence[Slice]
+) -> dict[Slice, Batch]:
+    """What one pass tells of the subjects in each of the partitions."""
+    if not wanted or family.sweep is None:
+        return {part: Batch() for part in parts}
+    instants = sorted(part.as_of for part in parts)
+    swept = family.sweep(engine, asking.workspace.settings, parts[0].chain, wanted, instants)
+    pace.learn(swept, len(wanted) * len(instants))
+    told = _by_instant(swept, instants)
+    return {part: _computed(swept.endpoint, wanted, *told[part.as_of]) for part in parts}
+
+
+def _computed(
+    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[Refused]
+) -> Batch:
+    """What was computed of a partition, as if it had been asked for."""
+    batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
+    for one in refused:
+        batch.fail(endpoint, one.token_address, one.error.code, one.error)
+    batch.covered |= set(wanted) - {one.token_address for one in refused}
+    batch.groups.append(journal.group_of(wanted, (), (), batch.failures))
+    return batch
+
+
+class _Pace:
+    """How many answers fit into a pass, by the size of those of the passes before."""
+
+    def __init__(self) -> None:
+        self._answers = _FIRST
+
+    def partitions(self, tokens: int) -> int:
+        """So many partitions of ``tokens`` subjects each make a pass; at least one."""
+        return max(1, self._answers // max(1, tokens))
+
+    def learn(self, swept: Swept, answers: int) -> None:
+        """Takes the size of a pass's rows into account. They may grow, so the next is not much larger."""
+        size = sum(rows.nbytes for rows in swept.tables.values())
+        self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
+
+
+def _by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refused]]]:
+    """The rows of each instant by table, with ``fetched_at``, and what was refused then."""
+    refused: dict[datetime, list[Refused]] = {as_of: [] for as_of in instants}
+    for one in swept.refused:
+        refused[one.as_of].append(one)
+    tables: dict[datetime, Tables] = {as_of: {} for as_of in instants}
+    for name, rows in swept.tables.items():
+        stamped = learnt(TABLES[name], rows, swept.computed_at)
+        for as_of, own in _apart(stamped, instants).items():
+            tables[as_of][name] = own
+    return {as_of: (tables[as_of], refused[as_of]) for as_of in instants}
+
+
+def _apart(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
+    """The rows of each instant, in the order in which they stand."""
+    wanted = pa.array(instants, INSTANT_TYPE).cast(pa.int64()).to_numpy()
+    at = rows["as_of"].cast(pa.int64()).to_numpy()
+    order = np.argsort(at, kind="stable")
+    ordered, at = rows.take(pa.array(order)), at[order]
+    first, last = (np.searchsorted(at, wanted, side) for side in ("left", "right"))
+    return {
+        as_of: ordered.slice(start, end - start)
+        for as_of, start, end in zip(instants, first.tolist(), last.tolist(), strict=True)
+    }

@@ -1,0 +1,15 @@
+-- Addresses that have very many counterparties, and the second since when.
+WITH busy AS (
+    SELECT address FROM acquaintances GROUP BY address HAVING count(*) >= $supernode_degree
+),
+placed AS (
+    SELECT
+        address,
+        least(coalesce(received_at, sent_at), coalesce(sent_at, received_at)) AS second,
+        row_number() OVER (
+            PARTITION BY address ORDER BY least(coalesce(received_at, sent_at), coalesce(sent_at, received_at))
+        ) AS place
+    FROM acquaintances
+    SEMI JOIN busy USING (address)
+)
+SELECT address, second AS since FROM placed WHERE place = $supernode_degree

@@ -1,0 +1,17 @@
+-- What went from one address to another of a token on a day: sum, number, first and last second. Transfers of nothing
+-- and to oneself make no edge, nor do opening balances, which nobody transferred.
+SELECT
+    chain,
+    token_address,
+    from_address,
+    to_address,
+    day,
+    sum(low) AS low,
+    sum(middle) AS middle,
+    sum(high) AS high,
+    count(*) AS transfers,
+    min(second) AS first_second,
+    max(second) AS last_second
+FROM transfers
+WHERE from_address <> to_address AND is_something AND NOT is_opening
+GROUP BY chain, token_address, from_address, to_address, day

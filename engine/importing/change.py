@@ -1,0 +1,337 @@
+"""An import or roll back, step by step: what is new is found, and written to new files that the catalogue then names.
+
+All that a ``Change`` writes lies under new names until the catalogue, in one transaction, names it; killed at any
+moment it leaves nothing but abandoned files. All work is done in pieces that fit into its budget of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.arrays import read_arrays, sync_folder, write_arrays
+from engine.importing.budget import Budget
+from engine.importing.judging import Counts, Judge
+from engine.importing.keys import SortedKeys
+from engine.importing.numbering import Numbering
+from engine.importing.part_files import write_part
+from engine.importing.piles import ArrayPiles
+from engine.importing.rows import (
+    Coding,
+    Period,
+    count_rows,
+    joined_period,
+    joined_rows,
+    moves_of,
+    period_of,
+    read_rows,
+    write_rows,
+)
+from engine.importing.run_files import Dealt, Entries, entries_of_run, has_any, merged_entries, without, write_run
+from engine.importing.sorting import Incoming, Sorting
+from engine.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
+from engine.parts import Moves
+from engine.records import TRANSFERS
+from engine.words import Array
+
+_TAILS: Final = 8
+"""How many small parts or runs there are before they are made one."""
+
+
+class Change:
+    """A change of the store under way, in the transaction of ``catalog``. ``memory`` is its budget in bytes."""
+
+    def __init__(
+        self, root: Path, catalog: sqlite3.Connection, connect: Callable[[], duckdb.DuckDBPyConnection], memory: int
+    ) -> None:
+        self.manifest = read_manifest(catalog)
+        self._folder = {kind: root / kind for kind in ("transfers", "openings", "arrays")}
+        self._spool = root / f".spool-{uuid.uuid4().hex}"
+        self._catalog = catalog
+        self._connect = connect
+        self._budget = Budget(memory)
+        self._opened = Opened(root / "arrays")
+        self._numbers = dict(self.manifest.numbers)
+        self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
+        self._dealt = Dealt(self._spool, self._budget)
+        self._replaced: list[str] = []
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Change:
+        cursor = self._connect()
+        self._ends.callback(cursor.close)
+        self._coding = Coding(cursor)
+        self._numbering = Numbering(self.manifest.volumes, self._opened, cursor, self._budget)
+        self._sorting = Sorting(self._coding, self._numbering.numbered, self._spool, self._budget)
+        self._judge = Judge(cursor, self._coding, self._spool, self._budget)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+        shutil.rmtree(self._spool, ignore_errors=True)
+
+    # ------------------------------------------------------------------ transfers
+
+    def add_transfers(
+        self, transfers: pa.Table | pa.RecordBatchReader, is_new_token: Callable[[Incoming], None]
+    ) -> Counts:
+        """Adds the transfers that are new. ``is_new_token`` is called for each token in them."""
+        counts = Counts()
+        for incoming in self._sorting.by_token(transfers):
+            counts.touched.append(f"{incoming.chain}/{incoming.address}")
+            number = self._number((incoming.chain, incoming.address))
+            stored = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
+            known, files = [self._keys(part) for part in stored], [self._path("transfers", p.file) for p in stored]
+            added = self._judge.new_rows(incoming, known, files, counts)
+            if added is not None:
+                counts.first_times.append(self._add(number, added, stored).first_time)
+            is_new_token(incoming)
+        return counts
+
+    def _add(self, number: int, added: Incoming, stored: list[PartFile]) -> Period:
+        """Writes new rows of a token, together with those of the parts that are made one with them."""
+        merged = _to_merge(stored, added.rows)
+        kind = BASE if len(merged) == len(stored) else TAIL
+        return self._write(number, kind, added.tables(), [added.keys], merged)
+
+    def _write(
+        self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
+    ) -> Period:
+        """Writes numbered rows of a token, in order, as a part that replaces those merged."""
+        noted, name = Noted(number, self._spool, self._dealt if kind != OPENING else None), uuid.uuid4().hex
+        folder = "openings" if kind == OPENING else "transfers"
+        old = [self._path(folder, part.file) for part in merged]
+        rows = joined_rows((self._plain(table) for table in noted.passing(tables)), old, self._budget.batch)
+        write_rows(self._path(folder, name), rows)
+        self._write_part(name, [*(self._opened.part(part.file).moves for part in merged), *noted.moves],
+                         [*keys, *(self._keys(part) for part in merged)])  # fmt: skip
+        period = joined_period(noted.periods)
+        self._replace(number, merged, _part_file(name, number, kind, period, merged))
+        return period
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        """Rows of transfers, whether they are on their way or came from a file."""
+        return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
+
+    def take_over(self, chain: str, address: str, file: str) -> None:
+        """Makes the arrays of a token's transfers, which lie as Parquet in ``transfers`` already."""
+        number = self._number((chain, address))
+        path = self._path("transfers", file)
+        noted = Noted(number, self._spool, self._dealt)
+        keys = SortedKeys(count_rows(path), self._spool, self._budget)
+        for _ in noted.passing(self._keyed(read_rows(path, self._budget.batch), keys)):
+            pass
+        self._write_part(file, noted.moves, [keys.array()])
+        self._replace(number, [], _part_file(file, number, BASE, joined_period(noted.periods), []))
+
+    def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
+        """Stored rows, numbered; their keys are added to ``keys``."""
+        for rows in tables:
+            keys.add(self._coding.keys(rows))
+            yield self._numbering.numbered(rows)
+
+    # ------------------------------------------------------------------ opening balances
+
+    def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
+        """Adds opening balances of a token (columns of ``TRANSFERS``, from the zero address) as a part of their own."""
+        self._write(self._number(key), OPENING, [self._numbering.numbered(rows)], [np.empty(0, np.uint64)], [])
+
+    def opening_rows(self, key: tuple[str, str]) -> pa.Table:
+        """The opening balances of a token that are stored."""
+        parts = [part for part in self.manifest.parts_of(key) if part.kind == OPENING]
+        tables = [pq.read_table(self._path("openings", part.file)).cast(TRANSFERS) for part in parts]
+        return pa.concat_tables([TRANSFERS.empty_table(), *tables])
+
+    # ------------------------------------------------------------------ roll back
+
+    def roll_back(self, chain: str, after_block: int) -> tuple[int, int | None]:
+        """Removes the chain's rows of later blocks. Returns how many there were, and the second of the first one."""
+        rows, first_times, removed = 0, [], Dealt(self._spool, self._budget)
+        for key, number in sorted(self._numbers.items()):
+            for part in list(self._parts.get(number, ())) if key[0] == chain else []:
+                if part.last_block > after_block:
+                    gone = self._cut(part, after_block, removed)
+                    rows += gone.rows
+                    first_times.append(gone.first_time)
+        if removed.count:
+            self._remove_entries(removed)
+        return rows, min(first_times, default=None)
+
+    def _cut(self, part: PartFile, after_block: int, removed: Dealt) -> Period:
+        path = self._path("openings" if part.kind == OPENING else "transfers", part.file)
+        batch = self._budget.batch
+        later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, batch))
+        gone = Noted(part.token, self._spool, removed if part.kind != OPENING else None)
+        for _ in gone.passing(self._numbering.numbered(rows) for rows in later if rows.num_rows):
+            pass
+        period = joined_period(gone.periods)
+        if period.rows == part.transfers:
+            self._replace(part.token, [part], None)
+        else:
+            self._write_rest(part, path, after_block)
+        return period
+
+    def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
+        """Writes what is left of a part that loses its later rows."""
+        kept, keys = Noted(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        name = uuid.uuid4().hex
+        earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
+        rows = kept.passing(self._keyed((rows for rows in earlier if rows.num_rows), keys))
+        write_rows(self._path(path.parent.name, name), map(self._plain, rows))
+        self._write_part(name, kept.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
+        self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
+
+    def _remove_entries(self, dealt: Dealt) -> None:
+        """Takes entries out of the small runs first, and of the large one only where they are in no other."""
+        removed = ArrayPiles(self._spool, self._budget.waiting)
+        for entries in dealt.entries():
+            removed.add(0, entries)
+        for run in reversed(self.manifest.runs):
+            opened = self._opened.run(run.file)
+            if not any(has_any(opened, Entries(*block)) for block in removed.blocks(0)):
+                continue
+            kept, missed = (ArrayPiles(self._spool, self._budget.waiting) for _ in range(2))
+            for left, not_found in without(opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2):
+                kept.add(0, left)
+                missed.add(0, not_found)
+            removed = missed
+            self._drop_run(run.file)
+            self._write_run(map(Entries._make, kept.blocks(0)), kept.rows_of(0), opened.times.dtype.itemsize > 4)
+
+    # ------------------------------------------------------------------ files
+
+    def finish(self) -> None:
+        """Writes what all tokens share, and names every new file in the catalogue."""
+        if self._dealt.count:
+            self._add_run()
+        self._replaced += self._numbering.save(self._catalog)
+        for folder in self._folder.values():
+            sync_folder(folder)
+        for name in self._replaced:
+            self.begin_grace(name)
+
+    def begin_grace(self, name: str) -> None:
+        """Counts the grace of the files that are being replaced from now on, however old they are."""
+        places = [self._path(folder, name) for folder in ("transfers", "openings")]
+        for path in (*places, *(self._opened.path(name, kind) for kind in ("part", "run", "volume"))):
+            with suppress(FileNotFoundError):
+                os.utime(path)
+
+    def _number(self, key: tuple[str, str]) -> int:
+        if key not in self._numbers:
+            self._catalog.execute("INSERT INTO histories (chain, token_address) VALUES (?, ?)", key)
+            sql = "SELECT number FROM histories WHERE chain = ? AND token_address = ?"
+            (self._numbers[key],) = self._catalog.execute(sql, key).fetchone()
+        return self._numbers[key]
+
+    def _path(self, folder: str, name: str) -> Path:
+        return self._folder[folder] / f"{name}.parquet"
+
+    def _keys(self, part: PartFile) -> Array:
+        return read_arrays(self._opened.path(part.file, "part"))["keys"]
+
+    def _write_part(self, name: str, pieces: list[Moves], keys: list[Array]) -> None:
+        dictionary = self._numbering.dictionary
+        write_part(self._opened.path(name, "part"), pieces, keys, dictionary, self._spool, self._budget)
+
+    def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
+        for old in replaced:
+            self._catalog.execute("DELETE FROM parts WHERE file = ?", (old.file,))
+            self._replaced.append(old.file)
+        kept = [one for one in self._parts.get(number, ()) if one not in replaced]
+        if part is not None:
+            kept.append(part)
+            row = (part.file, part.token, part.kind, part.transfers, part.first_time, part.last_time)
+            blocks = (part.first_block, part.last_block)
+            self._catalog.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *blocks))
+        self._parts[number] = kept
+
+    def _add_run(self) -> None:
+        """Writes the entries of what is new, with those of runs that are small beside them."""
+        runs, count = list(self.manifest.runs), self._dealt.count
+        tails = runs[1:]
+        if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
+            merged = runs
+        else:
+            merged = tails if len(tails) >= _TAILS else []
+        opened = [self._opened.run(run.file) for run in merged]
+        for run in merged:
+            self._drop_run(run.file)
+        rows = max(self._budget.chunk // (len(merged) + 1), 16)
+        sources = [*(entries_of_run(run, rows) for run in opened), self._dealt.entries()]
+        is_wide = self._dealt.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
+        self._write_run(merged_entries(sources), count + sum(run.entries for run in merged), is_wide)
+
+    def _drop_run(self, file: str) -> None:
+        self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
+        self._replaced.append(file)
+
+    def _write_run(self, entries: Iterator[Entries], count: int, is_wide: bool) -> None:
+        if count:
+            name = uuid.uuid4().hex
+            write_run(self._opened.path(name, "run"), entries, count, is_wide, self._spool, self._budget)
+            self._catalog.execute("INSERT INTO runs VALUES (?, ?)", (name, count))
+
+
+class Noted:
+    """What is noted of numbered rows while they pass: their moves, their period, and who dealt with whom."""
+
+    def __init__(self, number: int, spool: Path, dealt: Dealt | None) -> None:
+        self.moves: list[Moves] = []
+        self.periods: list[Period] = []
+        self._number = number
+        self._spool = spool
+        self._dealt = dealt
+
+    def passing(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same rows. Where they come in several tables, their moves are kept on disk."""
+        for rows in tables:
+            self.periods.append(period_of(rows))
+            moves = moves_of(rows)
+            if self._dealt is not None:
+                self._dealt.add(self._number, moves)
+            if len(self.moves) == 1 and len(self.periods) == 2:
+                self.moves = [self._spooled(self.moves[0])]
+            self.moves.append(self._spooled(moves) if len(self.periods) > 1 else moves)
+            yield rows
+
+    def _spooled(self, moves: Moves) -> Moves:
+        self._spool.mkdir(exist_ok=True)
+        path = self._spool / f"{uuid.uuid4().hex}.moves"
+        names = ("times", "senders", "receivers", "values")
+        write_arrays(path, {name: getattr(moves, name) for name in names})
+        arrays = read_arrays(path)
+        path.unlink()  # it stays for as long as it is mapped
+        return Moves(*(arrays[name] for name in names))
+
+
+def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
+    return pa.array((rows["block_number"].to_numpy() > block) == is_after)
+
+
+def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
+    """The parts that are made one with what is added: all of them when the tail passes a tenth of the base."""
+    tails = [part for part in stored if part.kind == TAIL]
+    base = sum(part.transfers for part in stored if part.kind == BASE)
+    if 10 * (added + sum(part.transfers for part in tails)) > base:
+        return stored
+    return tails if len(tails) >= _TAILS else []
+
+
+def _part_file(name: str, number: int, kind: str, period: Period, merged: list[PartFile]) -> PartFile:
+    olds = [Period(p.transfers, p.first_time, p.last_time, p.first_block, p.last_block) for p in merged]
+    whole = joined_period([period, *olds])
+    return PartFile(
+        name, number, kind, whole.rows, whole.first_time, whole.last_time, whole.first_block, whole.last_block
+    )

@@ -1,0 +1,62 @@
+"""Rows in order from several sources made one, some at a time: whatever their number, a few of each are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from engine.words import Array
+
+
+class Rows(Protocol):
+    """Rows of which there is a number."""
+
+    def __len__(self) -> int: ...
+
+
+T = TypeVar("T", bound=Rows)
+
+
+def merged(
+    sources: Sequence[Iterator[T]],
+    key: Callable[[T], Array],
+    part: Callable[[T, slice], T],
+    joined: Callable[[list[T]], T],
+) -> Iterator[T]:
+    """The rows of all sources by rising key, some at a time; those of one key are together, the first source's first.
+
+    Each source tells its own rows by rising key, and ``joined`` puts rows in order.
+    """
+    heads: list[T | None] = [next(source, None) for source in sources]
+    ended = [head is None for head in heads]
+    while True:
+        waiting = [number for number, end in enumerate(ended) if not end]
+        if not waiting:
+            break
+        least = min(waiting, key=lambda number: _last(heads[number], key))
+        bound = _last(heads[least], key)
+        taken: list[T] = []
+        for number, head in enumerate(heads):
+            if head is None:
+                continue
+            place = int(np.searchsorted(key(head), bound, side="left"))
+            if place:
+                taken.append(part(head, slice(0, place)))
+                heads[number] = part(head, slice(place, None)) if place < len(head) else None
+        if taken:
+            yield joined(taken)
+        more = next(sources[least], None)
+        if more is None:
+            ended[least] = True
+        else:
+            rest = heads[least]
+            heads[least] = more if rest is None else joined([rest, more])
+    rest_of_all = [head for head in heads if head is not None]
+    if rest_of_all:
+        yield joined(rest_of_all)
+
+
+def _last(head: object, key: Callable[[T], Array]) -> int:
+    return int(key(head)[-1])  # type: ignore[arg-type]  # a source that has not ended has a head

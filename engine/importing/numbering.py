@@ -1,0 +1,156 @@
+"""Addresses get their numbers at an import: known ones keep theirs, new ones get the next.
+
+New addresses are kept in memory while they are few. When they are more they go to a volume of their own, which is
+mapped: what an import holds of its addresses is bounded, and the next import finds them on disk as they are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from engine.arrays import ArrayFile
+from engine.dictionary import UNKNOWN, Dictionary, Volume, hashes, joined, volume_of
+from engine.importing.budget import Budget
+from engine.manifest import Opened, VolumeFile
+from engine.words import Array
+
+_ADDRESS_BYTES: Final = 80
+
+
+class Numbering:
+    """The dictionary while it grows. ``volumes`` are those that the catalogue names."""
+
+    def __init__(
+        self, volumes: Sequence[VolumeFile], opened: Opened, cursor: duckdb.DuckDBPyConnection, budget: Budget
+    ) -> None:
+        self._opened = opened
+        self._cursor = cursor
+        self._chunk = budget.chunk
+        self._held = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
+        self._stored = list(volumes)
+        self._spilled: list[VolumeFile] = []
+        self._fresh: list[Volume] = []
+        self._mapped = [opened.volume(volume) for volume in volumes]
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """The addresses of now."""
+        return Dictionary([*self._mapped, *self._fresh])
+
+    def ranks(self, numbers: Array) -> Array:
+        """See ``Dictionary.ranks``."""
+        return self.dictionary.ranks(numbers)
+
+    def numbered(self, rows: pa.Table) -> pa.Table:
+        """The rows with the numbers of both addresses, ``sender`` and ``receiver``."""
+        ends = pa.concat_arrays([*rows["from_address"].chunks, *rows["to_address"].chunks, pa.array([], pa.string())])
+        encoded = ends.dictionary_encode()
+        each = self._learn(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
+        senders, receivers = each[: rows.num_rows], each[rows.num_rows :]
+        return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))
+
+    def _learn(self, texts: pa.Array) -> Array:
+        """The number of each of the distinct addresses; those without one get the next ones."""
+        hashed, known = hashes(self._cursor, texts), self.dictionary
+        found = known.find_hashed(texts, hashed)
+        new = np.flatnonzero(found == UNKNOWN)
+        if len(new):
+            found[new] = known.size + np.arange(len(new))
+            self._append(volume_of(known.size, texts.take(pa.array(new)), hashed[new]))
+        return found
+
+    def _append(self, volume: Volume) -> None:
+        """Adds a volume, joined with those before it in memory that are not twice its size."""
+        following = [volume]
+        while self._fresh and self._fresh[-1].size <= 2 * sum(one.size for one in following):
+            following.insert(0, self._fresh.pop())
+        self._fresh.append(joined(following) if len(following) > 1 else volume)
+        if sum(one.size for one in self._fresh) > self._held:
+            self._spill()
+
+    def _spill(self) -> None:
+        """Writes the addresses in memory to disk, with the volumes of this import before them that are not twice as
+        many."""
+        following, self._fresh = self._fresh, []
+        while self._spilled and self._spilled[-1].size <= 2 * sum(one.size for one in following):
+            following.insert(0, self._mapped.pop())
+            self._opened.path(self._spilled.pop().file, "volume").unlink()  # nobody else knows of it
+        self._spilled.append(self._write(following))
+        self._mapped.append(self._opened.volume(self._spilled[-1]))
+
+    def _write(self, volumes: Sequence[Volume]) -> VolumeFile:
+        name = uuid.uuid4().hex
+        write_volume(self._opened.path(name, "volume"), volumes, self._chunk)
+        return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
+
+    def save(self, catalog: sqlite3.Connection) -> list[str]:
+        """Names the new addresses in the catalogue, in one volume with the small ones before them. Returns the names
+        of those that it replaces."""
+        if not self._fresh and not self._spilled:
+            return []
+        new, stored, replaced = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored), []
+        mapped = self._mapped[: len(stored)]
+        while stored and stored[-1].size <= 2 * sum(volume.size for volume in new):
+            new.insert(0, mapped.pop())
+            replaced.append(stored.pop().file)
+            catalog.execute("DELETE FROM volumes WHERE file = ?", (replaced[-1],))
+        if len(new) == len(self._spilled) == 1:
+            saved = self._spilled[0]
+        else:
+            saved = self._write(new)
+            for spilled in self._spilled:
+                self._opened.path(spilled.file, "volume").unlink()
+        catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (saved.file, saved.first_number, saved.size))
+        return replaced
+
+
+def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
+    """Writes volumes that follow one another as one, some addresses at a time."""
+    size = sum(volume.size for volume in volumes)
+    with ArrayFile(path) as file:
+        file.add("texts", (texts for volume in volumes for texts in _cut(volume.texts, 64 * chunk)))
+        file.add("starts", _starts(volumes, chunk))
+        file.add("heads", (heads for volume in volumes for heads in _cut(volume.heads, chunk)))
+        file.reserve("hashes", np.uint64, size)
+        file.reserve("places", np.int32, size)
+        row = 0
+        for hashed, places in _by_hash(volumes, chunk):
+            file.fill("hashes", row, hashed)
+            file.fill("places", row, places)
+            row += len(hashed)
+
+
+def _cut(array: Array, size: int) -> Iterator[Array]:
+    for start in range(0, max(len(array), 1), size):
+        yield array[start : start + size]
+
+
+def _starts(volumes: Sequence[Volume], chunk: int) -> Iterator[Array]:
+    before = 0
+    for volume in volumes:
+        for starts in _cut(volume.starts[:-1], chunk):
+            yield starts + before
+        before += len(volume.texts)
+    yield np.array([before], np.int64)
+
+
+def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Array]]:
+    """Hashes of all volumes, rising, and the places of their addresses in the whole. Hashes are spread evenly."""
+    parts = 1 + 2 * sum(volume.size for volume in volumes) // chunk
+    edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
+    cuts = [[0, *np.searchsorted(volume.hashes, edges).tolist(), volume.size] for volume in volumes]
+    first = volumes[0].first
+    for part in range(parts):
+        spans = [slice(cut[part], cut[part + 1]) for cut in cuts]
+        hashed = np.concatenate([volume.hashes[span] for volume, span in zip(volumes, spans, strict=True)])
+        places = [volume.places[span] + (volume.first - first) for volume, span in zip(volumes, spans, strict=True)]
+        order = np.argsort(hashed)
+        yield hashed[order], np.concatenate(places)[order].astype(np.int32)

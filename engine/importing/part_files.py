@@ -1,0 +1,246 @@
+"""How a part is written: transfers by time, balances by size, keys by hash, each put in order some at a time.
+
+What a part is, and how it is read, is told in ``parts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from engine.arrays import ArrayFile
+from engine.dictionary import Dictionary
+from engine.importing.budget import Budget
+from engine.importing.keys import merged_keys
+from engine.importing.merging import merged
+from engine.importing.piles import ArrayPiles, Columns, Sample
+from engine.parts import DAY, FOREVER, Moves, changes_of, joined_moves
+from engine.words import Array, falling, from_limbs, lane_of, narrowed, total, widened
+
+_INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
+
+
+def write_part(
+    path: Path, pieces: Sequence[Moves], keys: Sequence[Array], dictionary: Dictionary, spool: Path, budget: Budget
+) -> None:
+    """Writes a part of all pieces, each by rising time, and the hashes of its rows' keys, given as sorted arrays."""
+    lane = lane_of(sum(total(piece.values) for piece in pieces))
+    with ArrayFile(path) as file:
+        changes = _write_moves(file, pieces, lane, spool, budget)
+        _write_intervals(file, changes, dictionary, spool, budget)
+        file.add("keys", merged_keys(keys, budget.chunk))
+
+
+def _write_moves(file: ArrayFile, pieces: Sequence[Moves], lane: int, spool: Path, budget: Budget) -> ArrayPiles:
+    """Writes the transfers by time. Returns what they add to balances, in piles by number of address."""
+    rows = sum(map(len, pieces))
+    times = _type_of_times(pieces)
+    columns = ("times", "senders", "receivers", "values")
+    for name, dtype in zip(columns, (times, np.int32, np.int32, np.uint64), strict=True):
+        file.reserve(name, dtype, rows, (lane,) if name == "values" else ())
+    changes = ArrayPiles(spool, budget.waiting)
+    cuts = _cuts_of_addresses(pieces, -(-2 * rows // budget.chunk))
+    row = 0
+    for moves in _by_time(pieces, budget.chunk // 2):
+        values = narrowed(moves.values, lane) if moves.values.shape[1] >= lane else widened(moves.values, lane)
+        whole = Moves(moves.times, moves.senders, moves.receivers, values)
+        for name, column in zip(columns, (whole.times, whole.senders, whole.receivers, values), strict=True):
+            file.fill(name, row, column)
+        row += len(whole)
+        if len(cuts):
+            addresses, days, spread = _by_address_and_day(*_dated_changes(whole))
+            changes.sort_out(np.searchsorted(cuts, addresses, side="right"), (addresses, days, spread))
+        else:
+            changes.add(0, _dated_changes(whole))
+    return changes
+
+
+def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
+    """Unix seconds take four bytes each where they fit."""
+    some = [piece.times for piece in pieces if len(piece)]
+    fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in some)
+    return np.uint32 if fits else np.int64
+
+
+def _cuts_of_addresses(pieces: Sequence[Moves], parts: int) -> Array:
+    sample = Sample()
+    for piece in pieces if parts > 1 else ():
+        step = 1 + len(piece) // 2**16
+        sample.add(np.concatenate([piece.senders[::step], piece.receivers[::step]]))
+    return sample.cuts(parts)
+
+
+def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
+    """All transfers by rising time, some at a time."""
+    if sum(map(len, pieces)) <= rows or len(pieces) == 1:
+        whole = joined_moves(list(pieces))
+        yield from (whole.at(slice(start, start + rows)) for start in range(0, len(whole), rows))
+        return
+    chains: list[list[Moves]] = []
+    for piece in pieces:
+        if len(piece) and chains and chains[-1][-1].times[-1] <= piece.times[0]:
+            chains[-1].append(piece)  # as nearly all do, which come by block
+        elif len(piece):
+            chains.append([piece])
+    sources = [_slices(chain, max(rows // len(chains), 16)) for chain in chains]
+    yield from merged(sources, lambda moves: moves.times, Moves.at, joined_moves)
+
+
+def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
+    for moves in chain:
+        for start in range(0, len(moves), rows):
+            part = moves.at(slice(start, start + rows))
+            yield Moves(part.times.astype(np.int64), part.senders, part.receivers, part.values)
+
+
+def _dated_changes(moves: Moves) -> Columns:
+    """Addresses, days and signed limbs of what the transfers add to them."""
+    addresses, spread = changes_of(moves)
+    days = (moves.times[moves.senders != moves.receivers].astype(np.int64) // DAY).astype(np.int32)
+    return addresses, np.concatenate([days, days]), spread
+
+
+def _by_address_and_day(addresses: Array, days: Array, spread: Array) -> Columns:
+    """The changes of an address on a day as one, so that none has very many."""
+    if not len(addresses):
+        return addresses, days, spread
+    keys = (addresses.astype(np.int64) << 32) | days
+    order = np.argsort(keys)
+    ordered = keys[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    first = order[starts]
+    return addresses[first], days[first], np.add.reduceat(spread[order], starts, axis=0)
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+def _write_intervals(file: ArrayFile, changes: ArrayPiles, dictionary: Dictionary, spool: Path, budget: Budget) -> None:
+    by_holder, sizes = ArrayPiles(spool, budget.waiting), Sample()
+    lane = 1
+    for number in changes.numbers():
+        found = _intervals_of(*changes.take(number))
+        lane = found[1].shape[1]
+        by_holder.add(0, found)
+        sizes.add(_rough_sizes(found[1]))
+    count = by_holder.rows_of(0)
+    empty = np.empty(0, np.int32)
+    file.add("index", (block[0] for block in by_holder.blocks(0)) if count else empty)
+    for name in ("holders", "first_days", "end_days", "places"):
+        file.reserve(name, np.int32, count)
+    file.reserve("balances", np.uint64, count, (lane,))
+    places, row = file.filled_in("places"), 0
+    for pile in _by_size(by_holder, sizes, dictionary, spool, budget):
+        order = _order(pile[0], pile[1], dictionary)
+        for name, column in zip(_INTERVALS, pile[:4], strict=True):
+            file.fill(name, row, column[order])
+        places[pile[4][order]] = np.arange(row, row + len(order), dtype=np.int32)
+        row += len(order)
+
+
+def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:
+    """Holders, balances, first days and end days by holder and day."""
+    if not len(addresses):
+        empty = np.empty(0, np.int32)
+        return empty, np.empty((0, spread.shape[1] // 2), np.uint64), empty, empty
+    order = np.argsort((addresses.astype(np.int64) << 32) | days)
+    addresses, days = addresses[order], days[order]
+    reached = np.cumsum(spread[order], axis=0)
+    is_last_of_address = np.concatenate([addresses[1:] != addresses[:-1], [True]])
+    is_last_of_day = np.concatenate([days[1:] != days[:-1], [True]]) | is_last_of_address
+    ends = np.flatnonzero(is_last_of_day)
+    # what had been added up before each address began
+    address_ends = np.flatnonzero(is_last_of_address)
+    before = np.concatenate([np.zeros((1, spread.shape[1]), np.int64), reached[address_ends[:-1]]])
+    balances = from_limbs(reached[ends] - before[np.searchsorted(address_ends, ends)])
+    first_days = days[ends]
+    end_days = np.concatenate([first_days[1:], first_days[:1]])
+    end_days[is_last_of_address[ends]] = FOREVER
+    kept = np.flatnonzero(balances.any(axis=1))
+    return addresses[ends][kept], balances[kept], first_days[kept], end_days[kept]
+
+
+def _by_size(
+    by_holder: ArrayPiles, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
+) -> Iterator[Columns]:
+    """The intervals and their places by holder, in piles by falling balance, then address: what is in one pile comes
+    before all that is in the next."""
+    if not by_holder.rows_of(0):
+        return
+    cuts = sizes.cuts(-(-by_holder.rows_of(0) // budget.chunk))
+    piles, place = ArrayPiles(spool, budget.waiting), 0
+    for block in by_holder.blocks(0):
+        own_places = np.arange(place, place + len(block[0]), dtype=np.int32)
+        if len(cuts):
+            smaller = np.searchsorted(cuts, _rough_sizes(block[1]), side="right")
+            piles.sort_out(len(cuts) - smaller, (*block, own_places))
+        else:
+            piles.add(0, (*block, own_places))
+        place += len(own_places)
+    by_holder.drop(0)
+    for number in piles.numbers():
+        if piles.rows_of(number) <= 4 * budget.chunk:
+            yield piles.take(number)
+        else:  # very many of about the same size, as the holders of single items
+            yield from _by_exact_size(piles, number, dictionary, spool, budget)
+
+
+def _by_exact_size(
+    piles: ArrayPiles, number: int, dictionary: Dictionary, spool: Path, budget: Budget
+) -> Iterator[Columns]:
+    """A pile that is too large as several: those of its most frequent balance apart, and these by their addresses."""
+    (_, sample, *_) = next(piles.blocks(number))
+    distinct, counts = np.unique(sample, axis=0, return_counts=True)
+    frequent = distinct[np.argmax(counts)]
+    apart, heads = ArrayPiles(spool, budget.waiting), Sample()
+    for block in piles.blocks(number):
+        is_frequent = (block[1] == frequent).all(axis=1)
+        larger = ~is_frequent & _is_larger(block[1], frequent)
+        apart.sort_out(np.where(is_frequent, 1, np.where(larger, 0, 2)), block)
+        heads.add(dictionary.heads(block[0][is_frequent]))
+    piles.drop(number)
+    for side in apart.numbers():
+        if side != 1:
+            yield apart.take(side)
+            continue
+        cuts, by_head = heads.cuts(-(-apart.rows_of(1) // budget.chunk)), ArrayPiles(spool, budget.waiting)
+        for block in apart.blocks(1):
+            by_head.sort_out(np.searchsorted(cuts, dictionary.heads(block[0]), side="right"), block)
+        apart.drop(1)
+        for head in by_head.numbers():
+            yield by_head.take(head)
+
+
+def _is_larger(balances: Array, than: Array) -> Array:
+    both = np.concatenate([than[None], balances])
+    ranks = np.empty(len(both), np.int64)
+    ranks[falling(both)] = np.arange(len(both))
+    larger: Array = ranks[1:] < ranks[0]
+    return larger
+
+
+def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
+    """The order of the intervals by falling balance, then address, then day, as they come by holder and day."""
+    order = falling(balances)
+    ordered = balances[order]
+    same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    if same.any():
+        tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+        group = np.cumsum(~np.concatenate([[False], same]))[tied]
+        among = order[tied]
+        numbers, which = np.unique(holders[among], return_inverse=True)
+        order[tied] = among[np.lexsort((dictionary.ranks(numbers)[which], group))]
+    return order
+
+
+def _rough_sizes(balances: Array) -> Array:
+    """Integers that never fall when the balance rises: what cuts the intervals into piles."""
+    highest = balances[:, -1].astype(np.int64)
+    if balances.shape[1] == 1:
+        return highest
+    clipped = np.clip(highest, -(2**30), 2**30)
+    below = (balances[:, -2] >> np.uint64(32)).astype(np.int64)
+    return (clipped << 32) + np.where(clipped == highest, below, np.where(highest < 0, 0, 2**32 - 1))

@@ -1,0 +1,216 @@
+"""Rows sorted out into piles, each small enough to be taken up at once: in memory while they are few, then on disk."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from engine.words import Array
+
+Columns = tuple[Array, ...]
+T = TypeVar("T", Columns, pa.Table)
+
+_LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class _Piles(ABC, Generic[T]):
+    """Piles of rows by number. Up to ``held`` bytes wait in memory; what is more goes to files in ``folder``."""
+
+    def __init__(self, folder: Path, held: int) -> None:
+        self._folder = folder
+        self._name = uuid.uuid4().hex
+        self._held = held
+        self._waiting: dict[int, list[T]] = {}
+        self._waiting_bytes = 0
+        self._sizes: dict[int, list[int]] = {}
+        self._written: set[int] = set()
+
+    def numbers(self) -> list[int]:
+        """The piles that hold anything, rising."""
+        return sorted(self._sizes)
+
+    def bytes_of(self, number: int) -> int:
+        """How much a pile takes in memory."""
+        return self._sizes[number][1] if number in self._sizes else 0
+
+    def rows_of(self, number: int) -> int:
+        """How many rows a pile has."""
+        return self._sizes[number][0] if number in self._sizes else 0
+
+    def add(self, number: int, rows: T) -> None:
+        """Puts rows on a pile."""
+        count, size = self._measure(rows)
+        if not count:
+            return
+        whole = self._sizes.setdefault(number, [0, 0])
+        whole[0] += count
+        whole[1] += size
+        self._waiting.setdefault(number, []).append(rows)
+        self._waiting_bytes += size
+        if self._waiting_bytes > self._held:
+            self._write()
+
+    def sort_out(self, numbers: Array, rows: T) -> None:
+        """Puts each row on the pile whose number it is given; the rows of a pile stay in their order."""
+        if not len(numbers):
+            return
+        order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # counted, not compared
+        ordered: Array = numbers[order]
+        edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+        for start, end in itertools.pairwise(edges):
+            self.add(int(ordered[start]), self._part(rows, order[start:end]))
+
+    def blocks(self, number: int) -> Iterator[T]:
+        """The rows of a pile as they were put there, some at a time."""
+        if number in self._written:
+            with self._path(number).open("rb") as file:
+                yield from self._read(number, file)
+        yield from self._waiting.get(number, [])
+
+    def take(self, number: int) -> T:
+        """All rows of a pile that holds something, which is no more then."""
+        rows = self._joined(list(self.blocks(number)))
+        self.drop(number)
+        return rows
+
+    def drop(self, number: int) -> None:
+        """Removes a pile."""
+        self._sizes.pop(number, None)
+        self._waiting_bytes -= sum(self._measure(rows)[1] for rows in self._waiting.pop(number, []))
+        if number in self._written:
+            self._written.discard(number)
+            self._path(number).unlink()
+
+    def _write(self) -> None:
+        self._folder.mkdir(exist_ok=True)
+        for number, waiting in self._waiting.items():
+            with self._path(number).open("ab") as file:
+                self._append(number, file, self._joined(waiting))
+            self._written.add(number)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number}"
+
+    @abstractmethod
+    def _measure(self, rows: T) -> tuple[int, int]: ...
+
+    @abstractmethod
+    def _part(self, rows: T, places: Array) -> T: ...
+
+    @abstractmethod
+    def _joined(self, blocks: Sequence[T]) -> T: ...
+
+    @abstractmethod
+    def _append(self, number: int, file: BinaryIO, rows: T) -> None: ...
+
+    @abstractmethod
+    def _read(self, number: int, file: BinaryIO) -> Iterator[T]: ...
+
+
+class ArrayPiles(_Piles[Columns]):
+    """Piles of rows as columns of arrays, which agree in all but their length."""
+
+    def __init__(self, folder: Path, held: int) -> None:
+        super().__init__(folder, held)
+        self._shapes: list[tuple[np.dtype[Any], tuple[int, ...]]] = []
+        self._lengths: dict[int, list[int]] = {}
+
+    def drop(self, number: int) -> None:
+        """Removes a pile."""
+        super().drop(number)
+        self._lengths.pop(number, None)
+
+    def _measure(self, rows: Columns) -> tuple[int, int]:
+        return len(rows[0]), sum(column.nbytes for column in rows)
+
+    def _part(self, rows: Columns, places: Array) -> Columns:
+        return tuple(column[places] for column in rows)
+
+    def _joined(self, blocks: Sequence[Columns]) -> Columns:
+        return blocks[0] if len(blocks) == 1 else tuple(map(np.concatenate, zip(*blocks, strict=True)))
+
+    def _append(self, number: int, file: BinaryIO, rows: Columns) -> None:
+        self._shapes = [(column.dtype, column.shape[1:]) for column in rows]
+        self._lengths.setdefault(number, []).append(len(rows[0]))
+        for column in rows:
+            file.write(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
+
+    def _read(self, number: int, file: BinaryIO) -> Iterator[Columns]:
+        for length in self._lengths[number]:
+            yield tuple(
+                np.fromfile(file, dtype, length * int(np.prod(shape, dtype=int))).reshape(length, *shape)
+                for dtype, shape in self._shapes
+            )
+
+
+class TablePiles(_Piles[pa.Table]):
+    """Piles of rows as Arrow tables of one schema."""
+
+    def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """As ``blocks``, and no more than some columns of them are read."""
+        if number in self._written:
+            with self._path(number).open("rb") as file:
+                yield from self._streams(file, columns)
+        for table in self._waiting.get(number, []):
+            yield table.select(list(columns))
+
+    def _measure(self, rows: pa.Table) -> tuple[int, int]:
+        return rows.num_rows, rows.nbytes
+
+    def _part(self, rows: pa.Table, places: Array) -> pa.Table:
+        return rows.take(pa.array(places))
+
+    def _joined(self, blocks: Sequence[pa.Table]) -> pa.Table:
+        return pa.concat_tables(blocks).combine_chunks()
+
+    def _append(self, number: int, file: BinaryIO, rows: pa.Table) -> None:
+        self._schema = rows.schema
+        with pa.ipc.new_stream(file, rows.schema, options=_LZ4) as stream:
+            stream.write_table(rows)
+
+    def _read(self, number: int, file: BinaryIO) -> Iterator[pa.Table]:
+        yield from self._streams(file, None)
+
+    def _streams(self, file: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        included = None if columns is None else [self._schema.get_field_index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+        with pa.PythonFile(file, mode="r") as source:
+            while source.tell() < source.size():
+                for batch in pa.ipc.open_stream(source, options=options):
+                    yield pa.Table.from_batches([batch])
+
+
+class Sample:
+    """Evenly spaced ones of many numbers, of which it is not known beforehand how many come."""
+
+    _MOST: Final = 1 << 16
+
+    def __init__(self) -> None:
+        self._step = 1
+        self._pieces: list[Array] = []
+        self._kept = 0
+
+    def add(self, numbers: Array) -> None:
+        """Takes its part of the numbers."""
+        self._pieces.append(numbers[:: self._step].copy())
+        self._kept += len(self._pieces[-1])
+        while self._kept > 2 * self._MOST:
+            self._pieces = [np.concatenate(self._pieces)[::2]]
+            self._kept = len(self._pieces[0])
+            self._step *= 2
+
+    def cuts(self, parts: int) -> Array:
+        """Numbers, rising, that cut those that were added into about so many parts of the same size."""
+        if not self._pieces or parts < 2:
+            return np.empty(0, np.int64)
+        ordered = np.sort(np.concatenate(self._pieces))
+        return np.unique(ordered[np.arange(1, parts) * len(ordered) // parts])

@@ -1,0 +1,291 @@
+"""Transfers as rows: how they are while they are imported, and the Parquet files that keep them.
+
+While rows are on their way, texts that few rows differ in are numbers (``Codes``), and each has the hash of its key.
+A file's rows stand in order of block and place in the block.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.errors import BadSource
+from engine.importing.merging import merged
+from engine.parts import Moves, joined_moves
+from engine.records import TRANSFERS
+from engine.words import Array, from_texts
+
+_ROW_GROUP: Final = 131_072
+
+_KEYS: Final = """
+-- A transfer's key is (tx_hash, log_index, token_id); one without a transaction is keyed by its block and addresses.
+SELECT md5_number_lower(
+    coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address) || '/' || log_index || '/'
+    || coalesce(token_id, '')
+) AS key
+FROM asked
+"""
+
+TOKEN_COLUMNS: Final = ("chain", "token_address")
+KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source")
+_REPETITIVE: Final = [*TOKEN_COLUMNS, *KIND_COLUMNS, "token_id"]
+"""Columns in which few values stand again and again; a dictionary of the others would be as long as they are."""
+
+_OWN_COLUMNS: Final = [name for name in TRANSFERS.names if name not in (*TOKEN_COLUMNS, *KIND_COLUMNS)]
+
+_ENCODED: Final = pa.schema(
+    [
+        field.with_type(pa.dictionary(pa.int32(), pa.string()))
+        if field.name in (*TOKEN_COLUMNS, *KIND_COLUMNS)
+        else field
+        for field in TRANSFERS
+    ]
+)
+
+
+class Codes:
+    """Combinations of texts of some columns, by number."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._known: list[tuple[str, ...]] = []
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def texts(self, number: int) -> tuple[str, ...]:
+        """The combination of that number."""
+        return self._known[number]
+
+    def encode(self, table: pa.Table) -> Array:
+        """The number of each row's combination; new ones get the next numbers."""
+        combined = np.zeros(table.num_rows, np.int64)
+        dictionaries: list[list[str]] = []
+        for name in self._columns:
+            column = _whole(table[name]).dictionary_encode()
+            dictionaries.append(column.dictionary.to_pylist())
+            combined *= max(len(dictionaries[-1]), 1)
+            if len(dictionaries[-1]) > 1:
+                combined += column.indices.to_numpy()
+        distinct, which = np.unique(combined, return_inverse=True) if combined.any() else (combined[:1], combined)
+        numbers = np.array([self._number(int(one), dictionaries) for one in distinct], np.int32)
+        return numbers[which]
+
+    def _number(self, combined: int, dictionaries: list[list[str]]) -> int:
+        found: list[str] = []
+        for dictionary in reversed(dictionaries):
+            combined, place = divmod(combined, len(dictionary))
+            found.insert(0, dictionary[place])
+        texts = tuple(found)
+        if texts not in self._numbers:
+            self._numbers[texts] = len(self._known)
+            self._known.append(texts)
+        return self._numbers[texts]
+
+    def decode(self, numbers: Array) -> dict[str, pa.Array]:
+        """The columns of rows of these numbers."""
+        distinct, which = np.unique(numbers, return_inverse=True)
+        places = pa.array(which.astype(np.int32))
+        return {
+            name: pa.DictionaryArray.from_arrays(places, pa.array([self._known[n][at] for n in distinct], pa.string()))
+            for at, name in enumerate(self._columns)
+        }
+
+
+class Coding:
+    """Rows of transfers (``TRANSFERS``) to rows on their way and back. Those have columns ``token`` and ``kind``, the
+    numbers of their texts, and ``key``, the hash of the key."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self.tokens = Codes(TOKEN_COLUMNS)
+        self._kinds = Codes(KIND_COLUMNS)
+
+    def standard(self, kind: int) -> str:
+        """The standard of rows of the kind."""
+        return self._kinds.texts(kind)[KIND_COLUMNS.index("token_standard")]
+
+    def encoded(self, table: pa.Table) -> pa.Table:
+        """Rows of transfers as rows on their way."""
+        codes = {"token": self.tokens.encode(table), "kind": self._kinds.encode(table), "key": self.keys(table)}
+        return pa.table(
+            {name: pa.array(code) for name, code in codes.items()}
+            | {name: _whole(table[name]) for name in _OWN_COLUMNS}
+        )
+
+    @staticmethod
+    def nothing() -> pa.Table:
+        """No transfers, with keys."""
+        return TRANSFERS.append(pa.field("key", pa.uint64())).empty_table()
+
+    def decoded(self, rows: pa.Table) -> pa.Table:
+        """Rows on their way as they were."""
+        columns = self.tokens.decode(rows["token"].to_numpy()) | self._kinds.decode(rows["kind"].to_numpy())
+        columns |= {name: rows[name] for name in _OWN_COLUMNS}
+        return pa.table([columns[name] for name in TRANSFERS.names], _ENCODED)
+
+    def keys(self, table: pa.Table) -> Array:
+        """Hashes of the keys: the same in every version and on every machine."""
+        columns = ["tx_hash", "block_number", "from_address", "to_address", "log_index", "token_id"]
+        self._cursor.register("asked", table.select(columns))
+        found: Array = self._cursor.sql(_KEYS).to_arrow_table()["key"].to_numpy()
+        self._cursor.unregister("asked")
+        return found
+
+
+def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
+    """Rows by block, place in the block, transaction, item and addresses; ``tokens``: those of a token together."""
+    blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
+    rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
+    order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
+    parts = [blocks, logs]
+    if tokens:
+        numbers = rows["token"].to_numpy()
+        narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
+        order = order[np.argsort(narrow[order], kind="stable")]
+        parts.append(numbers)
+    same = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
+    if same.any():
+        order = _untied(rows, order, same)
+    if (order[1:] > order[:-1]).all():
+        return rows
+    return rows.take(pa.array(order))
+
+
+def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
+    """The order with those rows put right that are told apart by their texts only."""
+    tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
+    group = np.cumsum(~np.concatenate([[False], same]))[tied]
+    among = order[tied]
+    texts = ["tx_hash", "token_id", "from_address", "to_address"]
+    asked = rows.select(texts).take(pa.array(among)).append_column("group", pa.array(group))
+    found = pc.sort_indices(asked, [(name, "ascending") for name in ("group", *texts)])
+    order = order.copy()
+    order[tied] = among[found.to_numpy()]
+    return order
+
+
+def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(found, pa.ChunkedArray):  # as it is where there is no chunk
+        return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+    return found
+
+
+# ---------------------------------------------------------------------- moves and periods
+
+
+@dataclass(frozen=True)
+class Period:
+    """How many rows there are, and their first and last seconds and blocks."""
+
+    rows: int
+    first_time: int
+    last_time: int
+    first_block: int
+    last_block: int
+
+
+def period_of(rows: pa.Table) -> Period:
+    """Size and period of rows of transfers, of which there is at least one."""
+    times, blocks = rows["block_time"].to_numpy(), rows["block_number"].to_numpy()
+    return Period(len(times), int(times.min()), int(times.max()), int(blocks.min()), int(blocks.max()))
+
+
+def joined_period(periods: Sequence[Period]) -> Period:
+    """Size and period of all of them together."""
+    return Period(
+        sum(one.rows for one in periods),
+        min(one.first_time for one in periods),
+        max(one.last_time for one in periods),
+        min(one.first_block for one in periods),
+        max(one.last_block for one in periods),
+    )
+
+
+def moves_of(rows: pa.Table) -> Moves:
+    """The numbered rows that move something, by rising time."""
+    values = from_texts(_whole(rows["value"]))
+    whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
+    something = values.any(axis=1)
+    return joined_moves([whole if something.all() else whole.at(np.flatnonzero(something))])
+
+
+# ---------------------------------------------------------------------- files
+
+
+def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Writes transfers as a Parquet file that is there whole or not at all, and there to stay."""
+    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with building.open("wb") as file:
+        _write(file, tables)
+        file.flush()
+        os.fsync(file.fileno())
+    building.replace(path)
+
+
+def _write(file: object, tables: Iterable[pa.Table]) -> None:
+    rest = iter(tables)
+    first = next(rest, TRANSFERS.empty_table())
+    schema = _ENCODED if pa.types.is_dictionary(first.schema.field("chain").type) else TRANSFERS
+    options = {"compression": "zstd", "use_dictionary": _REPETITIVE, "store_schema": False}
+    with pq.ParquetWriter(file, schema, **options) as writer:
+        writer.write_table(first.cast(schema), row_group_size=_ROW_GROUP)
+        for table in rest:
+            writer.write_table(table.cast(schema), row_group_size=_ROW_GROUP)
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, pre_buffer=False)  # which would keep all that was read until the end
+    except pa.ArrowInvalid as error:
+        raise BadSource(f"{path} is no whole Parquet file: {error}") from error
+
+
+def count_rows(path: Path) -> int:
+    """How many rows a file has. Raises ``BadSource`` where it is no whole Parquet file."""
+    return int(_opened(path).metadata.num_rows)
+
+
+def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
+    """The rows of a file in their order, some at a time. Raises ``BadSource`` where it is no whole Parquet file."""
+    for found in _opened(path).iter_batches(batch):
+        yield pa.Table.from_batches([found]).select(TRANSFERS.names).cast(TRANSFERS)
+
+
+def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
+    """The rows of files and those that are added, in one order."""
+    if not stored:
+        yield from added
+        return
+    sources = [read_rows(path, max(batch // len(stored), 16)) for path in stored]
+    plain = (table.cast(TRANSFERS) for table in added)
+    yield from merged([*sources, plain], _blocks, lambda rows, part: rows[part], _joined)
+
+
+def _blocks(rows: pa.Table) -> Array:
+    blocks: Array = rows["block_number"].to_numpy()
+    return blocks
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else in_order(pa.concat_tables(tables))
+
+
+def upto_block(path: Path, batch: int, is_kept: Callable[[Array], Array]) -> Iterator[pa.Table]:
+    """The rows of a file whose blocks are kept, some at a time, and no empty table."""
+    for rows in read_rows(path, batch):
+        kept = is_kept(rows["block_number"].to_numpy())
+        if kept.any():
+            yield rows if kept.all() else rows.filter(pa.array(kept))

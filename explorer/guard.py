@@ -1,0 +1,64 @@
+"""What keeps the page on this machine: no foreign host names, no other origin, no code but ours, only reading."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Stand on every answer."""
+
+
+class Guard:
+    """Wraps the app. Only ``names``, ``localhost`` and bare addresses are answered: a page elsewhere could make a name
+    of its own point here (DNS rebinding), but no address."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
+        self._app = app
+        self._names = {"localhost", *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or refuses."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        if not self._is_ours(request.headers.get("host", "")):
+            text = "This page answers to localhost only; open it at the address that 'holderlake explore' says."
+            await PlainTextResponse(text, 421)(scope, receive, guarded)
+        elif request.method not in ("GET", "HEAD"):
+            await PlainTextResponse("This page only reads.", 405, {"Allow": "GET, HEAD"})(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _is_ours(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if name.lower() in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return True

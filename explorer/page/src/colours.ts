@@ -1,0 +1,89 @@
+/** Colours: clusters in a palette that colour-blind people can tell apart, kept by a cluster through time. */
+import { computed, signal } from "@preact/signals";
+import type { TokenMap } from "./data";
+
+/** Okabe and Ito's, with an olive of Tol's; a cluster's number is told beside its colour wherever it is shown. */
+export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933"] as const;
+
+export const CHANGES = { entered: "#0072b2", grew: "#009e73", shrank: "#e69f00", same: "", left: "#d55e00" } as const;
+
+const LIGHT = {
+  ground: "#fbfbf9",
+  lone: "#c3cad1",
+  edge: "#ffffff",
+  link: "rgba(84, 96, 110, 0.32)",
+  strong: "#1c2127",
+  ink: "#1c2127",
+  quiet: "#56606b",
+  grid: "#e6e8ea",
+};
+const DARK: typeof LIGHT = {
+  ground: "#14171b",
+  lone: "#4a545f",
+  edge: "#14171b",
+  link: "rgba(160, 172, 186, 0.30)",
+  strong: "#f2f4f6",
+  ink: "#e8eaed",
+  quiet: "#a3adb8",
+  grid: "#2a3037",
+};
+
+export const THEMES = ["auto", "light", "dark"] as const;
+export const theme = signal<(typeof THEMES)[number]>(THEMES.find((one) => one === localStorage.getItem("theme")) ?? "auto");
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const systemDark = signal(prefersDark.matches);
+prefersDark.addEventListener("change", () => (systemDark.value = prefersDark.matches));
+
+export const isDark = computed(() => theme.value === "dark" || (theme.value === "auto" && systemDark.value));
+export const colours = computed(() => (isDark.value ? DARK : LIGHT));
+
+export function setTheme(chosen: (typeof THEMES)[number]): void {
+  theme.value = chosen;
+  localStorage.setItem("theme", chosen);
+}
+
+/** Which of the palette's colours an address had in the map before. */
+let worn = new Map<string, number>();
+
+/** The colour of each cluster of a map: that which most of its members had, else the next that is free. */
+export function clusterColours(map: TokenMap): Map<number, string> {
+  const members = new Map<number, string[]>();
+  for (const node of map.nodes) {
+    if (node.cluster_id === null) continue;
+    const listed = members.get(node.cluster_id);
+    if (listed) listed.push(node.address);
+    else members.set(node.cluster_id, [node.address]);
+  }
+  const chosen = new Map<number, number>();
+  const taken = new Set<number>();
+  for (const [cluster, addresses] of [...members].sort(([one], [two]) => one - two)) {
+    const votes = new Map<number, number>();
+    for (const address of addresses) {
+      const before = worn.get(address);
+      if (before !== undefined) votes.set(before, (votes.get(before) ?? 0) + 1);
+    }
+    const [most] = [...votes].filter(([colour]) => !taken.has(colour)).sort((one, two) => two[1] - one[1]);
+    if (most) take(cluster, most[0]);
+  }
+  for (const cluster of [...members.keys()].sort((one, two) => one - two)) {
+    if (chosen.has(cluster)) continue;
+    const free = PALETTE.findIndex((_, colour) => !taken.has(colour));
+    take(cluster, free === -1 ? (cluster - 1) % PALETTE.length : free);
+  }
+  function take(cluster: number, colour: number): void {
+    chosen.set(cluster, colour);
+    taken.add(colour);
+  }
+  worn = new Map([...worn, ...[...members].flatMap(([cluster, all]) => all.map((one) => [one, chosen.get(cluster) ?? 0] as const))]);
+  return new Map([...chosen].map(([cluster, colour]) => [cluster, PALETTE[colour] ?? PALETTE[0]]));
+}
+
+export function forgetColours(): void {
+  worn = new Map();
+}
+
+/** Black or white, whichever is read better on a colour. */
+export function inkOn(colour: string): string {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111417" : "#ffffff";
+}

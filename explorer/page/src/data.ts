@@ -1,0 +1,219 @@
+/** What the server tells, as rows; answers are kept until another version of the warehouse is published. */
+import { signal } from "@preact/signals";
+import { cut } from "./format";
+
+export type Token = {
+  chain: string;
+  token_address: string;
+  name: string | null;
+  symbol: string | null;
+  maps: number;
+  instants: number;
+  latest: string | null;
+  found: number;
+};
+
+/** Shares are parts of the supply from 0 to 1; `at` is the text of a partition, 20261101T000000Z. */
+export type Instant = {
+  at: string;
+  has_map: boolean;
+  service_score: number | null;
+  gini_index: number | null;
+  herfindahl_hirschman_index: number | null;
+  nakamoto_coefficient: number | null;
+  top_10: number | null;
+  top_10_adjusted: number | null;
+  cexs: number | null;
+  dexs: number | null;
+  contracts: number | null;
+  fresh_wallets: number | null;
+  bundles: number | null;
+  holders: number | null;
+  clusters: number | null;
+  largest_cluster: number | null;
+};
+
+export type History = { chain: string; address: string; name: string; symbol: string; instants: Instant[]; failures: Failure[] };
+
+type Details = {
+  address: string;
+  label: string | null;
+  is_contract: boolean | null;
+  is_cex: boolean | null;
+  is_dex: boolean | null;
+};
+
+/** A node of a map. `kind` holder: listed at that instant, but not one of the map's. Amounts are exact texts. */
+export type Node = Details & {
+  id: string;
+  kind: "top_holder" | "magic" | "time" | "holder";
+  time_node: number | null;
+  rank: number | null;
+  share: number | null;
+  amount: string | null;
+  is_shown_on_map: boolean | null;
+  is_supernode: boolean | null;
+  is_paid_label: boolean | null;
+  degree: number | null;
+  inward_relations: number | null;
+  outward_relations: number | null;
+  first_activity: number | null;
+  cluster_id: number | null;
+};
+
+/** What one node sent another; dates are unix seconds. */
+export type Link = {
+  from: string;
+  to: string;
+  from_address: string;
+  to_address: string;
+  time_node: number | null;
+  rel_type: string;
+  transfer_chain: string | null;
+  transfer_token: string | null;
+  transfer_symbol: string | null;
+  amount: string | null;
+  transfers: number | null;
+  first_date: number | null;
+  last_date: number | null;
+};
+
+export type Cluster = {
+  cluster_id: number;
+  share: number;
+  amount: string | null;
+  holder_count: number;
+  magic_node_count: number;
+};
+
+export type Failure = { endpoint: string; code: string; reason: string };
+
+export type TokenMap = {
+  at: string;
+  nodes: Node[];
+  links: Link[];
+  clusters: Cluster[];
+  failures: Failure[];
+  byId: Map<string, Node>;
+  linksOf: Map<string, Link[]>;
+};
+
+export type Change = Details & {
+  rank_before: number | null;
+  rank_after: number | null;
+  share_before: number | null;
+  share_after: number | null;
+  amount_change: string | null;
+  change: "entered" | "left" | "grew" | "shrank" | "same";
+};
+
+type Columns = Record<string, unknown[]>;
+
+/** Which version of the warehouse answered last. */
+export const version = signal("");
+
+const kept = new Map<string, Promise<unknown>>();
+const MOST_KEPT = 64;
+
+export async function findTokens(text: string): Promise<Token[]> {
+  return rows<Token>(await asked<Columns>("tokens", { q: text }));
+}
+
+export function history(chain: string, token: string): Promise<History> {
+  return once("history", { chain, token }, (answer: { token: Columns; instants: Columns; failures: Columns }) => {
+    const known = rows<{ name: string; symbol: string }>(answer.token)[0];
+    const instants = rows<Instant>(answer.instants);
+    const failures = rows<Failure>(answer.failures);
+    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", instants, failures };
+  });
+}
+
+export function tokenMap(chain: string, token: string, at: string): Promise<TokenMap> {
+  return once("map", { chain, token, at }, (answer: Record<string, Columns>) => arranged(at, answer));
+}
+
+export function comparison(chain: string, token: string, before: string, after: string): Promise<Change[]> {
+  return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
+}
+
+/** Forgets what was kept of older versions, and asks which is published now. */
+export async function lookAgain(chain: string, token: string): Promise<void> {
+  kept.delete(key("history", { chain, token }));
+  await history(chain, token);
+}
+
+function arranged(at: string, answer: Record<string, Columns>): TokenMap {
+  const nodes = rows<Node>(answer.nodes ?? {});
+  for (const node of nodes) {
+    if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // of nothing that can be seen
+    node.id = node.time_node === null ? node.address : `${node.address}#${node.time_node}`;
+  }
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  for (const node of nodes) {
+    if (node.time_node !== null) node.label ??= byId.get(node.address)?.label ?? null;
+  }
+  const links = rows<Link>(answer.links ?? {});
+  const linksOf = new Map<string, Link[]>();
+  for (const link of links) {
+    const end = (address: string) => {
+      const inWindow = `${address}#${link.time_node}`;
+      return link.time_node !== null && byId.has(inWindow) ? inWindow : address;
+    };
+    link.from = end(link.from_address);
+    link.to = end(link.to_address);
+    for (const id of new Set([link.from, link.to])) {
+      const listed = linksOf.get(id);
+      if (listed) listed.push(link);
+      else linksOf.set(id, [link]);
+    }
+  }
+  const clusters = rows<Cluster>(answer.clusters ?? {});
+  return { at, nodes, links, clusters, failures: rows<Failure>(answer.failures ?? {}), byId, linksOf };
+}
+
+function once<A, B>(path: string, query: Record<string, string>, read: (answer: A) => B): Promise<B> {
+  const name = key(path, query);
+  const found = kept.get(name) as Promise<B> | undefined;
+  if (found) return found;
+  const answer = asked<A>(path, query).then(read);
+  answer.catch(() => kept.delete(name));
+  kept.set(name, answer);
+  const oldest = kept.keys().next().value;
+  if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
+  return answer;
+}
+
+const key = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
+
+async function asked<T>(path: string, query: Record<string, string>): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(`api/${key(path, query)}`);
+  } catch {
+    throw new Error("The explorer does not answer any more. Start 'holderlake explore' again, then reload this page.");
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(said(body.detail) ?? `The explorer answered ${answer.status}.`);
+  const tag = answer.headers.get("etag") ?? "";
+  if (tag !== version.peek()) {
+    const mine = key(path, query);
+    if (version.peek()) for (const name of kept.keys()) if (name !== mine) kept.delete(name);
+    version.value = tag;
+  }
+  return body as T;
+}
+
+function said(detail: unknown): string | undefined {
+  if (Array.isArray(detail)) return detail.map((one) => String(one.msg)).join("; ");
+  return typeof detail === "string" ? detail : undefined;
+}
+
+function rows<T>(columns: Columns): T[] {
+  const names = Object.keys(columns);
+  const length = columns[names[0] ?? ""]?.length ?? 0;
+  return Array.from({ length }, (_, at) => {
+    const row: Record<string, unknown> = {};
+    for (const name of names) row[name] = columns[name]?.[at];
+    return row as T;
+  });
+}

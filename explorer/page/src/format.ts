@@ -1,0 +1,88 @@
+/** Numbers, dates and names for people. Everything that others wrote is shown as text, and kept short. */
+
+const percents = [0, 1, 2, 3].map(
+  (digits) => new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }),
+);
+const counts = new Intl.NumberFormat("en");
+const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const days = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
+const times = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+export const NOTHING = "–";
+
+export function share(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NOTHING;
+  const size = Math.abs(value);
+  if (size === 0) return "0%";
+  if (size < 0.00001) return value > 0 ? "<0.001%" : ">−0.001%";
+  return (percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat).format(value).replace("-", "−");
+}
+
+/** A difference of two shares, in percentage points. */
+export const points = (value: number) => (value === 0 ? "0" : share(value).replace("%", " pp"));
+
+export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts.format(value));
+
+export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers.format(value));
+
+export function signed(value: number | null, say: (value: number) => string): string {
+  if (value === null) return NOTHING;
+  return value > 0 ? `+${say(value)}` : say(value).replace("-", "−");
+}
+
+/** An exact amount in groups of three digits; no digit is lost. */
+export function exact(amount: string | null): string {
+  if (amount === null) return NOTHING;
+  const [whole = "", rest] = amount.split(".");
+  const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, ",").replace("-", "−");
+  return rest ? `${grouped}.${rest}` : grouped;
+}
+
+/** About how much an exact amount is. */
+export function rough(amount: string | null): string {
+  if (amount === null) return NOTHING;
+  const value = Number(amount);
+  if (Math.abs(value) >= 1e15) return value.toExponential(2).replace("e+", "e");
+  return Number.isFinite(value) ? short.format(value).replace("-", "−") : exact(amount);
+}
+
+export function seconds(at: string): number {
+  const found = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(at);
+  if (!found) return Number.NaN;
+  const [year, month, day, hour, minute, second] = found.slice(1).map(Number) as [number, number, number, number, number, number];
+  return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
+}
+
+/** The day of unix seconds or of an instant's text, with the time where it is not midnight. UTC. */
+export function date(of: number | string | null, always = false): string {
+  const unix = typeof of === "string" ? seconds(of) : of;
+  if (unix === null || Number.isNaN(unix)) return typeof of === "string" ? of : NOTHING;
+  const when = new Date(unix * 1000);
+  if (Number.isNaN(when.getTime())) return String(of);
+  const time = times.format(when).replace(/:00$/, "");
+  return unix % 86_400 && (always || typeof of === "string") ? `${days.format(when)}, ${time}` : days.format(when);
+}
+
+/** The beginning and end of an address. */
+export const brief = (address: string) => (address.length > 15 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address);
+
+const UNSEEN = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu; // but what joins emoji
+const letters = new Intl.Segmenter("en", { granularity: "grapheme" });
+
+/** A text of others cut to a length in letters, without characters that are not seen but turn or break what is near. */
+export function cut(text: string, length: number): string {
+  const plain = text.slice(0, length * 20).replace(UNSEEN, "");
+  let taken = "";
+  let used = 0;
+  for (const { segment } of letters.segment(plain)) {
+    if (segment.length > 16) continue; // a letter under a tower of marks
+    if (used++ === length) return `${taken.trimEnd()}…`;
+    taken += segment;
+  }
+  return taken;
+}
+
+export function name(node: { address: string; label: string | null }): string {
+  return node.label ? cut(node.label, 60) : brief(node.address);
+}

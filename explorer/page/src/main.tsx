@@ -1,0 +1,199 @@
+/** Puts the page together. */
+import { effect, signal } from "@preact/signals";
+import { render } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import "./explorer.css";
+import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
+import { brief, count, cut, number, share } from "./format";
+import { BubbleMap } from "./map/map";
+import { Clusters } from "./panels/clusters";
+import { Compare } from "./panels/compare";
+import { Concentration } from "./panels/concentration";
+import { Aside, Holders } from "./panels/holders";
+import { Links } from "./panels/links";
+import { Picker } from "./panels/picker";
+import { Copy, Selection } from "./panels/selection";
+import { TimeBar } from "./panels/time";
+import { changeOf, follow, history, instant, spoken, title } from "./state";
+import { show, TABS, view, type Tab } from "./view";
+
+const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
+  holders: ["Holders", () => <Holders />],
+  clusters: ["Clusters", () => <Clusters />],
+  links: ["Links", () => <Links />],
+  concentration: ["Charts", () => <Concentration />],
+  compare: ["Compare", () => <Compare />],
+};
+
+function App() {
+  return (
+    <>
+      <a class="skip" href="#panel">Skip to the tables</a>
+      <header>
+        <a class="brand" href="./"><img src="icon.svg" alt="" width="24" height="24" />Holderlake</a>
+        <Picker />
+        <div class="tools"><Share /><Themes /><Help /></div>
+      </header>
+      <main>
+        <section class="stage" aria-labelledby="title">
+          <Heading />
+          <BubbleMap />
+          <Legend />
+          <TimeBar />
+          <Aside />
+        </section>
+        <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
+          <Selection />
+          <Tabs />
+        </section>
+      </main>
+      <div class="sr" role="status" aria-live="polite">{spoken.value}</div>
+    </>
+  );
+}
+
+function Heading() {
+  const { value: of } = history;
+  const { value: at } = instant;
+  const grouped = at?.bundles;
+  return (
+    <div class="heading">
+      <div class="what">
+        <h1 id="title"><bdi class="cut" title={(of?.name ?? "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
+        {of && (
+          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi> <Copy text={of.address} what="token’s address" /></p>
+        )}
+      </div>
+      {at && (
+        <dl class="figures">
+          <Figure name="Score" title="0 concentrated, 100 decentralised">{number(at.service_score)}</Figure>
+          <Figure name="Top 10" title="Held by the ten largest holders">{share(at.top_10)}</Figure>
+          <Figure name="In clusters" title="Held by the ten largest clusters">{share(grouped)}</Figure>
+          <Figure name="Exchanges" title="Held by centralised exchanges">{share(at.cexs)}</Figure>
+          <Figure name="Nakamoto" title="Fewest entities that hold half">{count(at.nakamoto_coefficient)}</Figure>
+        </dl>
+      )}
+    </div>
+  );
+}
+
+function Figure({ name, title: about, children }: { name: string; title: string; children: string }) {
+  return <div title={about}><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+function Legend() {
+  if (changeOf.value) {
+    return (
+      <ul class="legend map-legend" aria-label="What the colours mean">
+        <li><Dot colour={CHANGES.entered} />entered +</li>
+        <li><Dot colour={CHANGES.grew} />grew ▲</li>
+        <li><Dot colour={CHANGES.shrank} />shrank ▼</li>
+        <li><Dot colour="var(--lone)" />as before</li>
+      </ul>
+    );
+  }
+  return (
+    <ul class="legend map-legend" aria-label="What the map shows">
+      <li><Dot colour={PALETTE[0]} />in a cluster, with its number</li>
+      <li><Dot colour="var(--lone)" />holder on its own</li>
+      <li><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic node</li>
+      <li><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time node</li>
+      <li>area is share of supply</li>
+    </ul>
+  );
+}
+
+const Dot = ({ colour }: { colour: string }) => (
+  <svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5.5" style={{ fill: colour }} /></svg>
+);
+
+function Tabs() {
+  const { tab } = view.value;
+  const choose = (one: Tab) => show({ tab: one, find: "" }, true);
+  const pressed = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const next = TABS[(TABS.indexOf(tab) + (step ?? 0) + TABS.length) % TABS.length];
+    if (!step || !next) return;
+    event.preventDefault();
+    choose(next);
+    document.getElementById(`tab-${next}`)?.focus();
+  };
+  return (
+    <div class="tabs">
+      <div role="tablist" aria-label="Tables" onKeyDown={pressed}>
+        {TABS.map((one) => (
+          <button key={one} type="button" role="tab" id={`tab-${one}`} aria-selected={one === tab} aria-controls="tabpanel" tabIndex={one === tab ? 0 : -1} onClick={() => choose(one)}>
+            {PANELS[one][0]}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="tabpanel" aria-labelledby={`tab-${tab}`} tabIndex={0} key={tab}>{PANELS[tab][1]()}</div>
+    </div>
+  );
+}
+
+/** The address of the view, with its date said: "the newest" would be another one tomorrow. */
+function Share() {
+  view.value;
+  const address = new URL(location.href);
+  if (instant.value) address.searchParams.set("at", instant.value.at);
+  return <Copy text={address.href} what="link to this view" shows="Copy link" />;
+}
+
+const NAMES = { auto: "Auto", light: "Light", dark: "Dark" };
+
+function Themes() {
+  const next = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "auto";
+  return (
+    <button type="button" aria-label={`Colours: ${NAMES[theme.value]}; change to ${NAMES[next]}`} title={`Colours: ${NAMES[theme.value]}`} onClick={() => setTheme(next)}>
+      <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="8" cy="8" r="6" class="hollow" /><path d={theme.value === "auto" ? "M8 2a6 6 0 0 1 0 12z" : theme.value === "dark" ? "M8 2a6 6 0 0 1 0 12 6 6 0 0 1 0-12z" : ""} /></svg>
+    </button>
+  );
+}
+
+const helping = signal(false);
+const KEYS: [string, string][] = [
+  ["Tab", "to the search, the map, the slider, the tables"],
+  ["Arrow keys", "on the map: from bubble to bubble; with Shift they move the map"],
+  ["Home", "the largest bubble"],
+  ["Escape", "ends the selection"],
+  ["+  −  0", "zoom in, out, show all"],
+  [",  .", "the date before, the date after"],
+  ["P", "plays the history, or stops"],
+];
+
+function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (helping.value) dialog.current?.showModal();
+  }, [helping.value]);
+  return (
+    <>
+      <button type="button" aria-label="Help and keys" title="Help and keys" onClick={() => (helping.value = true)}>?</button>
+      <dialog ref={dialog} aria-labelledby="help-title" onClose={() => (helping.value = false)}>
+        <h2 id="help-title">Reading the map</h2>
+        <p>
+          A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
+          connect are a cluster, in one colour and with one number. A hollow ring is a magic node: it holds nothing
+          itself, but connects holders. A diamond is a time node: an exchange or contract that several used at the same
+          time. Exchanges and contracts themselves are listed below the map.
+        </p>
+        <h3>Keys on the map</h3>
+        <dl class="keys">{KEYS.map(([key, does]) => <div key={key}><dt>{key}</dt><dd>{does}</dd></div>)}</dl>
+        <p><a href="licences.txt">Licences of the libraries in this page</a></p>
+        <button type="button" onClick={() => dialog.current?.close()}>Close</button>
+      </dialog>
+    </>
+  );
+}
+
+effect(() => {
+  document.documentElement.dataset.theme = theme.value;
+});
+effect(() => {
+  document.title = title.value ? `${title.value} · Holderlake` : "Holderlake explorer";
+});
+const root = document.getElementById("app") as HTMLElement;
+root.textContent = "";
+render(<App />, root);
+follow();

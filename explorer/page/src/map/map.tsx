@@ -1,0 +1,252 @@
+/** The bubble map: the picture, what the pointer and the keys do on it, its tooltip and its legend. */
+import { effect, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { CHANGES, clusterColours, colours, forgetColours, isDark } from "../colours";
+import type { Link } from "../data";
+import { date, exact, name, rough, share } from "../format";
+import { changeOf, history, place, play, say, select, shown, showPlace, trouble } from "../state";
+import { show, view } from "../view";
+import { arrange, type Bubble, type Line, type Scene } from "./scene";
+import { Stage } from "./stage";
+
+type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
+const tip = signal<Tip | null>(null);
+const scene = signal<Scene | null>(null);
+const palette = signal(new Map<number, string>());
+const busy = signal(false);
+
+/** The colour of a cluster on the map that is shown. */
+export const colourOf = (cluster: number | null) => (cluster === null ? null : (palette.value.get(cluster) ?? null));
+
+const SIGNS: Record<string, string> = { entered: "+", grew: "▲", shrank: "▼", same: "" };
+
+export function BubbleMap() {
+  const below = useRef<HTMLCanvasElement>(null);
+  const above = useRef<HTMLCanvasElement>(null);
+  const stage = useRef<Stage | null>(null);
+  useEffect(() => {
+    const made = new Stage(below.current as HTMLCanvasElement, above.current as HTMLCanvasElement);
+    made.onZoom = () => (tip.value = null);
+    stage.current = made;
+    const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
+    return () => stops.forEach((stop) => stop());
+  }, []);
+  const act = (what: (on: Stage) => void) => () => stage.current && what(stage.current);
+  return (
+    <div class="map" aria-busy={scene.value?.map !== shown.value} data-at={scene.value?.map.at}>
+      <canvas ref={below} class="links" aria-hidden="true" />
+      <canvas
+        ref={above}
+        class="bubbles"
+        id="map"
+        tabIndex={0}
+        role="application"
+        aria-roledescription="bubble map"
+        aria-label="Bubble map of the holders"
+        aria-describedby="map-help"
+        onKeyDown={(event) => stage.current && pressed(event, stage.current)}
+        onPointerMove={(event) => stage.current && pointed(event, stage.current)}
+        onPointerLeave={() => (tip.value = null)}
+        onClick={(event) => stage.current && clicked(event, stage.current)}
+      />
+      <p id="map-help" class="sr">
+        Arrow keys go from bubble to bubble, Escape ends the selection, plus and minus zoom, 0 shows all, comma and full
+        stop go to the date before and after, P plays. The tables have the same holders, clusters and links.
+      </p>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={act((on) => on.zoomBy(1.5))}>+</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={act((on) => on.zoomBy(1 / 1.5))}>−</button>
+        <button type="button" aria-label="Show all bubbles" title="Show all (0)" onClick={act((on) => on.fit())}>
+          <svg viewBox="0 0 16 16" aria-hidden="true"><path d="M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4" /></svg>
+        </button>
+      </div>
+      <TipCard />
+      {trouble.value && (
+        <div class="trouble" role="alert">
+          <h2>{trouble.value.title}</h2>
+          <p><bdi>{trouble.value.advice}</bdi></p>
+        </div>
+      )}
+      {busy.value && !trouble.value && <p class="busy">Arranging the bubbles…</p>}
+    </div>
+  );
+}
+
+/** Draws each map that is shown; bubbles of one token keep their place. */
+function followMap(stage: Stage): () => void {
+  let homes = new Map<string, [number, number]>();
+  let token = "";
+  return effect(() => {
+    const map = shown.value;
+    const of = history.peek();
+    if (!map || !of) return;
+    const mine = `${of.chain} ${of.address}`;
+    const anew = mine !== token;
+    if (anew) {
+      homes = new Map();
+      token = mine;
+      forgetColours();
+      busy.value = true;
+    }
+    void arrange(map, homes, stage.aspect).then((made) => {
+      busy.value = false;
+      if (shown.peek() !== map) {
+        if (anew) token = "";
+        return;
+      }
+      palette.value = clusterColours(map);
+      scene.value = made;
+      stage.show(made, anew);
+    });
+  });
+}
+
+/** Colours by cluster, or by what changed; lets what is selected stand out. */
+function followLook(stage: Stage): () => void {
+  return effect(() => {
+    const { value: made } = scene;
+    const { value: clusters } = palette;
+    const { value: changed } = changeOf;
+    const { lone } = colours.value;
+    const { node, cluster } = view.value;
+    const changeAt = (bubble: Bubble) => changed?.get(bubble.node.address) ?? "same";
+    stage.setLook({
+      fill: (bubble) => {
+        if (changed) return (bubble.node.kind === "top_holder" && CHANGES[changeAt(bubble)]) || lone;
+        return clusters.get(bubble.node.cluster_id ?? 0) ?? lone;
+      },
+      sign: (bubble) => {
+        if (changed) return SIGNS[changeAt(bubble)] ?? "";
+        return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
+      },
+      chosen: made ? standing(made, node, cluster) : null,
+      ringed: node,
+    });
+    if (node) stage.reveal(node);
+  });
+}
+
+function standing(made: Scene, node: string, cluster: number): Set<string> | null {
+  if (cluster) return new Set(made.bubbles.filter((one) => one.node.cluster_id === cluster).map((one) => one.id));
+  if (!node || !made.map.byId.has(node)) return null;
+  const links = made.map.linksOf.get(node) ?? [];
+  return new Set([node, ...links.flatMap((link) => [link.from, link.to])]);
+}
+
+const DIRECTIONS: Record<string, [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
+
+function pressed(event: KeyboardEvent, stage: Stage): void {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const direction = DIRECTIONS[event.key];
+  const keys: Record<string, () => void> = {
+    "+": () => stage.zoomBy(1.3),
+    "=": () => stage.zoomBy(1.3),
+    "-": () => stage.zoomBy(1 / 1.3),
+    "0": () => stage.fit(),
+    Home: () => goTo(stage.largest()),
+    Escape: unselect,
+    ",": () => showPlace(place.peek() - 1),
+    ".": () => showPlace(place.peek() + 1),
+    p: play,
+    P: play,
+  };
+  if (direction) {
+    if (event.shiftKey) stage.panBy(-60 * direction[0], -60 * direction[1]);
+    else goTo(stage.beside(view.peek().node, ...direction));
+  } else if (keys[event.key]) keys[event.key]?.();
+  else return;
+  event.preventDefault();
+}
+
+function goTo(bubble: Bubble | null): void {
+  if (bubble) select(bubble.id);
+  else say("No bubble further that way.");
+}
+
+function unselect(): void {
+  show({ node: "", cluster: 0 });
+  say("Nothing is selected.");
+}
+
+function pointed(event: PointerEvent, stage: Stage): void {
+  if (event.buttons || event.pointerType === "touch") return;
+  const { offsetX: x, offsetY: y } = event;
+  const bubble = stage.bubbleAt(x, y);
+  const line = bubble ? null : stage.lineAt(x, y);
+  tip.value = bubble || line ? { x, y, bubble, line } : null;
+  (event.currentTarget as HTMLElement).style.cursor = bubble || line ? "pointer" : "";
+}
+
+function clicked(event: MouseEvent, stage: Stage): void {
+  const { offsetX: x, offsetY: y } = event;
+  const bubble = stage.bubbleAt(x, y, 6);
+  const line = bubble ? null : stage.lineAt(x, y);
+  if (bubble) select(bubble.id);
+  else if (line) tip.value = { x, y, bubble: null, line };
+  else {
+    tip.value = null;
+    if (view.peek().node || view.peek().cluster) unselect();
+  }
+}
+
+function TipCard() {
+  const at = tip.value;
+  if (!at) return null;
+  const side = at.x > 320 ? "left" : "right";
+  return (
+    <div class={`tip ${side}`} style={{ left: `${at.x}px`, top: `${at.y}px` }} aria-hidden="true">
+      {at.bubble && <BubbleTip bubble={at.bubble} />}
+      {at.line && <LineTip line={at.line} />}
+    </div>
+  );
+}
+
+function BubbleTip({ bubble: { node } }: { bubble: Bubble }) {
+  return (
+    <>
+      <strong><bdi>{name(node)}</bdi></strong>
+      {node.kind === "magic" && <span>Magic node: connects holders, holds none itself</span>}
+      {node.kind === "time" && <span>Time node {node.time_node}: used by these within one window</span>}
+      {node.rank !== null && <span>#{node.rank}, {share(node.share)}, {rough(node.amount)}</span>}
+      {node.cluster_id !== null && <span>Cluster {node.cluster_id}</span>}
+    </>
+  );
+}
+
+function LineTip({ line }: { line: Line }) {
+  const listed = line.links.slice(0, 4);
+  return (
+    <>
+      {listed.map((link, at) => <LinkTip key={at} link={link} line={line} />)}
+      {line.links.length > listed.length && <span>and {line.links.length - listed.length} more</span>}
+    </>
+  );
+}
+
+function LinkTip({ link, line }: { link: Link; line: Line }) {
+  const [from, to] = link.from === line.from.id ? [line.from, line.to] : [line.to, line.from];
+  return (
+    <div>
+      <strong><bdi>{name(from.node)}</bdi> → <bdi>{name(to.node)}</bdi></strong>
+      <span><Amount link={link} /> in {link.transfers ?? "?"} {link.transfers === 1 ? "transfer" : "transfers"}</span>
+      <span>{date(link.first_date)} to {date(link.last_date)}</span>
+    </div>
+  );
+}
+
+/** What a link carried, with the symbol of the token. */
+export function Amount({ link }: { link: Link }) {
+  const { value: of } = history;
+  const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
+  const symbol = (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "";
+  return (
+    <span title={`${exact(link.amount)} ${symbol.slice(0, 80)}`}>
+      {rough(link.amount)} <bdi class="symbol">{name({ address: symbol, label: null })}</bdi>
+    </span>
+  );
+}

@@ -1,0 +1,121 @@
+/** Two dates beside each other: how the numbers moved, and who entered, left, grew or shrank. */
+import type { Change, Instant } from "../data";
+import { CHANGES } from "../colours";
+import { count, date, number, points, rough, share, signed } from "../format";
+import { changes, instant, instants, other } from "../state";
+import { show, view } from "../view";
+import { Find, Holder, matches, Rows } from "./parts";
+
+const FIGURES: [string, (at: Instant) => number | null, (value: number) => string][] = [
+  ["Score", (at) => at.service_score, number],
+  ["10 largest holders", (at) => at.top_10, share],
+  ["10 largest clusters", (at) => at.bundles, share],
+  ["Exchanges", (at) => at.cexs, share],
+  ["Contracts", (at) => at.contracts, share],
+  ["Fresh wallets", (at) => at.fresh_wallets, share],
+  ["Gini", (at) => at.gini_index, number],
+  ["HHI", (at) => at.herfindahl_hirschman_index, number],
+  ["Nakamoto coefficient", (at) => at.nakamoto_coefficient, count],
+];
+
+const KINDS: [Exclude<Change["change"], "same">, string, string][] = [
+  ["entered", "Entered", "+"],
+  ["left", "Left", ""],
+  ["grew", "Grew", "▲"],
+  ["shrank", "Shrank", "▼"],
+];
+
+export function Compare() {
+  const [now, before] = [instant.value, other.value];
+  if (instants.value.length < 2 || !now) return <p class="quiet pad">There is only one date; nothing to compare it with.</p>;
+  return (
+    <div class="compare">
+      <div class="dates-row">
+        <label>
+          <span>Earlier date</span>
+          <Dates id="before" value={before?.at ?? ""} nothing="Choose a date" onChange={(at) => show({ with: at }, true)} />
+        </label>
+        <label>
+          <span>Map’s date</span>
+          <Dates id="after" value={now.at} onChange={(at) => show({ at })} />
+        </label>
+      </div>
+      {before && before.at === now.at && <p class="quiet">Both are the same date; choose another one.</p>}
+      {before && before.at !== now.at && changes.value && <Found before={before} now={now} found={changes.value} />}
+      {!before && (
+        <p class="quiet">
+          Choose a date to see who came and who left since then, on the map and in a list.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Dates(props: { id: string; value: string; nothing?: string; onChange: (at: string) => void }) {
+  return (
+    <select id={props.id} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+      {props.nothing && <option value="">{props.nothing}</option>}
+      {[...instants.value].reverse().map((one) => <option key={one.at} value={one.at}>{date(one.at)}</option>)}
+    </select>
+  );
+}
+
+function Found({ before, now, found }: { before: Instant; now: Instant; found: Change[] }) {
+  const { find } = view.value;
+  const moved = found.filter((one) => one.change !== "same" && matches(find, one.label, one.address));
+  return (
+    <>
+      <table class="figures-table">
+        <caption class="sr">Numbers at both dates</caption>
+        <thead>
+          <tr><th scope="col">Number</th><th scope="col" class="num">{date(before.at)}</th><th scope="col" class="num">{date(now.at)}</th><th scope="col" class="num">Change</th></tr>
+        </thead>
+        <tbody>
+          {FIGURES.map(([name, of, say]) => {
+            const [one, two] = [of(before), of(now)];
+            return (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td class="num">{one === null ? "–" : say(one)}</td>
+                <td class="num">{two === null ? "–" : say(two)}</td>
+                <td class="num">{signed(one === null || two === null ? null : two - one, say === share ? points : say)}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      <Find what="changes" found={`${moved.length} of ${found.length} holders moved`} onFind={(text) => show({ find: text })} />
+      {KINDS.map(([kind, title, sign]) => (
+        <Moved key={kind} kind={kind} title={title} sign={sign} rows={moved.filter((one) => one.change === kind)} />
+      ))}
+      <p class="quiet">The list is as long as was asked for: who left may have fallen below its end.</p>
+    </>
+  );
+}
+
+function Moved({ kind, title, sign, rows }: { kind: "entered" | "left" | "grew" | "shrank"; title: string; sign: string; rows: Change[] }) {
+  return (
+    <details open={rows.length > 0}>
+      <summary>
+        <svg viewBox="0 0 10 10" aria-hidden="true" class="dot"><circle cx="5" cy="5" r="5" fill={CHANGES[kind]} /></svg>
+        {title} {sign && <span aria-hidden="true">{sign}</span>} <span class="quiet">{rows.length}</span>
+      </summary>
+      {rows.length > 0 && (
+        <table>
+          <thead class="sr"><tr><th scope="col">Holder</th><th scope="col">Share</th><th scope="col">Amount moved</th></tr></thead>
+          <tbody>
+            <Rows of={rows} first={15}>
+              {(one) => (
+                <tr key={one.address}>
+                  <td><Holder node={one} /></td>
+                  <td class="num">{share(one.share_before)} → {share(one.share_after)}</td>
+                  <td class="num">{one.amount_change === null ? "" : signed(Number(one.amount_change), () => rough(one.amount_change))}</td>
+                </tr>
+              )}
+            </Rows>
+          </tbody>
+        </table>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,110 @@
+/** The holders at the chosen date: the map as a table, with search and sort; and those that the map keeps aside. */
+import { computed } from "@preact/signals";
+import type { Node } from "../data";
+import { brief, cut, date, exact, rough, share } from "../format";
+import { isAside } from "../map/scene";
+import { instant, select, shown } from "../state";
+import { show, view, type Sort } from "../view";
+import { ClusterMark, Find, Holder, matches, Rows } from "./parts";
+
+const listed = computed(() => (shown.value?.nodes ?? []).filter((node) => node.rank !== null && node.kind !== "time"));
+
+const ORDERS: Record<Sort, (one: Node, two: Node) => number> = {
+  rank: (one, two) => (one.rank ?? 0) - (two.rank ?? 0),
+  share: (one, two) => (two.share ?? 0) - (one.share ?? 0),
+  cluster: (one, two) => (one.cluster_id ?? Infinity) - (two.cluster_id ?? Infinity) || (one.rank ?? 0) - (two.rank ?? 0),
+  name: (one, two) => Number(!one.label) - Number(!two.label) || (one.label ?? one.address).localeCompare(two.label ?? two.address),
+};
+
+const found = computed(() => {
+  const { find, sort, turned } = view.value;
+  const rows = listed.value.filter((node) => matches(find, node.label, node.address)).sort(ORDERS[sort]);
+  return turned ? rows.reverse() : rows;
+});
+
+export function Holders() {
+  const at = instant.value?.at;
+  if (!listed.value.length) return <p class="quiet pad">No holders are listed at {at ? date(at) : "this date"}.</p>;
+  const { find } = view.value;
+  return (
+    <>
+      <Find
+        what="holders"
+        found={find ? `${found.value.length} of ${listed.value.length}` : `${listed.value.length} holders`}
+        onFind={(text) => show({ find: text })}
+      />
+      <table>
+        <caption class="sr">Holders at {at ? date(at) : ""}</caption>
+        <thead>
+          <tr>
+            <Head sort="rank" class="num">#</Head>
+            <Head sort="name">Holder</Head>
+            <Head sort="cluster">Cluster</Head>
+            <Head sort="share" class="num">Share</Head>
+            <th scope="col" class="num">Amount</th>
+          </tr>
+        </thead>
+        <tbody>
+          <Rows of={found.value}>{(node) => <Row key={node.id} node={node} />}</Rows>
+        </tbody>
+      </table>
+      {!found.value.length && <p class="quiet pad">No holder’s label or address has all of these words.</p>}
+    </>
+  );
+}
+
+function Row({ node }: { node: Node }) {
+  return (
+    <tr class={view.value.node === node.id ? "chosen" : ""}>
+      <td class="num quiet">{node.rank}</td>
+      <td><Holder node={node} /></td>
+      <td><ClusterMark number={node.cluster_id} /></td>
+      <td class="num">{share(node.share)}</td>
+      <td class="num" title={exact(node.amount)}>{rough(node.amount)}</td>
+    </tr>
+  );
+}
+
+function Head({ sort, children, ...rest }: { sort: Sort; children: string; class?: string }) {
+  const { sort: by, turned } = view.value;
+  const order = by === sort ? (turned ? "descending" : "ascending") : "none";
+  return (
+    <th scope="col" aria-sort={order} {...rest}>
+      <button type="button" class="plain" onClick={() => show({ sort, turned: by === sort && !turned })}>
+        {children}
+        <span aria-hidden="true" class="order">{order === "none" ? "" : turned ? "▴" : "▾"}</span>
+      </button>
+    </th>
+  );
+}
+
+const aside = computed(() => (shown.value?.nodes ?? []).filter(isAside));
+
+/** Exchanges and contracts, which the map does not draw. */
+export function Aside() {
+  if (!aside.value.length) return null;
+  const together = aside.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
+  return (
+    <section class="aside" aria-labelledby="aside-title">
+      <h2 id="aside-title">Not drawn: exchanges and contracts <span class="quiet">{share(together)} of the supply</span></h2>
+      <ul>
+        {aside.value.map((node) => (
+          <li key={node.id}>
+            <button type="button" aria-pressed={view.value.node === node.id} title={node.address.slice(0, 200)} onClick={() => select(node.id)}>
+              <HolderText node={node} /> <b>{share(node.share)}</b>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function HolderText({ node }: { node: Node }) {
+  const kind = node.is_cex ? "exchange" : node.is_dex ? "DEX" : node.is_contract ? "contract" : "hub";
+  return (
+    <>
+      <bdi class="cut">{node.label ? cut(node.label, 28) : brief(node.address)}</bdi> <span class="kind">{kind}</span>
+    </>
+  );
+}

@@ -1,0 +1,108 @@
+/** Small parts that several panels use: names of holders, cluster numbers, tables that show more when asked. */
+import { useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { brief, cut } from "../format";
+import { colourOf } from "../map/map";
+import { select, selectCluster, shown } from "../state";
+import { view } from "../view";
+
+type Named = {
+  id?: string;
+  address: string;
+  label: string | null;
+  is_cex: boolean | null;
+  is_dex: boolean | null;
+  is_contract: boolean | null;
+  kind?: string;
+  time_node?: number | null;
+};
+
+/** A holder's name, by which it is selected where it stands on this map. */
+export function Holder({ node }: { node: Named }) {
+  const id = node.id ?? node.address;
+  const shownName = node.label ? <bdi class="cut">{cut(node.label, 60)}</bdi> : <bdi class="code">{brief(node.address)}</bdi>;
+  const title = `${(node.label ?? "").slice(0, 300)}\n${node.address.slice(0, 200)}`.trim();
+  return (
+    <span class="holder">
+      {shown.value?.byId.has(id) ? (
+        <button type="button" class="plain" title={title} aria-pressed={view.value.node === id} onClick={() => select(id)}>
+          {shownName}
+        </button>
+      ) : (
+        <span title={title}>{shownName}</span>
+      )}
+      <Kinds node={node} />
+    </span>
+  );
+}
+
+export function Kinds({ node }: { node: Named }) {
+  const kinds = [
+    node.kind === "magic" && "magic",
+    node.kind === "time" && `time ${node.time_node}`,
+    node.is_cex && "exchange",
+    node.is_dex && "DEX",
+    node.is_contract && !node.is_dex && "contract",
+  ].filter(Boolean);
+  return <>{kinds.map((kind) => <span key={String(kind)} class="kind">{kind}</span>)}</>;
+}
+
+export function ClusterMark({ number, called }: { number: number | null; called?: string }) {
+  if (number === null) return null;
+  const mark = (
+    <>
+      <svg viewBox="0 0 10 10" aria-hidden="true" class="dot"><circle cx="5" cy="5" r="5" fill={colourOf(number) ?? "#888888"} /></svg>
+      {called}
+      {number}
+    </>
+  );
+  if (called) return <span class="cluster-mark">{mark}</span>;
+  return (
+    <button type="button" class="plain cluster-mark" aria-label={`Cluster ${number}`} onClick={() => selectCluster(number)}>
+      {mark}
+    </button>
+  );
+}
+
+/** Rows, the first so many at first: thousands of them at once would make everything slow. */
+export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number; children: (row: T, at: number) => ComponentChildren }) {
+  const [all, setAll] = useState(false);
+  const listed = all ? of : of.slice(0, first);
+  return (
+    <>
+      {listed.map(children)}
+      {of.length > listed.length && (
+        <tr class="more">
+          <td colSpan={9}>
+            <button type="button" onClick={() => setAll(true)}>Show all {of.length}</button>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** The box that searches a panel's rows; what is in it stands in the address. */
+export function Find({ what, found, onFind }: { what: string; found: string; onFind: (text: string) => void }) {
+  return (
+    <div class="find">
+      <input
+        type="search"
+        aria-label={`Search ${what}`}
+        placeholder={`Search ${what}`}
+        maxLength={500}
+        spellcheck={false}
+        value={view.value.find}
+        onInput={(event) => onFind(event.currentTarget.value)}
+      />
+      <span class="quiet" aria-live="polite">{found}</span>
+    </div>
+  );
+}
+
+/** Whether a text that others wrote holds all words that are searched for. */
+export function matches(find: string, ...texts: (string | null | undefined)[]): boolean {
+  const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+  const whole = texts.join(" ").toLowerCase();
+  return words.every((word) => whole.includes(word));
+}

@@ -1,0 +1,84 @@
+/** What is selected: a holder with all its address is known for, or a cluster with its evidence. */
+import { signal } from "@preact/signals";
+import type { Node } from "../data";
+import { brief, count, cut, date, exact, share } from "../format";
+import { cluster, say, selected, shown } from "../state";
+import { show, view } from "../view";
+import { ClusterCard } from "./clusters";
+import { LinkTable, span } from "./links";
+import { ClusterMark, Kinds } from "./parts";
+
+export function Selection() {
+  const { value: node } = selected;
+  const { value: group } = cluster;
+  const { node: id, cluster: number } = view.value;
+  if (!shown.value || (!id && !number)) return null;
+  return (
+    <section class="card" aria-label="Selection">
+      <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
+      {group ? <ClusterCard key={group.cluster_id} cluster={group} /> : node ? (
+        <HolderCard key={node.id} node={node} />
+      ) : (
+        <>
+          <h2>{id ? <bdi class="code">{brief(id)}</bdi> : `Cluster ${number}`}</h2>
+          <p class="quiet">Not there at {date(shown.value.at)}.</p>
+        </>
+      )}
+    </section>
+  );
+}
+
+function HolderCard({ node }: { node: Node }) {
+  const links = shown.value?.linksOf.get(node.id) ?? [];
+  return (
+    <>
+      <h2><bdi class="cut" title={(node.label ?? "").slice(0, 300)}>{node.label ? cut(node.label, 60) : kindOf(node)}</bdi><Kinds node={node} /></h2>
+      <p class="address"><code dir="ltr">{cut(node.address, 120)}</code><Copy text={node.address} what="address" /></p>
+      <dl class="facts">
+        {node.rank !== null && <Fact name="Rank">{count(node.rank)}</Fact>}
+        {node.share !== null && <Fact name="Share">{share(node.share)}</Fact>}
+        {node.cluster_id !== null && <Fact name="Cluster"><ClusterMark number={node.cluster_id} /></Fact>}
+        {node.degree !== null && <Fact name="Counterparties">{count(node.degree)}</Fact>}
+        {node.first_activity !== null && <Fact name="First seen">{date(node.first_activity)}</Fact>}
+        {node.amount !== null && <Fact name="Amount" wide>{exact(node.amount)}</Fact>}
+      </dl>
+      {node.is_paid_label && <p class="quiet">The label was submitted by the community.</p>}
+      {links.length > 0 ? (
+        <details open>
+          <summary>Links <span class="quiet">{span(links)}</span></summary>
+          <LinkTable links={links} caption="Links of the selected node" />
+        </details>
+      ) : (
+        <p class="quiet">No transfers with other nodes of this map.</p>
+      )}
+    </>
+  );
+}
+
+const kindOf = (node: Node) => (node.kind === "magic" ? "Magic node" : node.kind === "time" ? `Time node ${node.time_node}` : "Holder");
+
+function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
+  return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+const copied = signal("");
+
+/** A button that copies a text, and says so. */
+export function Copy({ text, what, shows }: { text: string; what: string; shows?: string }) {
+  const done = copied.value === text;
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copied.value = text;
+      say(`Copied the ${what}.`);
+      setTimeout(() => (copied.value = ""), 1_500);
+    } catch {
+      say(`The browser does not let the ${what} be copied.`);
+    }
+  };
+  return (
+    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={shows ? undefined : `${done ? "Copied" : "Copy"} the ${what}`}>
+      {done ? "Copied" : (shows ?? "Copy")}
+    </button>
+  );
+}

@@ -1,0 +1,216 @@
+/** What is shown: follows the view, asks for what it needs, and plays the history. */
+import { computed, effect, signal } from "@preact/signals";
+import * as data from "./data";
+import { cut, date, NOTHING, number, share } from "./format";
+import { show, view } from "./view";
+
+export type Trouble = { title: string; advice: string };
+
+export const history = signal<data.History | null>(null);
+/** The map that is on the page; while another one is on its way, the one before. */
+export const shown = signal<data.TokenMap | null>(null);
+export const changes = signal<data.Change[] | null>(null);
+export const trouble = signal<Trouble | null>(null);
+export const playing = signal(false);
+/** What a screen reader says next. */
+export const spoken = signal("");
+export const instants = computed(() => history.value?.instants ?? []);
+
+/** Where the view's instant stands among the token's: the one at it, or the last before it. */
+export const place = computed(() => placeOf(view.value.at));
+export const instant = computed(() => instants.value[place.value] ?? null);
+export const selected = computed(() => shown.value?.byId.get(view.value.node) ?? null);
+export const cluster = computed(
+  () => shown.value?.clusters.find((one) => one.cluster_id === view.value.cluster) ?? null,
+);
+/** The instant that the map is compared with, where the view says one. */
+export const other = computed(() =>
+  view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
+);
+/** What became of each holder since the other instant, by address. */
+export const changeOf = computed(() =>
+  view.value.tab === "compare" && other.value && changes.value
+    ? new Map(changes.value.map((one) => [one.address, one.change]))
+    : null,
+);
+export const title = computed(() => {
+  const { name = "", symbol = "", address = "" } = history.value ?? {};
+  return cut(name || symbol || address, 80);
+});
+
+function placeOf(at: string): number {
+  const listed = instants.value;
+  if (!at) return listed.length - 1;
+  const after = listed.findIndex((one) => one.at > at);
+  return after === -1 ? listed.length - 1 : Math.max(0, after - 1);
+}
+
+export function showToken(chain: string, token: string): void {
+  playing.value = false;
+  show({ chain, token, at: "", with: "", node: "", cluster: 0, find: "" }, true);
+}
+
+export function showPlace(to: number): void {
+  const chosen = instants.value[Math.min(Math.max(to, 0), instants.value.length - 1)];
+  if (chosen) show({ at: chosen.at });
+}
+
+export function select(node: string): void {
+  if (node === view.peek().node && !view.peek().cluster) return;
+  show({ node, cluster: 0 }, true);
+  const found = shown.peek()?.byId.get(node);
+  if (found) say(described(found));
+}
+
+export function selectCluster(number: number): void {
+  show({ cluster: number, node: "" }, true);
+  const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
+  if (found) say(`Cluster ${number}: ${found.holder_count} holders, ${share(found.share)} of the supply.`);
+}
+
+export function say(text: string): void {
+  spoken.value = text;
+}
+
+export function described(node: data.Node): string {
+  const called = node.label ? cut(node.label, 60) : node.address;
+  const parts = [
+    node.kind === "magic" ? `Magic node ${called}` : node.kind === "time" ? `Time node ${node.time_node} of ${called}` : called,
+  ];
+  if (node.rank !== null) parts.push(`rank ${node.rank}, ${share(node.share)} of the supply`);
+  if (node.cluster_id !== null) parts.push(`cluster ${node.cluster_id}`);
+  const links = shown.peek()?.linksOf.get(node.id)?.length ?? 0;
+  return `${parts.join(", ")}, ${links} ${links === 1 ? "link" : "links"}.`;
+}
+
+const chosen = computed(() => `${view.value.chain}\n${view.value.token}`);
+const wanted = computed(() => instant.value?.at ?? "");
+let last = "";
+
+function failed(error: unknown): void {
+  playing.value = false;
+  trouble.value = { title: "This can't be shown", advice: error instanceof Error ? error.message : String(error) };
+}
+
+/** Begins to follow the view. */
+export function follow(): void {
+  effect(() => {
+    data.version.value; // of another version all may be different
+    const [chain = "", token = ""] = chosen.value.split("\n");
+    void openToken(chain, token);
+  });
+  effect(() => {
+    const { value: of } = history;
+    const at = wanted.value;
+    if (of && at) void openMap(of, at);
+  });
+  effect(() => {
+    const of = history.value;
+    const [before, after] = [other.value?.at, wanted.value];
+    if (!of || !before || !after) changes.value = null;
+    else {
+      data
+        .comparison(of.chain, of.address, before, after)
+        .then((found) => {
+          if (other.peek()?.at === before && wanted.peek() === after) changes.value = found;
+        })
+        .catch(failed);
+    }
+  });
+  addEventListener("focus", () => {
+    const of = history.peek();
+    if (of) data.lookAgain(of.chain, of.address).catch(failed);
+  });
+}
+
+async function openToken(chain: string, token: string): Promise<void> {
+  const mine = `${chain}\n${token}`;
+  try {
+    if (!token) {
+      const [first] = await data.findTokens("");
+      if (view.peek().token) return;
+      if (first) show({ chain: first.chain, token: first.token_address });
+      else trouble.value = { title: "The warehouse is empty", advice: "Fill it with 'holderlake ingest' (or 'holderlake demo'), then reload this page." };
+      return;
+    }
+    const { at } = view.peek();
+    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // it comes meanwhile
+    const found = await data.history(chain, token);
+    if (mine !== chosen.peek()) return;
+    trouble.value = null;
+    if (last !== mine) shown.value = null;
+    last = mine;
+    history.value = found;
+    if (!found.instants.length) {
+      trouble.value = {
+        title: found.name || found.symbol ? "No map of this token yet" : "This token is not in the warehouse",
+        advice: `${found.failures[0] ? `The provider said: ${cut(found.failures[0].reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
+      };
+    }
+  } catch (error) {
+    if (mine === chosen.peek()) failed(error);
+  }
+}
+
+async function openMap(of: data.History, at: string): Promise<void> {
+  try {
+    const found = await data.tokenMap(of.chain, of.address, at);
+    if (history.peek() !== of || wanted.peek() !== at) return;
+    trouble.value = found.nodes.some((node) => node.kind !== "holder") ? null : missing(found);
+    shown.value = found;
+    say(summary(of, at));
+    for (const next of ahead(of, at)) data.tokenMap(of.chain, of.address, next.at).catch(() => undefined);
+  } catch (error) {
+    if (history.peek() === of && wanted.peek() === at) failed(error);
+  }
+}
+
+function missing(map: data.TokenMap): Trouble {
+  const why = map.failures.find((one) => /map/.test(one.endpoint)) ?? map.failures[0];
+  return {
+    title: `No map at ${date(map.at)}`,
+    advice: why
+      ? `The provider said: ${cut(why.reason, 200)}. Move the slider to another date.`
+      : "Holders are listed beside; move the slider to another date for a map.",
+  };
+}
+
+/** The instants that are shown next: three on, one back. */
+function ahead(of: data.History, at: string): data.Instant[] {
+  const here = of.instants.findIndex((one) => one.at === at);
+  return [1, 2, 3, -1].flatMap((step) => of.instants[here + step] ?? []);
+}
+
+function summary(of: data.History, at: string): string {
+  const told = of.instants.find((one) => one.at === at);
+  const score = told?.service_score;
+  const parts = [score === null || score === undefined ? "no score" : `score ${number(score)}`];
+  if (told?.holders) parts.push(`${told.holders} holders`);
+  if (told?.clusters) parts.push(`${told.clusters} clusters`);
+  if (told?.top_10 !== null && told?.top_10 !== undefined) parts.push(`the ten largest hold ${share(told.top_10)}`);
+  return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
+}
+
+const STEP_MILLISECONDS = 1_100;
+let timer = 0;
+
+/** Plays the history from here, or from its beginning where this is its end; or stops. */
+export function play(): void {
+  playing.value = !playing.value;
+  clearTimeout(timer);
+  if (!playing.value) return;
+  if (place.value >= instants.value.length - 1) showPlace(0);
+  timer = setTimeout(step, STEP_MILLISECONDS);
+}
+
+function step(): void {
+  if (!playing.peek()) return;
+  if (shown.peek()?.at === wanted.peek()) {
+    if (place.peek() >= instants.peek().length - 1) {
+      playing.value = false;
+      return;
+    }
+    showPlace(place.peek() + 1);
+  }
+  timer = setTimeout(step, STEP_MILLISECONDS);
+}

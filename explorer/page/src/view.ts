@@ -1,0 +1,80 @@
+/** Which view is shown, and its address: each view can be reloaded, kept and sent to somebody. */
+import { signal } from "@preact/signals";
+
+export const TABS = ["holders", "clusters", "links", "concentration", "compare"] as const;
+export type Tab = (typeof TABS)[number];
+export const SORTS = ["rank", "name", "cluster", "share"] as const;
+export type Sort = (typeof SORTS)[number];
+
+export type View = {
+  chain: string;
+  token: string;
+  /** Text of an instant's partition; empty is the newest. */
+  at: string;
+  /** The instant it is compared with. */
+  with: string;
+  tab: Tab;
+  /** Id of the selected node. */
+  node: string;
+  /** Number of the selected cluster; 0 is none. */
+  cluster: number;
+  /** What the tables are searched for. */
+  find: string;
+  sort: Sort;
+  /** Whether the sort is turned around. */
+  turned: boolean;
+};
+
+const START: View = {
+  chain: "",
+  token: "",
+  at: "",
+  with: "",
+  tab: "holders",
+  node: "",
+  cluster: 0,
+  find: "",
+  sort: "rank",
+  turned: false,
+};
+
+export const view = signal<View>(read(location.search));
+
+/** Shows another view. A step is one that "back" returns from; others only keep the address right. */
+export function show(change: Partial<View>, step = false): void {
+  view.value = { ...view.peek(), ...change };
+  const address = written(view.peek());
+  if (address === location.search) return;
+  history[step ? "pushState" : "replaceState"](null, "", address || location.pathname);
+}
+
+addEventListener("popstate", () => {
+  view.value = read(location.search);
+});
+
+function read(search: string): View {
+  const given = new URLSearchParams(search);
+  const text = (name: string) => (given.get(name) ?? "").slice(0, 1_000);
+  const one = <T extends string>(name: string, known: readonly T[], usual: T) =>
+    known.find((value) => value === given.get(name)) ?? usual;
+  return {
+    chain: text("chain"),
+    token: text("token"),
+    at: text("at"),
+    with: text("with"),
+    tab: one("tab", TABS, START.tab),
+    node: text("node"),
+    cluster: Math.max(0, Math.trunc(Number(given.get("cluster"))) || 0),
+    find: text("find"),
+    sort: one("sort", SORTS, START.sort),
+    turned: given.has("turned"),
+  };
+}
+
+function written(of: View): string {
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(of)) {
+    if (value !== START[name as keyof View]) said.set(name, value === true ? "" : String(value));
+  }
+  return said.size ? `?${said}` : "";
+}

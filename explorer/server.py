@@ -1,0 +1,36 @@
+"""Runs the page on this machine until it is stopped."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvicorn
+
+from explorer.app import create_app
+from resources.warehouse import Warehouse
+
+
+def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:
+    """Serves until Ctrl-C; port 0 takes a free one. Raises ``WarehouseError`` where there is nothing to show,
+    ``ValueError`` where it can't listen there."""
+    warehouse.connect().close()
+    listening = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
+    if opening:
+        webbrowser.open(address)
+    config = uvicorn.Config(create_app(warehouse, [host]), log_level="warning", access_log=False, server_header=False)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        raise ValueError(f"can't listen on {host}, port {port}: {error.strerror}; another: --port 0") from error

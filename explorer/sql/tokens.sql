@@ -1,0 +1,47 @@
+-- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
+WITH known AS (
+    SELECT chain, token_address, max_by(name, timestamp) AS name, max_by(symbol, timestamp) AS symbol
+    FROM tokens
+    GROUP BY chain, token_address
+),
+instants AS (
+    SELECT chain, token_address, timestamp, true AS has_map
+    FROM maps
+    UNION ALL
+    SELECT chain, token_address, timestamp, false AS has_map
+    FROM holders
+    WHERE rank = 1
+),
+counted AS (
+    SELECT
+        chain,
+        token_address,
+        count(*) FILTER (has_map) AS maps,
+        count(DISTINCT timestamp) AS instants,
+        strftime(max(timestamp), '%Y%m%dT%H%M%SZ') AS latest
+    FROM instants
+    GROUP BY chain, token_address
+)
+SELECT
+    chain,
+    token_address,
+    name,
+    symbol,
+    coalesce(maps, 0) AS maps,
+    coalesce(instants, 0) AS instants,
+    latest,
+    count(*) OVER () AS found
+FROM known
+FULL JOIN counted USING (chain, token_address)
+WHERE len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
+ORDER BY
+    coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
+    starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
+    maps > 0 DESC,
+    token_address = 'native', -- coins are hardly ever what is looked for
+    maps DESC,
+    latest DESC,
+    symbol,
+    chain,
+    token_address
+LIMIT $most

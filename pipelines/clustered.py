@@ -1,0 +1,213 @@
+"""What ``holderlake cluster`` does: the store build and bulk answers on a cluster, from the settings into the lake.
+
+The cluster reads raw transfers, and commits nothing: partitions come back to this process, which writes them into the
+lake as any other. Tokens, labels and rules are those of the engine's store of this home.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cluster.answers import Asked, Engine, Partition, answers
+from cluster.build import build, digest_of, latest_build
+from cluster.statements import BUILD
+from contract import tables
+from contract.requests import HoldersRequest, MapOptions, MapRequest
+from contract.tables import TABLES, learnt
+from contract.times import utc_now
+from engine.manifest import OPENING
+from engine.store import Store
+from pipelines import show
+from pipelines.errors import RunFailed, extra
+from resources.settings import Settings, SettingsError
+from resources.workspace import Workspace
+
+PROVIDER: Final = "own engine"
+"""Whose answers the lake holds when this engine filled it."""
+
+_FAMILIES: Final = {
+    "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
+    "holders": ("holders",),
+}
+_ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
+_NOBODY: Final = "no_holders"
+
+
+@contextmanager
+def opened_engine(settings: Settings) -> Iterator[Engine]:
+    """What runs the statements: the cluster of the settings, or DuckDB in this process where none is named."""
+    with ExitStack() as stack:
+        if settings.cluster.master is None:
+            from cluster.duck import Duck
+
+            yield stack.enter_context(Duck(settings.engine.memory_limit))
+            return
+        with extra("cluster"):
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
+            from cluster.spark import Spark, session
+        try:
+            opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
+            yield stack.enter_context(Spark(opened, settings.cluster_folder))
+        except (Py4JError, PySparkException) as error:
+            told = str(error).strip().splitlines()[0]
+            raise RunFailed(f"the cluster {settings.cluster.master} could not do it: {told}") from error
+
+
+def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
+    """Makes the derived tables of the files, or of all transfers of the engine's store."""
+    began = time.monotonic()
+    with Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store:
+        raw = list(files) or raw_files(store)
+        digest = "" if files else digest_of(raw)
+    with opened_engine(settings) as engine, show.progress("building tables", len(BUILD)) as bar:
+
+        def told(name: str) -> None:
+            bar.update(bar.task_ids[0], advance=1, note=name)
+
+        built = build(engine, raw, settings.cluster_folder, digest, told)
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        show.as_json({"location": built.location, "files": built.files, "seconds": seconds})
+    else:
+        show.out.print(f"Built {', '.join(BUILD)} of {built.files:,} files in {seconds:.1f} s: {built.location}")
+
+
+def raw_files(store: Store) -> list[str]:
+    """The Parquet files of all transfers and opening balances of a store."""
+    manifest = store.view().manifest
+    openings = (part.file for parts in manifest.parts.values() for part in parts if part.kind == OPENING)
+    return [*store.files(), *(f"{store.root}/openings/{name}.parquet" for name in sorted(openings))]
+
+
+@dataclass
+class Filled:
+    """What a fill did."""
+
+    partitions: int = 0
+    already: int = 0
+    seconds: float = 0.0
+
+
+def fill_on_cluster(
+    workspace: Workspace, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], as_json: bool
+) -> None:
+    """Fills maps and holders of the tokens at the instants into lake and warehouse, but for what is there already.
+
+    Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
+    """
+    began, settings, done = time.monotonic(), workspace.settings, Filled()
+    workspace.lake.check_provider(PROVIDER)
+    by_chain: dict[str, list[str]] = {}
+    for chain, address in tokens:
+        by_chain.setdefault(chain, []).append(address)
+    wanted = [
+        (chain, as_of)
+        for as_of in sorted(instants, reverse=True)
+        for chain in sorted(by_chain)
+        if not _is_filled(workspace, chain, as_of, by_chain[chain])
+    ]
+    done.already = len(instants) * len(by_chain) - len(wanted)
+    if wanted:
+        with (
+            Store(settings.engine_store, memory_limit=settings.engine.memory_limit) as store,
+            opened_engine(settings) as engine,
+            show.progress("filling partitions", len(wanted)) as bar,
+        ):
+            location = _checked_build(engine, store, settings)
+
+            def note(name: str) -> None:
+                bar.update(bar.task_ids[0], note=name)
+
+            for asked in _askings(settings, by_chain, wanted):
+                missing = {(chain, as_of) for chain, as_of in wanted if as_of in asked.instants}
+                for one in answers(engine, store, location, asked, told=note):
+                    if (one.chain, one.as_of) in missing:
+                        _commit(workspace, one, by_chain[one.chain])
+                        missing.discard((one.chain, one.as_of))
+                        done.partitions += 1
+                        bar.advance(bar.task_ids[0])
+                for chain, as_of in sorted(missing):  # nobody held any of the tokens then
+                    _commit(workspace, Partition(chain, as_of, {}), by_chain[chain])
+                    done.partitions += 1
+                    bar.advance(bar.task_ids[0])
+    workspace.warehouse.load(workspace.lake)
+    done.seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        show.as_json(vars(done))
+    else:
+        show.out.print(f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were there.")
+
+
+def _askings(
+    settings: Settings, by_chain: dict[str, list[str]], wanted: Sequence[tuple[str, datetime]]
+) -> Iterator[Asked]:
+    """Some instants at a time, of the chains that lack them."""
+    instants = sorted({as_of for _, as_of in wanted}, reverse=True)
+    maps, holders = settings.maps, settings.holders
+    options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
+    for start in range(0, len(instants), settings.cluster.instants):
+        some = instants[start : start + settings.cluster.instants]
+        chains = sorted({chain for chain, as_of in wanted if as_of in some})
+        tokens = [(chain, address) for chain in chains for address in by_chain[chain]]
+        yield Asked(tokens, some, options, holders.limit, holders.with_metadata)
+
+
+def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
+    held = [workspace.lake.manifest(family, chain, as_of) for family in _FAMILIES]
+    return all(manifest is not None and manifest.covered >= set(tokens) for manifest in held)
+
+
+def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
+    built = latest_build(engine, settings.cluster_folder)
+    if built is None:
+        raise SettingsError(f"nothing was built in {settings.cluster_folder} yet; run 'holderlake cluster build' first")
+    if built.digest and built.digest != digest_of(raw_files(store)):
+        raise SettingsError(
+            "the store's transfers are not those that were built last; run 'holderlake cluster build' again"
+        )
+    return built.location
+
+
+def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None:
+    """Writes a partition's families into the lake; tokens that nobody held are its failures, as a provider tells it."""
+    at = utc_now()
+    for family, names in _FAMILIES.items():
+        rows = {name: _learnt(name, one.tables.get(name), at) for name in names}
+        held = set(rows[names[0]]["token_address"].to_pylist())
+        failures: list[dict[str, Any]] = [
+            {
+                "chain": one.chain,
+                "as_of": one.as_of,
+                "endpoint": _ENDPOINTS[family],
+                "subject": token,
+                "code": _NOBODY,
+                "reason": f"nobody holds {token} on {one.chain} at {one.as_of.isoformat()}Z",
+            }
+            for token in tokens
+            if token not in held
+        ]
+        workspace.lake.write(
+            family,
+            one.chain,
+            one.as_of,
+            rows,
+            provider=PROVIDER,
+            by="token",
+            asked=set(tokens),
+            covered=set(tokens),
+            failures=tables.build(TABLES["failures"], failures, at),
+            final=True,
+        )
+
+
+def _learnt(name: str, rows: pa.Table | None, at: datetime) -> pa.Table:
+    return TABLES[name].schema.empty_table() if rows is None else learnt(TABLES[name], rows, at)

@@ -1,0 +1,1 @@
+"""Commands of ``holderlake`` in modules of their own; ``pipelines.cli`` puts them together."""

@@ -1,0 +1,138 @@
+"""``holderlake alerts``: what the rules find, telling it, and trying the webhook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from contract.times import parse_when, utc_now
+from pipelines import show
+from pipelines.commands import shared
+from pipelines.commands.shared import Json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pipelines.alerting import Told
+    from resources.alert_book import Delivery
+    from resources.alerts import Alert
+    from resources.settings import Settings
+
+
+def alerts(
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant; as long ago as is news (max_age) by default.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be given again.")] = None,
+    deliver: Annotated[
+        bool, typer.Option("--deliver", help="Tell what is new by log and webhook, as the sensor does.")
+    ] = False,
+    test_webhook: Annotated[
+        bool, typer.Option("--test-webhook", help="Send the webhook a message that tells of nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """What the alert rules find in the warehouse, and who was told. Nobody is told without --deliver."""
+    from pipelines.alerting import find, tell
+
+    settings = shared.settings()
+    if test_webhook or deliver:
+        given = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
+        if given or (test_webhook and deliver):
+            raise ValueError(
+                f"{'--test-webhook' if test_webhook else '--deliver'} does one thing; leave out "
+                f"{', '.join(given or ['--deliver'])}"
+            )
+    if test_webhook:
+        _try_webhook(settings, json)
+        return
+    workspace = shared.workspace(settings)
+    if deliver:
+        _report_told(tell(workspace), json)
+        return
+    now = utc_now()
+    since = now - settings.alerts.max_age if start is None else parse_when(start)
+    until = now if end is None else parse_when(end)
+    if since > until:
+        raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M})")
+    found = find(workspace, since, until, rule or ())
+    _report_found(settings, found, since, json)
+
+
+def _try_webhook(settings: Settings, as_json: bool) -> None:
+    from pipelines.alerting import webhook_of
+    from resources.webhook import NotDelivered, test_message
+
+    webhook = webhook_of(settings)
+    if webhook is None:
+        raise ValueError("no webhook is named; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file")
+    message = test_message(utc_now())
+    try:
+        webhook.send(message)
+    except NotDelivered as error:
+        raise ValueError(str(error)) from None
+    if as_json:
+        show.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
+    else:
+        signed = "signed" if webhook.secret else "not signed: no secret is set"
+        show.out.print(f"The webhook took the message {message.key} ({signed}).")
+
+
+def _report_told(told: Told, as_json: bool) -> None:
+    if as_json:
+        new = [_plain(alert, []) for alert in told.news]
+        show.as_json({"new": new, "sent": told.sent, "errors": told.errors, "busy": told.is_busy})
+    else:
+        text = str(told)
+        show.out.print(f"{text[0].upper()}{text[1:]}.", markup=False)
+    if told.errors:
+        raise typer.Exit(1)
+
+
+def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
+    from resources.alert_book import AlertBook
+
+    deliveries = AlertBook(settings.alerts_book).deliveries()
+    if as_json:
+        show.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
+        return
+    if not found:
+        show.out.print(f"Nothing since {since:%Y-%m-%d %H:%M} UTC. --from looks further back.")
+        return
+    show.rows(
+        "",
+        ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "told"),
+        [
+            (
+                alert.timestamp,
+                alert.name,
+                alert.chain,
+                alert.token_address,
+                alert.subject if alert.subject != alert.token_address else "the token",
+                alert.measured,
+                alert.threshold,
+                ", ".join(f"{one.destination} {one.state}" for one in deliveries.get(alert.fingerprint, [])) or "-",
+            )
+            for alert in found
+        ],
+    )
+    show.out.print(f"{len(found)} alerts; --json has their evidence.")
+
+
+def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:
+    return {
+        "name": alert.name,
+        "rule": alert.rule,
+        "chain": alert.chain,
+        "token_address": alert.token_address,
+        "timestamp": alert.timestamp,
+        "subject": alert.subject,
+        "measured": alert.measured,
+        "threshold": alert.threshold,
+        "text": alert.sentence,
+        "evidence": alert.evidence,
+        "fingerprint": alert.fingerprint,
+        "deliveries": [vars(one) for one in deliveries],
+    }

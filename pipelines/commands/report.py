@@ -1,0 +1,55 @@
+"""``holderlake report``: a page about one token and period."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contract.chains import normalise_address
+from contract.times import parse_when, utc_now
+from pipelines import show
+from pipelines.commands import shared
+from pipelines.commands.shared import Json
+
+
+def report(
+    chain: Annotated[str, typer.Argument(help="The token's chain.")],
+    token: Annotated[str, typer.Argument(help="The token's address, or native.", callback=normalise_address)],
+    file: Annotated[Path | None, typer.Argument(help="File to write; report-CHAIN-TOKEN.html here by default.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant; the first that is known by default.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; the last by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Writes one page of HTML about a token: holders, entries and exits, clusters, concentration, flows, maps."""
+    from pipelines.token_report.page import write_report
+    from resources.token_history import Period
+
+    period = Period(
+        chain,
+        token,
+        datetime.min if start is None else parse_when(start),
+        utc_now() if end is None else parse_when(end),
+    )
+    path = (file or Path(f"report-{chain}-{token[:12]}.html")).expanduser()
+    if period.since > period.until:
+        raise ValueError(f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M})")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}")
+    if path.exists() and not force:
+        raise ValueError(f"{path} is there already; --force replaces it")
+    with show.progress("writing the report", None):
+        written = write_report(shared.reading().warehouse, period, path, utc_now())
+    if json:
+        show.as_json(vars(written))
+    else:
+        show.out.print(
+            f"{written.path}: {written.instants:,} instants from {written.first:%Y-%m-%d} to {written.last:%Y-%m-%d}, "
+            f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
+            markup=False,
+        )

@@ -1,0 +1,68 @@
+"""What commands have in common: their options, and the settings and workspaces that they open."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contract.chains import normalise_address
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+    from resources.workspace import Workspace
+
+
+def _addresses(texts: list[str] | None) -> list[str] | None:
+    return None if texts is None else [normalise_address(text) for text in texts]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
+Tokens = Annotated[
+    list[str] | None,
+    typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
+]
+FilledTables = Annotated[
+    list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
+]
+From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
+To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
+Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
+Instants = Annotated[
+    typer.FileText | None,
+    typer.Option("--instants", help="A file of instants instead, one a line, # for comments; - is standard input."),
+]
+
+_open = ExitStack()
+
+
+def settings() -> Settings:
+    """The settings of file and environment."""
+    from resources.settings import load_settings
+
+    return load_settings()
+
+
+def workspace(chosen: Settings | None = None) -> Workspace:
+    """The workspace of the settings, with the provider that they name; closed when the command ends."""
+    from pipelines.embedded import make_workspace
+
+    return _until_the_end(make_workspace(chosen or settings()))
+
+
+def reading() -> Workspace:
+    """The workspace for reading what is there; closed when the command ends."""
+    from pipelines.embedded import reading_workspace
+
+    return _until_the_end(reading_workspace(settings()))
+
+
+def close() -> None:
+    """Closes what the command opened."""
+    _open.close()
+
+
+def _until_the_end(opened: Workspace) -> Workspace:
+    return _open.enter_context(closing(opened))

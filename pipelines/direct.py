@@ -1,0 +1,95 @@
+"""The engine at hand: maps and holders of many tokens at many instants in one pass over a store, as Arrow tables.
+
+Over HTTP the same store gives the same rows; here they go by neither wire nor JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
+from contract.tables import TABLES
+from contract.times import utc_now
+from engine.balances import mappable_token, nobody_holds
+from engine.errors import EngineError
+from engine.errors import UnknownToken as NotKnown
+from engine.errors import UnsupportedToken as NotSupported
+from engine.maps import MAP_TABLES
+from engine.records import TokenInfo
+from engine.store import Store
+from engine.sweep import sweep, sweep_holders
+from resources.at_hand import Refused, Swept
+from resources.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
+
+_ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
+    error.code: error for error in (NoHolders, UnknownToken, UnsupportedToken)
+}
+
+
+class DirectEngine:
+    """``resources.at_hand.Engine`` over a store, which is opened when it is first asked."""
+
+    def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
+        self._store = store
+        self._provider_id = provider_id
+
+    @property
+    def provider_id(self) -> str:
+        return self._provider_id()
+
+    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
+        """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""
+        known, refused = self._known(chain, tokens, instants)
+        at = utc_now()
+        found = list(sweep(self._store(), [(chain, address) for address in known], instants, options, at))
+        tables = {name: _joined(name, (tables[name] for tables in found)) for name in MAP_TABLES}
+        return Swept(MapRequest.endpoint, tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
+
+    def holders(
+        self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
+    ) -> Swept:
+        """See ``Engine.holders``. Raises ``EngineError`` where the store can't be read."""
+        known, refused = self._known(chain, tokens, instants)
+        at = utc_now()
+        keys = [(chain, address) for address in known]
+        found = sweep_holders(self._store(), keys, instants, options.limit, options.return_metadata)
+        rows = _joined("holders", found)
+        held = rows.filter(pc.equal(rows["rank"], 1))
+        return Swept(HoldersRequest.endpoint, {"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
+
+    def _known(
+        self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
+    ) -> tuple[dict[str, TokenInfo], list[Refused]]:
+        """The tokens that maps can be made for, and those that have none at any instant."""
+        known, refused = {}, []
+        store = self._store().remembering()
+        for address in tokens:
+            try:
+                known[address] = mappable_token(store, chain, address)
+            except (NotKnown, NotSupported) as error:
+                refused += [Refused(address, as_of, _told(error)) for as_of in instants]
+        return known, refused
+
+
+def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([TABLES[name].engine_schema.empty_table(), *pieces])
+
+
+def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[Refused]:
+    """Where nobody holds a token: it has no row in ``answered``, which has one for every other answer."""
+    there = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
+    return [
+        Refused(address, as_of, _told(nobody_holds(token, as_of)))
+        for address, token in known.items()
+        for as_of in instants
+        if (token.address, as_of) not in there
+    ]
+
+
+def _told(error: EngineError) -> NoAnswer:
+    return _ERRORS[error.code](str(error))

@@ -1,0 +1,198 @@
+"""Exports of the warehouse: a table, a view or a query, streamed into a file that appears whole or not at all.
+
+How each format is written stands in ``export_formats``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import duckdb
+import pyarrow as pa
+from rich.filesize import decimal
+
+from pipelines import show
+from pipelines.export_formats import Arrow, Csv, Excel, Format, Parquet
+from resources.files import whole_file
+from resources.layout import quoted
+from resources.warehouse import Warehouse, WarehouseError
+
+FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
+
+_BATCH_ROWS: Final = 32_768
+_MEMORY: Final = "512MB"
+_FORMATS: Final[Mapping[str, type[Format]]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow, "xlsx": Excel}
+_SUFFIXES: Final[Mapping[str, FormatName]] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+}
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_PLAIN: Final = re.compile(
+    r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|VARCHAR|DECIMAL\(\d+, ?\d+\)|TIMESTAMP[A-Z_ ]*"
+)
+_NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written. ``notes`` counts what a person should know of it, by the format's own names."""
+
+    path: Path
+    format: FormatName
+    rows: int
+    columns: int
+    bytes: int
+    seconds: float
+    notes: Mapping[str, int]
+
+
+def format_of(path: Path, given: FormatName | None) -> FormatName:
+    """The format of a file: what is given, else what its suffix says. Raises ``ValueError`` where neither does."""
+    if given is not None:
+        return given
+    found = [own for suffix, own in _SUFFIXES.items() if path.name.lower().endswith(suffix)]
+    if not found:
+        raise ValueError(
+            f"{path.name} does not say its format; end it with {', '.join(_SUFFIXES)}, or give --format "
+            f"({', '.join(get_args(FormatName))})"
+        )
+    return found[0]
+
+
+def export(
+    warehouse: Warehouse,
+    what: str,
+    path: Path,
+    chosen: FormatName,
+    *,
+    replace: bool = False,
+    raw: bool = False,
+) -> Exported:
+    """Writes a table, a view or the answer of a query to a file; what stood there stays until it is whole.
+
+    ``raw`` leaves texts of CSV that look like formulas as they are. Raises ``ValueError`` on what can't be written,
+    ``WarehouseError`` on a faulty query.
+    """
+    began = time.monotonic()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
+    if path.exists() and not replace:
+        raise ValueError(f"{path} is there already; --force replaces it")
+    with _answering(warehouse, path.parent) as connection, whole_file(path) as part:
+        answer, total = _asked(connection, what)
+        kind = _FORMATS[chosen]
+        try:
+            reader = _storable(answer, kind.tables).to_arrow_reader(_BATCH_ROWS)
+            file = Csv(part, reader.schema, raw) if kind is Csv else kind(part, reader.schema)
+            rows = _stream(reader, file, total)
+        except duckdb.Error as error:
+            raise WarehouseError(str(error)) from error
+        except OSError as error:
+            raise ValueError(f"{path} can't be written: {error.strerror or error}") from error
+    return Exported(path, chosen, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes)
+
+
+def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> int:
+    rows = 0
+    with show.progress("exporting rows", total) as bar:
+        try:
+            for batch in reader:
+                file.write(batch)
+                rows += batch.num_rows
+                bar.update(bar.task_ids[0], completed=rows)
+        finally:
+            file.close()
+    return rows
+
+
+def _asked(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
+    """The answer, and how many rows it has where that is known."""
+    try:
+        if _NAME.fullmatch(what.strip()):
+            name = _known(connection, what.strip())
+            sizes = connection.execute("SELECT estimated_size FROM duckdb_tables() WHERE table_name = ?", [name])
+            total = next((size for (size,) in sizes.fetchall()), None)
+            answer = connection.sql(f'FROM "{name}"')
+        else:
+            statements = connection.extract_statements(what)
+            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+                raise ValueError("an export takes a table, a view, or one SELECT")
+            answer, total = connection.sql(what), None
+    except duckdb.Error as error:
+        raise WarehouseError(str(error)) from error
+    twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
+    if twice:
+        raise ValueError(f"the query has two columns {twice[0]}; name them apart with AS")
+    return answer, total
+
+
+def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    known = [
+        row[0]
+        for row in connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name NOT LIKE '\\_%' ESCAPE '\\' "
+            "UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal"
+        ).fetchall()
+    ]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        advice = f"did you mean {near[0]}?" if near else "'holderlake tables' lists them; a query may be given instead"
+        raise ValueError(f"there is no table or view {name}; {advice}")
+    return name
+
+
+def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
+    """The answer with text in place of what the file can't hold; nested values are JSON then."""
+    columns = []
+    for name, kind in zip(answer.columns, map(str, answer.types), strict=True):
+        column = '"' + name.replace('"', '""') + '"'
+        if kind != "INTERVAL" if tables else _PLAIN.fullmatch(kind):
+            columns.append(column)
+        else:
+            text = f"to_json({column})" if _NESTED.fullmatch(kind) else column
+            columns.append(f"CAST({text} AS VARCHAR) AS {column}")
+    return answer.project(", ".join(columns))
+
+
+@contextmanager
+def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that keeps to its memory; a sort that is larger spills beside the file."""
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as spilled, warehouse.connect() as connection:
+        connection.execute(f"SET memory_limit = '{_MEMORY}'")
+        connection.execute(f"SET temp_directory = {quoted(spilled)}")
+        yield connection
+
+
+def exported_report(exported: Exported, as_json: bool) -> None:
+    """What was written, as a sentence or as JSON."""
+    if as_json:
+        own = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
+        show.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
+        return
+    show.out.print(
+        f"{exported.path}: {exported.rows:,} rows, {exported.columns} columns, {decimal(exported.bytes)}, "
+        f"{exported.seconds:.1f} s.",
+        markup=False,
+    )
+    for name, sentence in _NOTES.items():
+        if exported.notes.get(name, 0) > (name == "sheets"):
+            show.out.print(sentence.format(exported.notes[name]))
+
+
+_NOTES: Final = {
+    "sheets": "A sheet of Excel holds 1,048,576 rows, so there are {} sheets.",
+    "as_text": "{:,} numbers have more digits than Excel's 15; they are exact, as text.",
+    "defused": "{:,} texts that a spreadsheet would take for formulas begin with an apostrophe; --raw leaves it out.",
+}

@@ -1,0 +1,160 @@
+"""Writes a report as one HTML page: no script, nothing from elsewhere, every text escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pipelines.token_report import words
+from pipelines.token_report.content import Content, gather
+from pipelines.token_report.pictures import maps_of, plots_of
+from resources.files import whole_file
+from resources.token_history import Period
+from resources.warehouse import Warehouse
+
+_POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
+_FIGURES: Final = (
+    ("service_score", "Score, 0 concentrated to 100 decentralised", 1.0, 1),
+    ("top_10_share", "10 largest holders", 100.0, 2),
+    ("top_10_adjusted", "10 largest entities, without exchanges", 100.0, 2),
+    ("bundles", "10 largest clusters", 100.0, 2),
+    ("cexs", "Centralised exchanges", 100.0, 2),
+    ("dexs", "Decentralised exchanges", 100.0, 2),
+    ("contracts", "Contracts", 100.0, 2),
+    ("fresh_wallets", "Fresh wallets", 100.0, 2),
+    ("gini_index", "Gini index", 1.0, 3),
+    ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
+    ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
+)
+"""Columns of a map, what they are called, how they are scaled, and their digits."""
+_MOST_EVENTS: Final = 60
+
+
+@dataclass(frozen=True)
+class Written:
+    """A page that was written: where, how large, and of how many instants it tells."""
+
+    path: Path
+    bytes: int
+    instants: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the maps at the beginning and at the end, as texts."""
+
+    name: str
+    first: str
+    last: str
+    change: str
+
+
+def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: datetime) -> Written:
+    """Writes the report of a token and period, whole or not at all.
+
+    Raises ``ValueError`` on a token or a period of which nothing is known, and where the file can't be written.
+    """
+    content = gather(warehouse, period)
+    page = report_page(content, made_at).encode()
+    try:
+        with whole_file(path) as part:
+            part.write_bytes(page)
+    except OSError as error:
+        raise ValueError(f"{path} can't be written: {error.strerror}") from error
+    token = content.token
+    return Written(path, len(page), token["instants"], token["first_instant"], token["last_instant"])
+
+
+def report_page(content: Content, made_at: datetime) -> str:
+    """The page."""
+    style = files("pipelines.token_report").joinpath("style.css").read_text()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    events = [row for row in content.rows("clusters") if row["event"] != "same"]
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            style=Markup(style),  # noqa: S704 - ours, and no text of anybody else's is in it
+            policy=_POLICY.format(digest),
+            content=content,
+            token=content.token,
+            period=content.period,
+            name=content.token["name"] or content.token["symbol"] or words.short(content.period.token_address),
+            summary=_summary(content),
+            figures=_figures(content.rows("concentration")),
+            quality=content.rows("quality")[0],
+            events=events[-_MOST_EVENTS:],
+            events_of_all=len(events),
+            plots=plots_of(content),
+            maps=maps_of(content),
+            made_at=made_at,
+        )
+    )
+
+
+def _summary(content: Content) -> str:
+    """The period in a few sentences."""
+    told = []
+    maps, holders = content.rows("concentration"), content.rows("holders")
+    scores = [row["service_score"] for row in maps if row["service_score"] is not None]
+    if len(scores) > 1:
+        moved = "fell" if scores[-1] < scores[0] else "rose"
+        told.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
+    if maps and maps[-1]["top_10_share"] is not None:
+        told.append(f"The ten largest holders have {words.percent(maps[-1]['top_10_share'])} of the supply")
+        told[-1] += f", clusters {words.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
+    new = sum(1 for row in holders[:10] if row["rank_before"] is None)
+    if content.rows("turnover"):
+        told.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
+    return " ".join(told)
+
+
+def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
+    if not rows:
+        return []
+    return [
+        Figure(
+            title,
+            _scaled(rows[0][column], scale, digits),
+            _scaled(rows[-1][column], scale, digits),
+            _change(rows[0][column], rows[-1][column], scale, digits),
+        )
+        for column, title, scale, digits in _FIGURES
+    ]
+
+
+def _scaled(value: float | None, scale: float, digits: int) -> str:
+    text = words.number(None if value is None else value * scale, digits)
+    return f"{text}\u00a0%" if scale != 1 and value is not None else text
+
+
+def _change(first: float | None, last: float | None, scale: float, digits: int) -> str:
+    if first is None or last is None:
+        return words.number(None)
+    return f"{(last - first) * scale:+,.{digits}f}".replace("-", "\u2212")
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=PackageLoader("pipelines.token_report", "."), autoescape=True, undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
+    made.filters |= {
+        "percent": words.percent,
+        "points": words.points,
+        "number": words.number,
+        "amount": words.amount,
+        "instant": words.instant,
+        "short": words.short,
+    }
+    return made

@@ -1,0 +1,72 @@
+"""The pictures of a report, each for light and for dark pages: plots through time, and the first and the last map."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime
+
+from assets.history_plots import DARK, LIGHT, PLOTS, plot
+from pipelines.token_report.content import Content
+from pipelines.token_report.words import percent
+
+_MAP_WIDTH = 600
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as data addresses, and what it shows in words."""
+
+    light: str
+    dark: str
+    alt: str
+
+
+def plots_of(content: Content) -> dict[str, Picture]:
+    """The plots through time, by question; none of an answer without rows."""
+    pictures = {}
+    for question in PLOTS:
+        rows = content.answers[question]
+        if rows.num_rows:
+            light, dark = (_address(plot(question, rows, look)) for look in (LIGHT, DARK))
+            pictures[question] = Picture(light, dark, _said(content, question))
+    return pictures
+
+
+def maps_of(content: Content) -> dict[datetime, Picture]:
+    """The bubble maps by instant."""
+    from service.pictures.draw import Theme, TokenTitle, draw_map
+
+    pictures = {}
+    for at, tables in content.maps.items():
+        title = TokenTitle(content.token["name"] or "", content.token["symbol"] or "", content.period.chain, at)
+        light, dark = (
+            _address(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
+            for theme in (Theme.LIGHT, Theme.DARK)
+        )
+        nodes, clusters = tables["map_nodes"].to_pylist(), tables["clusters"].num_rows
+        shown = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
+        said = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {shown} holders, {clusters} clusters."
+        pictures[at] = Picture(light, dark, said)
+    return pictures
+
+
+def _said(content: Content, question: str) -> str:
+    rows = content.rows(question)
+    first, last = rows[0]["timestamp"], rows[-1]["timestamp"]
+    told = f"{PLOTS[question].__doc__}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
+    if question == "concentration":
+        scores = [row["service_score"] for row in rows if row["service_score"] is not None]
+        if scores:
+            told += f" The score goes from {scores[0]:.1f} to {scores[-1]:.1f}."
+    elif question == "turnover":
+        told += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left_it'] for row in rows):,} left."
+    elif question == "clusters":
+        told += f" The largest held {percent(max(row['share'] or 0 for row in rows))} of the supply."
+    else:
+        told += f" The largest share was {percent(max(row['share'] or 0 for row in rows))} of the supply."
+    return f"{told} The table below has the numbers."
+
+
+def _address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

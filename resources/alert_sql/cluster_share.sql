@@ -1,0 +1,87 @@
+-- A cluster came to hold more than the threshold (a part of the supply, 0 to 1). It is told when it happens: no cluster
+-- of the map before that shares a member held so much. The subject is the cluster's largest holder, for numbers of
+-- clusters change.
+WITH moments AS (
+    SELECT
+        chain,
+        token_address,
+        timestamp,
+        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
+    FROM maps
+    SEMI JOIN watched USING (chain, token_address)
+),
+large AS (
+    SELECT clusters.*, moments.previous_timestamp
+    FROM clusters
+    JOIN moments USING (chain, token_address, timestamp)
+    WHERE timestamp BETWEEN $since AND $until AND clusters.share > $threshold
+),
+members AS (
+    SELECT
+        large.chain,
+        large.token_address,
+        large.timestamp,
+        large.cluster_id,
+        large.previous_timestamp,
+        cluster_members.address,
+        map_nodes.rank,
+        map_nodes.share,
+        map_nodes.label
+    FROM large
+    JOIN cluster_members USING (chain, token_address, timestamp, cluster_id)
+    LEFT JOIN map_nodes
+        ON map_nodes.chain = large.chain
+        AND map_nodes.token_address = large.token_address
+        AND map_nodes.timestamp = large.timestamp
+        AND map_nodes.address = cluster_members.address
+        AND map_nodes.kind = 'top_holder'
+),
+before AS (
+    SELECT members.chain, members.token_address, members.timestamp, members.cluster_id, max(earlier.share) AS share
+    FROM members
+    JOIN cluster_members AS was
+        ON was.chain = members.chain
+        AND was.token_address = members.token_address
+        AND was.timestamp = members.previous_timestamp
+        AND was.address = members.address
+    JOIN clusters AS earlier
+        ON earlier.chain = was.chain
+        AND earlier.token_address = was.token_address
+        AND earlier.timestamp = was.timestamp
+        AND earlier.cluster_id = was.cluster_id
+    GROUP BY ALL
+),
+largest AS (
+    SELECT
+        chain,
+        token_address,
+        timestamp,
+        cluster_id,
+        arg_min(address, (coalesce(rank, 1_000_000), address)) AS subject,
+        list(
+            {'address': address, 'rank': rank, 'share': share, 'label': label}
+            ORDER BY rank NULLS LAST, address
+        )[:10] AS members
+    FROM members
+    GROUP BY ALL
+)
+SELECT
+    large.chain,
+    large.token_address,
+    large.timestamp,
+    largest.subject,
+    CAST(large.timestamp AS VARCHAR) AS occasion,
+    large.share AS measured,
+    to_json({
+        'cluster_id': large.cluster_id,
+        'holder_count': large.holder_count,
+        'amount': coalesce(large.amount_exact, CAST(large.amount AS VARCHAR)),
+        'share_before': before.share,
+        'previous_timestamp': large.previous_timestamp,
+        'largest_members': largest.members
+    }) AS evidence
+FROM large
+JOIN largest USING (chain, token_address, timestamp, cluster_id)
+LEFT JOIN before USING (chain, token_address, timestamp, cluster_id)
+WHERE coalesce(before.share <= $threshold, true)
+ORDER BY large.timestamp, large.chain, large.token_address, large.cluster_id;

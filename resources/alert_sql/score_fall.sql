@@ -1,0 +1,54 @@
+-- The score fell by the threshold (points) or more from its highest within the time before. A fall that goes on is told
+-- once, when it reaches the threshold, and again only for a step that is as large by itself. The subject is the token.
+WITH scores AS (
+    SELECT chain, token_address, timestamp, service_score, top_10_adjusted, bundles
+    FROM maps
+    SEMI JOIN watched USING (chain, token_address)
+    WHERE service_score IS NOT NULL
+),
+falls AS (
+    SELECT
+        *,
+        round(max(service_score) OVER lately - service_score, 6) AS fall,
+        arg_max(timestamp, service_score) OVER lately AS highest_timestamp,
+        max(service_score) OVER lately AS highest_score,
+        round(lag(service_score) OVER history - service_score, 6) AS step,
+        lag(top_10_adjusted) OVER history AS top_10_adjusted_before,
+        lag(bundles) OVER history AS bundles_before
+    FROM scores
+    WINDOW
+        history AS (PARTITION BY chain, token_address ORDER BY timestamp),
+        lately AS (
+            PARTITION BY chain, token_address
+            ORDER BY timestamp
+            RANGE BETWEEN to_seconds(CAST($within_seconds AS BIGINT)) PRECEDING AND CURRENT ROW
+        )
+),
+told AS (
+    SELECT
+        *,
+        lag(fall) OVER (PARTITION BY chain, token_address ORDER BY timestamp) >= $threshold AS was_told
+    FROM falls
+)
+SELECT
+    chain,
+    token_address,
+    timestamp,
+    token_address AS subject,
+    CAST(timestamp AS VARCHAR) AS occasion,
+    fall AS measured,
+    to_json({
+        'score': service_score,
+        'highest_score': highest_score,
+        'highest_timestamp': highest_timestamp,
+        'top_10_adjusted': top_10_adjusted,
+        'top_10_adjusted_before': top_10_adjusted_before,
+        'bundles': bundles,
+        'bundles_before': bundles_before
+    }) AS evidence
+FROM told
+WHERE timestamp BETWEEN $since AND $until
+    AND fall >= $threshold
+    AND highest_timestamp < timestamp
+    AND (coalesce(NOT was_told, true) OR (step >= $threshold AND step <= fall))
+ORDER BY timestamp, chain, token_address;

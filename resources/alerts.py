@@ -1,0 +1,137 @@
+"""Alerts: what the rules find in the warehouse, each with its evidence.
+
+A rule is a query in ``alert_sql`` over the warehouse's tables and ``watched``, the tokens that it is for. Which rules
+there are stands in ``alert_settings``; what was told already in ``alert_book``, how it is told in ``webhook``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from resources.alert_settings import AlertRule
+from resources.warehouse import Warehouse, WarehouseError
+
+Tokens = Mapping[str, Sequence[str]]
+"""Token addresses by chain."""
+
+TABLE_OF: Final = {
+    "cluster_share": "clusters",
+    "score_fall": "maps",
+    "exchange_transfer": "grouped_transfers",
+    "new_top_holder": "holders",
+    "data_late": "warehouse",
+}
+"""The asset that a rule looks at."""
+
+_PARAMETER: Final = re.compile(r"\$(\w+)")
+_SENTENCES: Final = {
+    "cluster_share": "a cluster around {subject} holds {measured:.2%} of the supply (more than {threshold:.2%})",
+    "score_fall": "the score fell by {measured:.2f} points ({threshold:g} or more)",
+    "exchange_transfer": "the top holder {subject} sent to an exchange, {measured:.0f} times",
+    "new_top_holder": "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
+    "data_late": "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})",
+}
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something that a rule found: what was ``measured`` of the ``subject`` as of ``timestamp`` (UTC).
+
+    ``occasion`` tells two findings about the same subject apart; ``evidence`` is plain JSON. Whatever comes from
+    providers (labels, reasons) stands in the evidence and nowhere else.
+    """
+
+    name: str
+    rule: str
+    chain: str
+    token_address: str
+    timestamp: datetime
+    subject: str
+    occasion: str
+    measured: float
+    threshold: float
+    evidence: Mapping[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """Names it: the same finding has the same one, whenever and however often it is found."""
+        parts = (self.name, self.rule, self.chain, self.token_address, self.subject, self.occasion)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    @property
+    def sentence(self) -> str:
+        """What happened, of numbers and addresses alone."""
+        told = _SENTENCES[self.rule].format(subject=self.subject, measured=self.measured, threshold=self.threshold)
+        return f"{self.name}: {self.token_address} on {self.chain} at {self.timestamp:%Y-%m-%d %H:%M} UTC: {told}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """The instants that are looked at, ends included, and the ``interval`` in which data is expected.
+
+    ``began``: the rule's first evaluation, from which a token without any data is waited for.
+    """
+
+    since: datetime
+    until: datetime
+    interval: timedelta
+    began: datetime | None = None
+
+
+def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None = None) -> dict[str, Sequence[str]]:
+    """The tokens that a rule is for: its own, else all watched ones; of these chains only, where some are given."""
+    return {chain: tokens for chain, tokens in (rule.tokens or watched).items() if chains is None or chain in chains}
+
+
+def evaluate(warehouse: Warehouse, name: str, rule: AlertRule, tokens: Tokens, span: Span) -> list[Alert]:
+    """What a rule finds of some tokens, by time. Raises ``WarehouseError`` where there is no warehouse."""
+    with warehouse.connect() as connection:
+        connection.register("watched", _table_of(tokens))
+        return list(_found(connection, name, rule, span))
+
+
+def _found(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
+    sql = rule_sql(rule.rule)
+    known = {
+        "since": span.since,
+        "until": span.until,
+        "began": span.began or span.until,
+        "interval_seconds": span.interval.total_seconds(),
+        "threshold": rule.limit,
+        "top": rule.top,
+        "within_seconds": int(rule.within.total_seconds()),
+    }
+    try:
+        rows = connection.execute(sql, {key: known[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
+    except duckdb.Error as error:
+        raise WarehouseError(f"the rule {name} can't be tried: {error}") from error
+    for chain, token, timestamp, subject, occasion, measured, evidence in rows:
+        told = json.loads(evidence)
+        yield Alert(name, rule.rule, chain, token, timestamp, subject, occasion, measured, rule.limit, told)
+
+
+@cache
+def rule_sql(kind: str) -> str:
+    """The query of a kind of rule."""
+    return files("resources").joinpath("alert_sql", f"{kind}.sql").read_text()
+
+
+def _table_of(tokens: Tokens) -> pa.Table:
+    pairs = [(chain, token) for chain, listed in tokens.items() for token in listed]
+    return pa.table(
+        {
+            "chain": pa.array([chain for chain, _ in pairs], pa.string()),
+            "token_address": pa.array([token for _, token in pairs], pa.string()),
+        }
+    )

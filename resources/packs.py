@@ -1,0 +1,263 @@
+"""Files of many pieces each, and the index that tells where each piece lies.
+
+A pack is pieces one after another, each a zstd frame of a line about it (JSON) and its bytes. It is written whole, to
+the disk, and never changed; many pieces share a file because a file costs more than what is in it. The index (SQLite)
+is made of the packs and can be made of them again: those that it does not know, because their writer was killed in
+between, are taken into it when it is opened. What the pieces mean is ``archive``'s matter.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import zstandard
+
+from resources.database import Database
+from resources.files import write_whole
+
+SUFFIX: Final = ".zst"
+
+_LEVEL: Final = 1
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_HEAD_BYTES: Final = 4_096
+_TICK: Final = 2_000_000_000
+"""Nanoseconds within which a folder may change twice and keep its time of change."""
+_FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
+"""Where packs are. In the last two an earlier version kept each piece in a file of its own, named after it."""
+
+_SCHEMA: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS pieces (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        fetched_at TEXT NOT NULL,
+        pack TEXT NOT NULL,
+        start INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        superseded INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (pack, start)
+    )
+    """,
+    "CREATE UNIQUE INDEX IF NOT EXISTS present ON pieces (name) WHERE superseded = 0",
+    "CREATE INDEX IF NOT EXISTS pieces_by_name ON pieces (name)",
+    # A folder that has not changed since it was looked through needs no second look.
+    "CREATE TABLE IF NOT EXISTS folders (name TEXT PRIMARY KEY, changed INTEGER NOT NULL) WITHOUT ROWID",
+)
+_COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
+_SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
+_SUPERSEDE: Final = "UPDATE pieces SET superseded = 1 WHERE name = ? AND superseded = 0"
+_INSERT: Final = "INSERT INTO pieces (name, sha256, fetched_at, pack, start, length) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class DamagedPiece(Exception):
+    """The bytes of a piece are not what they were when it was written."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is put into a pack: ``about`` names its ``digest``, ``sha256`` (of ``raw``) and ``fetched_at``."""
+
+    about: Mapping[str, Any]
+    raw: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a piece lies. ``superseded`` (0 or 1): a later one of the same name took its place."""
+
+    id: int
+    name: str
+    sha256: str
+    fetched_at: str
+    pack: str
+    start: int
+    length: int
+    superseded: int
+
+
+class Packs:
+    """The packs and their index in the folder ``root``, for any number of threads and processes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Puts pieces in one new pack; each takes the place of an earlier one of its name. Raises ``OSError``."""
+        packer = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
+        frames = [packer.compress(_line(piece.about) + piece.raw) for piece in pieces]
+        pack = self._new_pack(pieces[0].about["fetched_at"])
+        write_whole(self.root / pack, b"".join(frames))
+        with self._index.transaction() as db:
+            _enter(db, pack, _laid_out((piece.about for piece in pieces), frames))
+
+    def find(self, name: str) -> Place | None:
+        """The present piece of that name."""
+        found = self._select("WHERE name = ? AND superseded = 0", name)
+        return found[0] if found else None
+
+    def all_of(self, name: str) -> list[Place]:
+        """All pieces of that name, the present one first, then the latest."""
+        return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
+
+    def places(self) -> list[Place]:
+        """All pieces by name; superseded ones after all others."""
+        return self._select("ORDER BY superseded, name, id")
+
+    def sizes(self) -> tuple[int, int]:
+        """How many pieces are present, and their bytes on disk."""
+        if not self.root.exists():
+            return 0, 0
+        ((count, stored),) = self._index.rows(_SIZES)
+        return int(count), int(stored)
+
+    def stored(self, place: Place) -> bytes:
+        """The bytes of a piece as they lie in its pack. Raises ``FileNotFoundError``."""
+        with (self.root / place.pack).open("rb") as file:
+            file.seek(place.start)
+            return file.read(place.length)
+
+    def about(self, place: Place) -> dict[str, Any]:
+        """The line about a piece, without unpacking all of it. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        reader = zstandard.ZstdDecompressor().stream_reader(self.stored(place))
+        head = b""
+        try:
+            while b"\n" not in head and (more := reader.read(_HEAD_BYTES)):
+                head += more
+            return _told(head)
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
+            raise DamagedPiece(str(error)) from error
+
+    def read(self, place: Place) -> Piece:
+        """A piece, whose bytes are not checked against its hash. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        try:
+            text, _ = _unpacked(self.stored(place))
+            return Piece(_told(text), text.partition(b"\n")[2])
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
+            raise DamagedPiece(str(error)) from error
+
+    def forget(self, place: Place) -> None:
+        """Takes a piece out of the index, unless it lies elsewhere by now."""
+        with self._index.transaction() as db:
+            db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.pack))
+
+    def remove(self, places: Iterable[Place]) -> None:
+        """Removes pieces for good: packs of theirs that hold others are written anew without them."""
+        chosen = list(places)
+        for pack in dict.fromkeys(place.pack for place in chosen):
+            gone = [(place.id,) for place in chosen if place.pack == pack]
+            with self._index.transaction() as db:  # nobody looks for unknown packs meanwhile
+                db.executemany("DELETE FROM pieces WHERE id = ?", gone)
+                left = _places(db.execute, "WHERE pack = ? ORDER BY start", pack)
+                if left:
+                    self._move(db, left)
+            (self.root / pack).unlink(missing_ok=True)
+
+    def _move(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
+        """Writes pieces to a new pack."""
+        pack = self._new_pack(places[0].fetched_at)
+        frames = [self.stored(place) for place in places]
+        write_whole(self.root / pack, b"".join(frames))
+        start = 0
+        for place, frame in zip(places, frames, strict=True):
+            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (pack, start, place.id))
+            start += len(frame)
+
+    @cached_property
+    def _index(self) -> Database:
+        index = Database(self.root / "index.sqlite", _SCHEMA, "NORMAL")  # it can be made again
+        with index.transaction() as db:
+            self._take_up(db)
+        return index
+
+    def _take_up(self, db: sqlite3.Connection) -> None:
+        """Makes the index know what is there, as after a crash or the loss of the index: oldest pieces first."""
+        known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
+        found: list[tuple[str, str, tuple[Any, ...]]] = []
+        for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
+            name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
+            if known.get(name) == changed:
+                continue
+            there = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
+            listed = {
+                pack for (pack,) in db.execute("SELECT DISTINCT pack FROM pieces WHERE pack GLOB ?", [f"{name}/*"])
+            }
+            db.executemany("DELETE FROM pieces WHERE pack = ?", [(pack,) for pack in listed - there])
+            for pack in there - listed:
+                found += [(entry[2], pack, entry) for entry in _entries(self.root / pack)]
+            if time.time_ns() - changed > _TICK:
+                db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
+        for _, pack, entry in sorted(found):
+            _enter(db, pack, [entry])
+
+    def _select(self, clauses: str, *values: str) -> list[Place]:
+        if not self.root.exists():  # asking makes nothing
+            return []
+        return _places(self._index.rows, clauses, *values)
+
+    @staticmethod
+    def _new_pack(fetched_at: str) -> str:
+        return f"packs/{fetched_at[:10]}/{uuid.uuid4().hex}{SUFFIX}"
+
+
+def _line(about: Mapping[str, Any]) -> bytes:
+    return json.dumps(about, separators=(",", ":")).encode() + b"\n"
+
+
+def _told(text: bytes) -> dict[str, Any]:
+    line, end, _ = text.partition(b"\n")
+    about = json.loads(line)
+    if not end or not isinstance(about, dict):
+        raise ValueError("the line about it is not whole")
+    return about
+
+
+def _unpacked(stored: bytes) -> tuple[bytes, int]:
+    """The text of the first frame and its length. Raises ``ZstdError``, ``ValueError``."""
+    reader = zstandard.ZstdDecompressor().decompressobj()  # trusts no size that a damaged file may claim
+    text = reader.decompress(stored)
+    if not reader.eof:
+        raise ValueError("it ends too early")
+    return text, len(stored) - len(reader.unused_data)
+
+
+def _laid_out(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
+    """Name, hash, time, start and length of pieces one after another."""
+    start = 0
+    for about, frame in zip(abouts, frames, strict=True):
+        yield about["digest"], about["sha256"], about["fetched_at"], start, len(frame)
+        start += len(frame)
+
+
+def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
+    """The same of the pieces in a pack; damaged ones are passed over."""
+    stored, start = path.read_bytes(), 0
+    alone = {"digest": path.stem.partition("-")[0]}  # the name of a file that holds a single piece
+    while 0 <= start < len(stored):
+        length = 0
+        with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError):
+            text, length = _unpacked(stored[start:])
+            about = alone | _told(text)
+            yield about["digest"], about["sha256"], about["fetched_at"], start, length
+        start = start + length if length else stored.find(_MAGIC, start + 1)
+
+
+def _enter(db: sqlite3.Connection, pack: str, entries: Iterable[tuple[Any, ...]]) -> None:
+    """Makes the index know the pieces of a pack, unless somebody else did already."""
+    for name, sha256, fetched_at, start, length in entries:
+        if db.execute("SELECT 1 FROM pieces WHERE pack = ? AND start = ?", (pack, start)).fetchone() is None:
+            db.execute(_SUPERSEDE, (name,))
+            db.execute(_INSERT, (name, sha256, fetched_at, pack, start, length))
+
+
+def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
+    return [Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values)]

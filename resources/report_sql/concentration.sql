@@ -1,0 +1,5 @@
+-- How concentrated the token was at each map; exchanges are centralised ones and pools.
+SELECT * EXCLUDE (chain, token_address), coalesce(cexs + dexs, cexs, dexs) AS exchanges
+FROM concentration_history
+WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
+ORDER BY timestamp;

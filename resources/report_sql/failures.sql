@@ -1,0 +1,6 @@
+-- What did not end in rows for the token.
+SELECT timestamp, endpoint, code, reason
+FROM failures
+WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
+ORDER BY timestamp DESC, endpoint
+LIMIT 20;

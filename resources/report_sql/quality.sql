@@ -1,0 +1,36 @@
+-- What the pages' figures stand on: partitions of maps and holders, the longest gap, when it was learnt, what was revised.
+WITH moments AS (
+    SELECT timestamp, min(fetched_at) AS fetched_at, 'maps' AS kind, count(*) AS rows
+    FROM maps
+    WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
+    GROUP BY timestamp
+    UNION ALL
+    SELECT timestamp, min(fetched_at), 'holders', count(*)
+    FROM holders
+    WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
+    GROUP BY timestamp
+),
+gaps AS (
+    SELECT *, timestamp - lag(timestamp) OVER (PARTITION BY kind ORDER BY timestamp) AS gap
+    FROM moments
+)
+SELECT
+    count(*) FILTER (kind = 'maps') AS maps,
+    count(*) FILTER (kind = 'holders') AS lists,
+    CAST(epoch(max(gap)) / 3600 AS DOUBLE) AS longest_gap_hours,
+    min(rows) FILTER (kind = 'holders') AS fewest_holders,
+    max(rows) FILTER (kind = 'holders') AS most_holders,
+    min(fetched_at) AS learnt_from,
+    max(fetched_at) AS learnt_to,
+    count(*) FILTER (fetched_at - timestamp > INTERVAL 1 DAY) AS learnt_later,
+    (
+        SELECT count(*)
+        FROM failures
+        WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
+    ) AS failures,
+    (
+        SELECT count(*)
+        FROM revisions
+        WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
+    ) AS revisions
+FROM gaps;

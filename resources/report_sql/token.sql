@@ -1,0 +1,26 @@
+-- The token as it was last known: name and ticker, and when anything of it was there at all.
+WITH known AS (
+    SELECT timestamp, 'maps' AS kind FROM maps WHERE chain = $chain AND token_address = $token
+    UNION ALL
+    SELECT DISTINCT timestamp, 'holders' FROM holders WHERE chain = $chain AND token_address = $token
+),
+named AS (
+    SELECT
+        arg_max(name, timestamp) AS name,
+        arg_max(symbol, timestamp) AS symbol,
+        min(min_date) AS first_transfer
+    FROM tokens
+    WHERE chain = $chain AND token_address = $token
+)
+SELECT
+    named.*,
+    min(known.timestamp) AS known_from,
+    max(known.timestamp) AS known_to,
+    min(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS first_instant,
+    max(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS last_instant,
+    min(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $since AND $until) AS first_map,
+    max(known.timestamp) FILTER (known.kind = 'maps' AND known.timestamp BETWEEN $since AND $until) AS last_map,
+    count(DISTINCT known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS instants
+FROM named
+LEFT JOIN known ON true
+GROUP BY ALL;

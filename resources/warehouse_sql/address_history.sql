@@ -1,0 +1,54 @@
+-- All that is known of an address through time, on all chains: a row for each token and instant at which it held (rank,
+-- amount, share), stood on the map (role: top_holder, magic) or was in a cluster (cluster_id, with the cluster's
+-- share). held tells whether it was on the list of holders; amount_change is against its row of that token before. Whom
+-- it dealt with is in address_transfers, what is known of it now in latest_addresses.
+-- Example: FROM address_history('0x1111111111111111111111111111111111111111') ORDER BY timestamp, chain, token_address;
+CREATE OR REPLACE MACRO address_history(of_address) AS TABLE
+WITH held AS (
+    SELECT
+        chain, token_address, timestamp, rank, amount, amount_exact, share, label, is_contract, is_cex, is_dex, entity_id,
+        first_activity_date
+    FROM holders
+    WHERE address = plain_address(of_address)
+),
+shown AS (
+    SELECT chain, token_address, timestamp, any_value(kind) AS role, any_value(label) AS label, any_value(is_cex) AS is_cex
+    FROM map_nodes
+    WHERE address = plain_address(of_address)
+    GROUP BY ALL
+),
+clustered AS (
+    SELECT
+        member.chain, member.token_address, member.timestamp, member.cluster_id, clusters.share AS cluster_share,
+        clusters.holder_count AS cluster_holders
+    FROM cluster_members AS member
+    JOIN clusters USING (chain, token_address, timestamp, cluster_id)
+    WHERE member.address = plain_address(of_address)
+)
+SELECT
+    chain,
+    token_address,
+    timestamp,
+    held.rank IS NOT NULL AS held,
+    held.rank,
+    held.amount,
+    held.amount_exact,
+    held.share,
+    as_amount(amount_text(
+        amount_units(exact_amount(held.amount, held.amount_exact))
+        - lag(amount_units(exact_amount(held.amount, held.amount_exact)))
+            OVER (PARTITION BY chain, token_address ORDER BY timestamp)
+    )) AS amount_change,
+    shown.role,
+    clustered.cluster_id,
+    clustered.cluster_share,
+    clustered.cluster_holders,
+    coalesce(held.label, shown.label) AS label,
+    coalesce(held.is_cex, shown.is_cex) AS is_cex,
+    held.is_dex,
+    held.is_contract,
+    held.entity_id,
+    held.first_activity_date
+FROM held
+FULL JOIN shown USING (chain, token_address, timestamp)
+FULL JOIN clustered USING (chain, token_address, timestamp);

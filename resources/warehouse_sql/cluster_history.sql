@@ -1,0 +1,35 @@
+-- Each cluster of one token (on every chain that has it) through time, under one name: lineage is the timestamp and
+-- number that the cluster had on the first map of its line, since that timestamp. A line goes on while cluster_lineage
+-- continues it.
+-- Example: SELECT timestamp, share, members FROM cluster_history('0x2222222222222222222222222222222222222222') ORDER BY lineage, timestamp;
+CREATE OR REPLACE MACRO cluster_history(of_token) AS TABLE
+WITH RECURSIVE living AS MATERIALIZED (
+    FROM cluster_lineage
+    WHERE token_address = plain_address(of_token) AND cluster_id IS NOT NULL
+),
+line AS (
+    SELECT *, timestamp AS since, cluster_id AS first_cluster_id
+    FROM living
+    WHERE previous_cluster_id IS NULL
+    UNION ALL
+    SELECT living.*, line.since, line.first_cluster_id
+    FROM line
+    JOIN living
+        ON living.chain = line.chain
+        AND living.previous_timestamp = line.timestamp
+        AND living.previous_cluster_id = line.cluster_id
+)
+SELECT
+    chain,
+    token_address,
+    strftime(since, '%Y-%m-%d %H:%M:%S') || '/' || first_cluster_id AS lineage,
+    since,
+    timestamp,
+    cluster_id,
+    members,
+    share,
+    share - lag(share) OVER (PARTITION BY chain, since, first_cluster_id ORDER BY timestamp) AS share_change,
+    event,
+    merged_from,
+    split_from
+FROM line;

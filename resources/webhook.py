@@ -1,0 +1,176 @@
+"""Sends an alert to a webhook, after the Standard Webhooks specification: an id, a time and a signature in headers.
+
+The address may hold a secret, so it appears in no error and no log. Redirects are not followed: elsewhere is not where
+somebody wanted the evidence to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+import stamina
+from pydantic import SecretStr
+from yarl import URL
+
+from contract.times import to_unix, utc_now
+from resources.alerts import Alert
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
+_WORTH_A_RETRY: Final = frozenset({408, 425, 429})
+_LONGEST_WAIT: Final = 10.0
+"""Seconds: who wants to be asked later than this is asked at another time."""
+
+
+class NotDelivered(Exception):
+    """The webhook did not take a message; the message says why, without the address."""
+
+    def __init__(self, reason: str, *, is_transient: bool, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.is_transient = is_transient
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is sent: a body of JSON under a key that stays the same however often it is sent."""
+
+    key: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Where messages go. ``timeout``: seconds for one attempt; ``first_wait``: before the first retry."""
+
+    url: SecretStr
+    secret: SecretStr | None = None
+    timeout: float = 10.0
+    attempts: int = 3
+    first_wait: float = field(default=0.5, repr=False)
+
+    def send(self, message: Message) -> None:
+        """Sends a message, again where that may help. Raises ``NotDelivered``."""
+        asyncio.run(self._retried(message))
+
+    async def _retried(self, message: Message) -> None:
+        retry = stamina.AsyncRetryingCaller(
+            attempts=self.attempts, timeout=None, wait_initial=self.first_wait, wait_max=_LONGEST_WAIT
+        )
+        await retry(_wait_before_retry, self._post, message)
+
+    async def _post(self, message: Message) -> None:
+        failure = await self._failure(message)
+        if failure is not None:
+            raise failure
+
+    async def _failure(self, message: Message) -> NotDelivered | None:
+        """One attempt. What went wrong is given, not raised, so that the library's error, which has the address, hangs
+        on nothing."""
+        headers = self._headers(message)
+        try:
+            url = URL(self.url.get_secret_value())
+            async with (
+                asyncio.timeout(self.timeout),
+                aiohttp.ClientSession(
+                    cookie_jar=aiohttp.DummyCookieJar(), trust_env=url.host not in _LOOPBACK
+                ) as session,
+                session.post(url, data=message.body, headers=headers, allow_redirects=False) as answer,
+            ):
+                if 200 <= answer.status < 300:
+                    return None
+                return _refused(answer.status, answer.headers.get("Retry-After", ""))
+        except TimeoutError:
+            return NotDelivered(f"the webhook gave no answer within {self.timeout:g} s", is_transient=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = f"the webhook can't be reached ({type(error).__name__})"
+            return NotDelivered(reason, is_transient=not isinstance(error, ValueError))
+
+    def _headers(self, message: Message) -> dict[str, str]:
+        now = str(to_unix(utc_now()))
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "holderlake",
+            "Idempotency-Key": message.key,
+            "webhook-id": message.key,
+            "webhook-timestamp": now,
+        }
+        if self.secret is not None:
+            headers["webhook-signature"] = signature(self.secret, message, now)
+        return headers
+
+
+def message_of(alert: Alert, found_at: datetime) -> Message:
+    """The message that tells of an alert; the same alert gives the same bytes."""
+    told: dict[str, Any] = {
+        "type": f"holderlake.alert.{alert.rule}",
+        "timestamp": _utc(found_at),
+        "text": alert.sentence,
+        "data": {
+            "fingerprint": alert.fingerprint,
+            "name": alert.name,
+            "rule": alert.rule,
+            "chain": alert.chain,
+            "token_address": alert.token_address,
+            "timestamp": _utc(alert.timestamp),
+            "subject": alert.subject,
+            "measured": alert.measured,
+            "threshold": alert.threshold,
+            "evidence": alert.evidence,
+        },
+    }
+    return Message(alert.fingerprint, json.dumps(told).encode())
+
+
+def test_message(now: datetime) -> Message:
+    """A message that tells of nothing, to try a webhook with."""
+    told = {"type": "holderlake.test", "timestamp": _utc(now), "text": "Holderlake: this is a test.", "data": {}}
+    return Message(f"test-{now:%Y%m%dT%H%M%S%f}", json.dumps(told).encode())
+
+
+def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
+    """HMAC-SHA256 of id, time and body; a secret with the prefix ``whsec_`` is base64, any other is taken as it is."""
+    text = secret.get_secret_value()
+    key = text.encode()
+    if text.startswith(_SECRET_PREFIX):
+        try:
+            key = base64.b64decode(text.removeprefix(_SECRET_PREFIX), validate=True)
+        except binascii.Error:
+            raise NotDelivered("the secret begins with whsec_ but is no base64", is_transient=False) from None
+    signed = f"{message.key}.{timestamp}.".encode() + message.body
+    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+def _refused(status: int, after: str) -> NotDelivered:
+    if 300 <= status < 400:
+        return NotDelivered(
+            f"the webhook answers with a redirect (HTTP {status}), which is not followed; name the address itself",
+            is_transient=False,
+        )
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"
+    is_transient = status >= 500 or status in _WORTH_A_RETRY
+    retry_after = float(after) if after.isdigit() else None
+    return NotDelivered(
+        f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient, retry_after=retry_after
+    )
+
+
+def _wait_before_retry(error: Exception) -> bool | float:
+    if not isinstance(error, NotDelivered) or not error.is_transient:
+        return False
+    if error.retry_after is None:
+        return True
+    return error.retry_after if error.retry_after <= _LONGEST_WAIT else False
+
+
+def _utc(instant: datetime) -> str:
+    return instant.replace(tzinfo=UTC).isoformat()

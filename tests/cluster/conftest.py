@@ -1,0 +1,120 @@
+"""A cluster of two workers for all tests of the room, and a world that has all that maps have, 256-bit amounts too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from contract.requests import MapOptions
+from contract.times import from_unix, to_unix
+from engine.sources.sample import sample_world
+from engine.store import Store
+from engine.sweep import sweep, sweep_holders
+from tests.engine.world import UINT256, a_token, table, transfer
+from tests.spark import SparkCluster, require_spark
+
+AT = datetime(2026, 1, 1)
+WIDE = ("eth", "wide")
+SMALL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+"""Settings of Spark for data this small."""
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A store, its files of raw transfers, and what is asked of it."""
+
+    store: Store
+    raw: list[str]
+    tokens: list[tuple[str, str]]
+    instants: list[datetime]
+    maps: MapOptions
+    holders: int
+
+    def embedded(self) -> Tables:
+        """The embedded engine's answers, by table."""
+        found: dict[str, list[pa.Table]] = {}
+        for batch in sweep(self.store, self.tokens, self.instants, self.maps, AT):
+            for name, rows in batch.items():
+                found.setdefault(name, []).append(rows)
+        for rows in sweep_holders(self.store, self.tokens, self.instants, self.holders, details=True):
+            found.setdefault("holders", []).append(rows)
+        return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Rows by map; those of a map keep their order."""
+    numbered = rows.append_column("place", pa.array(range(rows.num_rows)))
+    keys = ("chain", "token_address", "as_of", "place")
+    return numbered.sort_by([(key, "ascending") for key in keys]).drop_columns(["place"])
+
+
+def checksum(rows: pa.Table) -> tuple[int, list[tuple[Any, ...]]]:
+    """How many rows there are, and all of them in one order."""
+    return rows.num_rows, sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
+
+
+@pytest.fixture(scope="session")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """The sample world and a token of the largest amounts there are, some asked for as of the middle of a day."""
+    world = sample_world()
+    wide = [
+        transfer("mint -> a", UINT256, 5, token=WIDE),
+        transfer("mint -> b", UINT256, 6, token=WIDE),
+        transfer("a -> c", UINT256 // 3, 86_400, token=WIDE),
+        transfer("a -> c", 10**26, 86_401, token=WIDE),
+        transfer("b -> c", 10**52 - 1, 86_402, token=WIDE),
+        transfer("c -> b", 1, 2 * 86_400, token=WIDE),
+        transfer("c -> d", 10**30, 3 * 86_400 + 5, token=WIDE),
+        transfer("d -> a", 10**30, 3 * 86_400 + 7, token=WIDE),
+    ]
+    folder = tmp_path_factory.mktemp("world")
+    with Store(folder, world.rules) as store:
+        store.add_tokens([*world.tokens, a_token(WIDE, decimals=18)])
+        store.add_labels(world.labels)
+        store.add_transfers(world.transfers, "sample world")
+        store.add_transfers(table(wide), "wide")
+        begin, end = to_unix(world.start), to_unix(world.end)
+        midnight = begin - begin % 86_400
+        seconds = [2 * 86_400, 3 * 86_400 + 6, midnight + 200 * 86_400 - 1, midnight + 400 * 86_400 + 40_000, end]
+        tokens = [(token.chain, token.address) for token in world.tokens if not token.unsupported]
+        yield Asking(store, store.files(), [*tokens, WIDE], [from_unix(one) for one in seconds], MapOptions(), 250)
+
+
+@pytest.fixture(scope="session")
+def embedded(asking: Asking) -> Tables:
+    """The embedded engine's answers."""
+    return asking.embedded()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[SparkCluster]:
+    """A master and two workers that run."""
+    require_spark()
+    cluster = SparkCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all machines of the cluster share."""
+    return tmp_path_factory.mktemp("shared")

@@ -1,0 +1,70 @@
+"""The cluster's SQL gives the embedded engine's answers, here on DuckDB, where many worlds can be tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from contract.requests import MapOptions
+from contract.times import from_unix
+from engine.errors import UnknownToken
+from engine.records import Rules
+from tests.cluster.conftest import AT, Asking, Tables, in_order
+from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, world
+
+pytest.importorskip("sqlglot", reason="'make cluster' installs what the cluster needs")
+
+from cluster.answers import Asked, answers
+from cluster.build import build
+from cluster.duck import Duck
+
+
+def by_sql(asking: Asking, folder: Path) -> Tables:
+    """The answers of the cluster's SQL, by table."""
+    found: dict[str, list[pa.Table]] = {}
+    asked = Asked(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
+    with Duck() as duck:
+        derived = build(duck, asking.raw, str(folder)).location
+        for partition in answers(duck, asking.store, derived, asked, AT):
+            for name, rows in partition.tables.items():
+                found.setdefault(name, []).append(rows)
+    return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
+
+
+def test_maps_and_holders_are_those_of_the_embedded_engine(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
+    found = by_sql(asking, tmp_path)
+    assert found.keys() == embedded.keys()
+    for name, rows in embedded.items():
+        assert found[name].equals(rows), name
+    assert embedded["maps"].num_rows > 50
+
+
+@settled(12)
+@given(histories())
+def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history: list[Row]) -> None:
+    rules = Rules(supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1)
+    token = a_token(COIN, decimals=18)
+    with (
+        world(*history, tokens=[token], labels=[cex("e"), contract("f")], rules=rules) as store,
+        TemporaryDirectory() as folder,
+    ):
+        options = MapOptions.model_construct(limit=3)
+        asking = Asking(store, store.files(), [COIN], [from_unix(at) for at in (1, 50, 100)], options, 2)
+        embedded = {name: rows for name, rows in asking.embedded().items() if rows.num_rows}
+        found = {name: rows for name, rows in by_sql(asking, Path(folder)).items() if rows.num_rows}
+        assert found == embedded
+
+
+def test_a_transfer_that_stands_in_two_files_counts_once(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
+    twice = Asking(asking.store, [*asking.raw, *asking.raw[:3]], asking.tokens, asking.instants, asking.maps, 250)
+    assert by_sql(twice, tmp_path)["holders"].equals(embedded["holders"])
+
+
+def test_an_unknown_token_is_refused_before_anything_is_computed(asking: Asking) -> None:
+    asked = Asked([("eth", "nobody")], asking.instants, asking.maps)
+    with Duck() as duck, pytest.raises(UnknownToken, match="nobody"):
+        next(answers(duck, asking.store, "nowhere", asked))

@@ -1,0 +1,89 @@
+"""The same SQL on a real Spark cluster of two workers, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
+from tests.spark import WORKERS, SparkCluster
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
+    """A session on the cluster."""
+    from cluster.spark import session
+
+    with session(spark_cluster.master, SMALL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
+    """The derived tables as Spark builds them."""
+    from cluster.build import build
+    from cluster.spark import Spark
+
+    with Spark(spark_session, str(shared_folder)) as spark:
+        return build(spark, asking.raw, str(shared_folder)).location
+
+
+def test_a_sum_that_does_not_fit_is_an_error(spark_session: Any) -> None:
+    most = "CAST('" + "9" * 38 + "' AS DECIMAL(38, 0))"
+    with pytest.raises(Exception, match=r"ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"):
+        spark_session.sql(f"SELECT sum(value) FROM (SELECT {most} AS value UNION ALL SELECT {most})").collect()
+
+
+def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking, derived: str, tmp_path: Path) -> None:
+    from cluster.build import build
+    from cluster.duck import Duck
+    from cluster.statements import BUILD
+
+    with Duck() as duck:
+        by_duckdb = build(duck, asking.raw, str(tmp_path)).location
+        for name in BUILD:
+            duck.read("one", [f"{by_duckdb}/{name}"])
+            duck.read("other", [f"{derived}/{name}"])
+            ours, theirs = duck.table("one"), duck.table("other")
+            assert ours.schema.names == theirs.schema.names
+            assert checksum(ours) == checksum(theirs), name
+
+
+def test_answers_are_the_embedded_engine_s_with_a_worker_killed_in_the_middle(
+    spark_cluster: SparkCluster, spark_session: Any, asking: Asking, embedded: Tables, derived: str, shared_folder: Path
+) -> None:
+    from cluster.answers import Asked, answers
+    from cluster.spark import Spark
+
+    assert spark_cluster.alive() == WORKERS
+    killer = threading.Thread(target=_kill_in_the_middle, args=(spark_cluster, spark_session), daemon=True)
+    killer.start()
+    found: dict[str, list[pa.Table]] = {}
+    asked = Asked(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
+    with Spark(spark_session, str(shared_folder)) as spark:
+        for partition in answers(spark, asking.store, derived, asked, AT):
+            for name, rows in partition.tables.items():
+                found.setdefault(name, []).append(rows)
+    killer.join(1)
+    assert spark_cluster.workers[0].poll() is not None
+    assert found.keys() == embedded.keys()
+    for name, rows in embedded.items():
+        assert in_order(pa.concat_tables(found[name])).equals(rows), name
+    assert not list(shared_folder.glob("work-*"))
+
+
+def _kill_in_the_middle(cluster: SparkCluster, session: Any) -> None:
+    """Kills a worker while tasks of a later stage run."""
+    tracker = session.sparkContext.statusTracker()
+    first = max(tracker.getActiveStageIds(), default=0)
+    while max(tracker.getActiveStageIds(), default=0) < first + 8:
+        time.sleep(0.01)
+    cluster.kill(cluster.workers[0])

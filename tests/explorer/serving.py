@@ -1,0 +1,66 @@
+"""The command ``holderlake explore`` as a process, and Debian's Chromium to look at its page with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NoReturn
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+MODULES: Final = ROOT / "explorer" / "page" / "node_modules"
+
+
+@contextmanager
+def exploring(home: Path) -> Iterator[str]:
+    """The address of the explorer of a home. It must end in order when it is interrupted."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", "explore", "--port", "0"],
+        cwd=ROOT,
+        env=os.environ | {"HOLDERLAKE_HOME": str(home)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", said)
+        more: list[str] = []
+        reading = threading.Thread(target=lambda: more.extend(process.stderr or ()), daemon=True)
+        reading.start()  # a full pipe would hold it up
+        try:
+            assert found, said
+            yield found[0]
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+            reading.join(5)
+    assert (process.returncode, more) == (0, []), "".join(more)
+
+
+def chromium() -> str:
+    """Chromium's program. Skips the test without it, or fails it where real parts are required."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return found or missing("Chromium is not here; Debian has it in the package 'chromium'")
+
+
+def built_with() -> Path:
+    """The libraries that the page is built of. Skips or fails the test alike."""
+    if shutil.which("node") is None or not (MODULES / ".package-lock.json").exists():
+        missing("the page's libraries are not here; 'npm ci --prefix explorer/page' installs them")
+    return MODULES
+
+
+def missing(text: str) -> NoReturn:
+    """Skips the test, or fails it where real parts are required."""
+    if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)

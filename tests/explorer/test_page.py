@@ -1,0 +1,353 @@
+"""The page in real Chromium, over the real command: whatever is done there, no request leaves, nothing goes wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.explorer.serving import built_with, chromium, exploring
+from tests.explorer.world import (
+    CROWD,
+    EXCHANGE,
+    HOSTILE,
+    HOSTILE_LABELS,
+    LEAVER,
+    MAGIC,
+    MAPLESS,
+    NEWCOMER,
+    TEAM,
+    TIDE,
+    WHALE,
+    fill,
+)
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+BUBBLES = "() => document.getElementById('map').bubbles()"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    chromium()
+    home = tmp_path_factory.mktemp("world")
+    fill(home)
+    with exploring(home) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        yield browser
+        browser.close()
+
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, address: str) -> Iterator[Open]:
+    """Opens a view. At the end nothing may have been asked elsewhere, said in the console, or thrown."""
+    asked: list[str] = []
+    faults: list[str] = []
+    contexts = []
+
+    def open_view(query: str = "", drawn: bool = True, **options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: faults.append(dialog.message))
+        page.goto(f"{address}/{query}")
+        if drawn:
+            settled(page)
+        return page
+
+    yield open_view
+    for context in contexts:
+        context.close()
+    assert asked
+    assert [url for url in asked if not url.startswith(f"{address}/")] == []
+    assert faults == []
+
+
+def of(token: str, more: str = "") -> str:
+    return f"?chain=eth&token={token}{more}"
+
+
+def settled(page: Page, at: str = "") -> None:
+    """Waits until the map is drawn, of that instant where one is named."""
+    of_instant = f"^='{at}'" if at else ""
+    page.wait_for_selector(f".map[data-at{of_instant}][aria-busy=false]")
+
+
+def places(page: Page) -> dict[str, tuple[float, float]]:
+    return {one["id"]: (one["x"], one["y"]) for one in page.evaluate(BUBBLES)}
+
+
+def test_the_first_view_is_the_map_of_a_token(open_page: Open) -> None:
+    page = open_page()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
+    expect(page).to_have_title("Crowd · Holderlake")
+    assert len(places(page)) == 500
+    expect(page.get_by_role("tabpanel").get_by_role("row")).to_have_count(62)  # the head, 60 rows, and "show all"
+
+
+def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> None:
+    page = open_page(of(CROWD), drawn=False)
+    box = page.get_by_role("combobox", name="Token")
+    for text in ("crowd eth", "tide pool", TIDE[:12], "TIDE"):
+        box.fill(text)
+        expect(page.get_by_role("option")).to_have_count(1)
+        expect(page.get_by_role("option")).to_contain_text("Crowd" if "crowd" in text else "Tide Pool")
+    box.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Tide Pool")
+    assert f"token={TIDE}" in page.url
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
+
+
+def test_bubbles_keep_their_place_while_the_slider_moves_through_time(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    slider = page.get_by_role("slider", name="Date")
+    latest = places(page)
+    slider.press("Home")
+    settled(page, "20260101")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("1 Jan 2026, 1 of 6"))
+    earliest = places(page)
+    assert (set(latest) - set(earliest), set(earliest) - set(latest)) == ({NEWCOMER}, {LEAVER})
+    moved = [
+        abs(earliest[one][0] - latest[one][0]) + abs(earliest[one][1] - latest[one][1])
+        for one in {*earliest} & {*latest}
+    ]
+    assert max(moved) < 12  # pixels: what the growth of a neighbour takes
+    assert "at=20260101T000000Z" in page.url
+
+
+def test_the_history_plays_by_itself_to_its_end(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260501T000000Z"))
+    page.get_by_role("button", name="Play the history").click()
+    settled(page, "20260601")
+    expect(page.get_by_role("status")).to_contain_text("1 Jun 2026: score 45")
+    expect(page.get_by_role("button", name="Play the history")).to_be_visible()
+
+
+def test_two_dates_are_compared(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare"))
+    page.get_by_label("Earlier date").select_option(label="1 Jan 2026")
+    panel = page.get_by_role("tabpanel")
+    expect(panel.get_by_role("row", name="Score 40 45 +5")).to_be_visible()
+    found = {
+        group.locator("summary").inner_text().split()[0]: group.locator("tbody tr").all_inner_texts()
+        for group in panel.locator("details").all()
+    }
+    assert [len(rows) for rows in found.values()] == [1, 1, 1, 0]
+    assert NEWCOMER[:6] in found["Entered"][0]
+    assert LEAVER[:6] in found["Left"][0]
+    assert "2.00% → 7.00%" in found["Grew"][0]
+    assert "+50M" in found["Grew"][0]
+    expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
+
+
+def test_an_address_shows_the_same_view_to_somebody_else(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&at=20260301T000000Z"))
+    page.get_by_role("tab", name="Links").click()
+    page.get_by_label("Search links").fill("team")
+    page.get_by_role("tabpanel").get_by_role("button", name="Tide: Team").click()
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied")
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    other = open_page(copied.partition("/?")[2].join(["?", ""]))
+    assert other.locator("main").inner_text() == page.locator("main").inner_text()
+    expect(other.get_by_role("region", name="Selection", exact=True)).to_contain_text(TEAM)
+    expect(other.get_by_label("Search links")).to_have_value("team")
+
+
+def test_the_keyboard_reaches_and_works_everything(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    reached = []
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.ariaLabel"))
+    assert [one for one in reached if one in ("token", "map", "slider", "tab-holders")] == [
+        "token",
+        "map",
+        "slider",
+        "tab-holders",
+    ]
+    page.locator("#tab-holders").press("ArrowRight")
+    expect(page.get_by_role("tab", name="Clusters")).to_be_focused()
+    page.locator("#map").focus()
+    page.keyboard.press("Home")
+    status = page.get_by_role("status")
+    expect(status).to_contain_text("Tide: Team, rank 3, 9.00% of the supply, cluster 1, 1 link.")
+    page.keyboard.press("ArrowRight")
+    expect(status).not_to_contain_text("Tide: Team")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Selection", exact=True)).not_to_be_visible()
+    page.keyboard.press(",")
+    settled(page, "20260501")
+    before = places(page)
+    page.keyboard.press("+")
+    assert places(page) != before
+    page.keyboard.press("0")
+    page.get_by_role("button", name="Help and keys").press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).not_to_be_visible()
+
+
+def test_a_bubble_is_chosen_and_a_link_is_told_with_the_mouse(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    stage = page.locator("#map")
+    at = places(page)
+    stage.click(position={"x": at[TEAM][0], "y": at[TEAM][1]})
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("123,456,789.000000000000000001")
+    (x1, y1), (x2, y2) = at[MAGIC], at["0x" + "0" * 39 + "1"]
+    page.keyboard.press("Escape")
+    stage.hover(position={"x": (x1 + x2) / 2, "y": (y1 + y2) / 2})
+    expect(page.locator(".tip")).to_contain_text("450 TIDE in 2 transfers")
+
+
+def test_a_cluster_shows_its_members_and_the_transfers_that_connect_them(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=clusters"))
+    page.get_by_role("button", name="Cluster 1").click()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_contain_text("3 holders and 1 magic node hold 11.0% of the supply")
+    evidence = card.get_by_role("table", name="What connects the members of cluster 1")
+    expect(evidence.get_by_role("row")).to_have_count(4)
+    expect(evidence).to_contain_text("900 TIDE")
+    assert "cluster=1" in page.url
+
+
+def test_magic_and_time_nodes_are_told_apart_and_exchanges_and_contracts_listed_aside(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={MAGIC}"))
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")
+    drawn = places(page)
+    assert f"{EXCHANGE}#1" in drawn
+    assert EXCHANGE not in drawn
+    aside = page.get_by_role("region", name="Not drawn: exchanges and contracts")
+    assert aside.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
+    page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
+    expect(page.get_by_role("status")).to_contain_text("Time node 1 of Bourse")
+
+
+def test_holders_are_searched_and_sorted(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    rows = page.get_by_role("tabpanel").locator("tbody tr")
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Share").click()
+    expect(page.get_by_role("columnheader", name="Share")).to_have_attribute("aria-sort", "descending")
+    expect(rows.first).to_contain_text("0x0000…001e")
+    page.get_by_label("Search holders").fill(WHALE.upper().replace("X", "x"))
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("7.00%")
+    page.get_by_label("Search holders").fill("nobody's")
+    expect(rows).to_have_count(0)
+
+
+def test_charts_tell_concentration_through_time_and_lead_to_a_date(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=concentration"))
+    expect(page.locator(".chart canvas")).to_have_count(4)
+    page.locator(".chart .u-over").first.click(position={"x": 2, "y": 40})
+    settled(page, "20260101")
+    page.get_by_text("All numbers as a table").click()
+    expect(page.get_by_role("row", name=re.compile("1 Jan 2026 40 "))).to_be_visible()
+
+
+def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
+    page = open_page(of(CROWD, "&tab=links"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("5000 links")
+    first = places(page)
+    assert len(first) == 500
+    page.get_by_role("button", name="Date before").click()
+    settled(page, "20260501")
+    second = places(page)
+    assert len(second) == 500
+    stayed = {*first} & {*second}
+    assert len(stayed) >= 475
+    page.locator("#map").hover(position={"x": 300, "y": 200})
+    page.mouse.wheel(0, -400)
+    page.locator("#map").press("Home")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Cluster")
+
+
+def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
+    page = open_page(of(HOSTILE, "&cluster=1&with=20260101T000000Z"), **PHONE)
+    for tab in ("Clusters", "Links", "Charts", "Compare", "Holders"):
+        page.get_by_role("tab", name=tab).click()
+        assert page.evaluate("() => [window.harmed ?? null, document.scripts.length]") == [None, 1]
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page = open_page(of(HOSTILE))
+    expect(page.get_by_role("tabpanel")).to_contain_text("<script>window.harmed")
+    for number in range(len(HOSTILE_LABELS)):
+        page.get_by_role("tabpanel").locator("tbody tr").nth(number).get_by_role("button").first.click()
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Holder")
+    page.get_by_role("combobox", name="Token").fill("<script>")
+    expect(page.get_by_role("option")).to_have_count(1)
+    assert page.evaluate("() => [window.harmed ?? null, document.images.length]") == [None, 1]
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (of(MAPLESS), f"nobody holds {MAPLESS}. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
+        (of("<b>0xnowhere"), "This token is not in the warehouse"),
+        (of(TIDE, "&at=once"), ""),
+    ],
+)
+def test_what_is_not_there_is_said_with_the_way_out(open_page: Open, query: str, said: str) -> None:
+    page = open_page(query, drawn=not said)
+    if said:
+        expect(page.get_by_role("alert")).to_contain_text(said)
+    else:
+        expect(page.locator(".when")).to_contain_text("1 Jun 2026")
+
+
+@pytest.mark.parametrize(
+    ("view", "options"),
+    [
+        ("&tab=compare&with=20260101T000000Z", {}),
+        ("&cluster=1", {"color_scheme": "dark"}),
+        ("&tab=concentration", PHONE),
+    ],
+    ids=["light", "dark", "phone"],
+)
+def test_no_rule_of_accessibility_is_broken(open_page: Open, view: str, options: dict[str, Any]) -> None:
+    page = open_page(of(TIDE, view), **options)
+    page.evaluate((built_with() / "axe-core" / "axe.min.js").read_text())
+    broken = page.evaluate("async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])")
+    assert broken == []
+
+
+def test_a_phone_shows_all_in_one_column_and_is_worked_by_touch(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    boxes = [page.locator(one).bounding_box() for one in (".map", ".time", ".aside", ".side")]
+    tops = [box["y"] for box in boxes if box]
+    assert tops == sorted(tops)
+    x, y = places(page)[TEAM]
+    page.locator("#map").tap(position={"x": x, "y": y})
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
+
+
+def test_dark_mode_follows_the_system_until_another_is_chosen(open_page: Open) -> None:
+    page = open_page(of(TIDE), color_scheme="dark")
+    ground = "() => getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(ground) == "rgb(20, 23, 27)"
+    page.get_by_role("button", name="Colours: Auto").click()
+    assert page.evaluate(ground) == "rgb(251, 251, 249)"
+    page.reload()
+    assert page.evaluate(ground) == "rgb(251, 251, 249)"

@@ -1,0 +1,168 @@
+"""What the explorer's server answers, to whom, and of which version of the warehouse."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from resources.lake import Lake
+from resources.warehouse import Warehouse
+from tests.explorer.serving import ROOT, exploring
+from tests.resources.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
+
+TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
+HUGE = 2**255 + 1
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("explored")
+    lake = Lake(home / "lake")
+    write_maps(lake, "eth", DAYS[0], {TOKEN: [[ONE, TWO]]}, 10.0)
+    write_maps(lake, "eth", DAYS[2], {TOKEN: [[ONE, TWO, THREE]]}, 30.0)
+    write_holders(lake, "eth", DAYS[0], {TOKEN: {ONE: "0.000000000000000003", TWO: 5}})
+    write_holders(lake, "eth", DAYS[2], {TOKEN: {ONE: "0.000000000000000004", THREE: HUGE}})
+    write(lake, "others", "eth", DAYS[2], {}, set(), failures("eth", DAYS[2], ("maps", "0xnone")))
+    named = {"token_address": TOKEN, "name": "Tide Pool", "symbol": "TIDE", "is_indexed": True}
+    write(lake, "tokens", "eth", DAYS[0], {"tokens": rows("tokens", "eth", DAYS[0], [named])}, {TOKEN})
+    Warehouse(home / "warehouse.duckdb").load(lake)
+    return home
+
+
+@pytest.fixture(scope="module")
+def http(home: Path) -> Iterator[httpx.Client]:
+    with exploring(home) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def told(http: httpx.Client, path: str, **query: Any) -> Any:
+    answer = http.get(f"/api/{path}", params={"chain": "eth", "token": TOKEN} | query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+# What it answers
+
+
+@pytest.mark.parametrize("text", ["", "tide", "POOL tide", "ETH 0xaaaa", TOKEN.upper().replace("X", "x")])
+def test_tokens_are_found_by_any_words_of_name_symbol_address_and_chain(http: httpx.Client, text: str) -> None:
+    assert http.get("/api/tokens", params={"q": text}).json()["symbol"] == ["TIDE"]
+
+
+@pytest.mark.parametrize("text", ["tide bsc", "%", "' OR true --"])
+def test_other_words_find_nothing(http: httpx.Client, text: str) -> None:
+    assert http.get("/api/tokens", params={"q": text}).json()["chain"] == []
+
+
+def test_the_history_has_every_instant_in_order(http: httpx.Client) -> None:
+    instants = told(http, "history")["instants"]
+    assert (instants["at"], instants["service_score"]) == (["20261101T000000Z", "20261103T000000Z"], [10.0, 30.0])
+
+
+def test_an_address_may_be_written_in_any_case(http: httpx.Client) -> None:
+    assert told(http, "history", token="0x" + "A" * 40) == told(http, "history")
+
+
+def test_a_token_that_failed_says_why(http: httpx.Client) -> None:
+    assert told(http, "history", token="0xnone")["failures"]["reason"] == ["nobody holds 0xnone"]
+
+
+def test_amounts_are_exact_however_small_or_large(http: httpx.Client) -> None:
+    nodes = told(http, "map", at="2026-11-03")["nodes"]
+    listed = dict(zip(nodes["address"], nodes["kind"], strict=True))
+    assert listed == {ONE: "top_holder", TWO: "top_holder", THREE: "top_holder"}
+    changed = told(http, "compare", before="2026-11-01", after="2026-11-03")
+    by_address = dict(
+        zip(changed["address"], zip(changed["change"], changed["amount_change"], strict=True), strict=True)
+    )
+    assert by_address == {ONE: ("grew", "0.000000000000000001"), TWO: ("left", None), THREE: ("entered", None)}
+
+
+@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {}])
+def test_a_faulty_question_is_refused(http: httpx.Client, query: dict[str, str]) -> None:
+    assert http.get("/api/map", params={"chain": "eth", "token": TOKEN} | query).status_code == 422
+
+
+def test_what_the_browser_has_is_not_sent_again(http: httpx.Client) -> None:
+    first = http.get("/api/tokens")
+    again = http.get("/api/tokens", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+# To whom
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8015", "127.0.0.1.evil.example", ""])
+def test_a_name_that_was_pointed_here_is_not_answered(http: httpx.Client, host: str) -> None:
+    for path in ("/", "/api/tokens"):
+        assert http.get(path, headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8015", "127.0.0.1", "[::1]:8015"])
+def test_this_machine_is_answered(http: httpx.Client, host: str) -> None:
+    assert http.get("/api/tokens", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_nothing_but_reading_is_answered(http: httpx.Client, method: str) -> None:
+    assert http.request(method, "/api/tokens").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/", "/explorer.js", "/api/tokens", "/api/map", "/nowhere"])
+def test_every_answer_forbids_foreign_code_and_frames(http: httpx.Client, path: str) -> None:
+    headers = http.get(path).headers
+    assert headers["Content-Security-Policy"].startswith("default-src 'self'; ")
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+    assert "access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize("path", ["/..%2fapp.py", "/%2e%2e/app.py", "/docs", "/openapi.json"])
+def test_nothing_but_the_page_is_served(http: httpx.Client, path: str) -> None:
+    assert http.get(path).status_code == 404
+
+
+# Of which version
+
+
+def test_a_version_that_is_published_meanwhile_is_shown_without_a_restart(http: httpx.Client, home: Path) -> None:
+    before = http.get("/api/tokens")
+    lake = Lake(home / "lake")
+    later = {"holders": holders("eth", DAYS[4], {TOKEN: {ONE: 1}})}
+    write(lake, "holders", "eth", DAYS[4], later, {TOKEN})
+    Warehouse(home / "warehouse.duckdb").load(lake)
+    after = http.get("/api/tokens", headers={"If-None-Match": before.headers["ETag"]})
+    assert (after.status_code, after.json()["instants"]) == (200, [3])
+    assert told(http, "history")["instants"]["has_map"] == [True, True, False]
+
+
+def test_questions_that_are_asked_while_versions_change_are_all_answered(http: httpx.Client, home: Path) -> None:
+    before = told(http, "map", at="2026-11-03")
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(told, http, "map", at="2026-11-03") for _ in range(40)]
+        for _ in range(10):
+            shutil.copy(home / "warehouse.duckdb", home / "next")
+            (home / "next").replace(home / "warehouse.duckdb")
+        assert all(one.result() == before for one in asked)
+
+
+def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "explore", "--port", "0"],
+        cwd=ROOT,
+        env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "'holderlake demo'" in done.stderr.replace("\n", " ")

@@ -1,0 +1,143 @@
+"""A warehouse for the explorer: a token with a history, one of 500 holders, a hostile one, one without a map."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.tables import amount_columns
+from resources.lake import Lake
+from resources.warehouse import Warehouse
+from tests.resources.lakes import failures, rows, transfer, write
+
+INSTANTS: Final = [datetime(2026, month, 1) for month in range(1, 7)]
+EARLIEST, LATEST = INSTANTS[0], INSTANTS[-1]
+
+TIDE: Final = "0x" + "71de" * 10
+CROWD: Final = "0x" + "c0" * 20
+HOSTILE: Final = "0x" + "bad0" * 10
+MAPLESS: Final = "0x" + "e0" * 20
+
+RIGHT_TO_LEFT: Final = "\u202e\u05e9\u05dc\u05d5\u05dd gnp.exe"
+EMOJI: Final = "🐳👩‍👩‍👧‍👦" + "z\u0335\u0327\u0322" * 40
+LONG: Final = "Ŵ" * 10_000
+SCRIPT: Final = "<script>window.harmed = true</script><img src=x onerror='window.harmed=true'>"
+HOSTILE_LABELS: Final = [SCRIPT, RIGHT_TO_LEFT, EMOJI, LONG, "javascript:alert(1)", "\x00\x1b[31m\u2028'\"&amp;", " "]
+
+TEAM, WHALE, NEWCOMER, LEAVER = ("0x" + digit * 40 for digit in "1234")
+MAGIC: Final = "0x" + "5" * 40
+EXCHANGE: Final = "0x" + "6" * 40
+POOL: Final = "0x" + "7" * 40
+EXACT: Final = Decimal("123456789.000000000000000001")
+
+
+def address(number: int) -> str:
+    return f"0x{number:040x}"
+
+
+def fill(home: Path) -> Warehouse:
+    """A lake and the warehouse loaded from it, as runs leave them in a home."""
+    lake, warehouse = Lake(home / "lake"), Warehouse(home / "warehouse.duckdb")
+    for number, instant in enumerate(INSTANTS):
+        maps: dict[str, list[dict[str, Any]]] = {}
+        for token, made in ((TIDE, _tide(number)), (CROWD, _crowd(number)), (HOSTILE, _hostile())):
+            for table, listed in made.items():
+                maps.setdefault(table, []).extend({"token_address": token} | row for row in listed)
+        tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
+        failed = failures("eth", instant, ("maps", MAPLESS))
+        write(lake, "maps", "eth", instant, tables, {TIDE, CROWD, HOSTILE}, failed)
+    named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
+    named[MAPLESS] = ("Mapless", "NONE")
+    write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))
+    warehouse.load(lake)
+    return warehouse
+
+
+def _tokens(named: Mapping[str, tuple[str, str]]) -> pa.Table:
+    listed = [
+        {"token_address": token, "name": name, "symbol": symbol, "is_indexed": True}
+        for token, (name, symbol) in named.items()
+    ]
+    return rows("tokens", "eth", LATEST, listed)
+
+
+def _tide(number: int) -> dict[str, list[dict[str, Any]]]:
+    """The team and two friends are a cluster; the whale grows; at the last instant one left and one came."""
+    is_last = number == len(INSTANTS) - 1
+    held: dict[str, tuple[float, dict[str, Any]]] = {
+        EXCHANGE: (0.2, {"is_cex": True, "is_shown_on_map": False, "label": "Bourse"}),
+        POOL: (0.1, {"is_contract": True, "is_dex": True, "is_shown_on_map": False}),
+        TEAM: (0.09, {"label": "Tide: Team"}),
+        WHALE: (0.02 + 0.01 * number, {}),
+        NEWCOMER if is_last else LEAVER: (0.015, {}),
+    } | {address(each): (0.01 - each / 10_000, {}) for each in range(1, 31)}
+    friends = [TEAM, address(1), address(2)]
+    links = [transfer(TEAM, MAGIC, TIDE, "eth", "900", 3), transfer(MAGIC, address(1), TIDE, "eth", "450")]
+    links += [transfer(MAGIC, address(2), TIDE, "eth", "449.5"), transfer(address(3), address(4), "native", "eth")]
+    window = {"time_node": 1}
+    links += [transfer(EXCHANGE, address(each), "native", "eth") | window for each in (5, 6)]
+    made = _map(held, [(friends, [MAGIC]), ([address(3), address(4)], [])], links, 40.0 + number)
+    made["map_nodes"] += [{"kind": "time", "address": EXCHANGE} | window]
+    return made
+
+
+def _crowd(number: int, holders: int = 500, links: int = 5_000) -> dict[str, list[dict[str, Any]]]:
+    """500 holders with 5,000 links between them, some of them others at each instant."""
+    chance = random.Random(number)
+    listed = [address(1_000 + each + (number * 500 if each % 20 == 0 else 0)) for each in range(holders)]
+    held = {one: (0.08 / (rank + 4) ** 0.8, {}) for rank, one in enumerate(listed)}
+    pairs: set[tuple[str, str]] = set()
+    while len(pairs) < links:
+        sender, receiver = (listed[int(holders * chance.random() ** 1.3)] for _ in range(2))
+        if sender != receiver:
+            pairs.add((sender, receiver))
+    transfers = [transfer(one, other, CROWD, "eth", str(chance.randint(1, 10**6))) for one, other in sorted(pairs)]
+    groups = [(listed[begin : begin + 40], []) for begin in range(0, 360, 40)]
+    return _map(held, groups, transfers, 20.0)
+
+
+def _hostile() -> dict[str, list[dict[str, Any]]]:
+    held = {address(50_000 + each): (0.05, {"label": label}) for each, label in enumerate(HOSTILE_LABELS)}
+    held[SCRIPT] = (0.02, {"is_cex": True, "is_shown_on_map": False, "label": SCRIPT})
+    chain = list(held)[:4]
+    links = [transfer(one, other, SCRIPT, RIGHT_TO_LEFT, "9" * 60) for one, other in pairwise(chain)]
+    return _map(held, [(chain, [])], links, 1.0)
+
+
+def _map(
+    held: Mapping[str, tuple[float, dict[str, Any]]],
+    clusters: list[tuple[list[str], list[str]]],
+    links: list[dict[str, Any]],
+    score: float,
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a map's five tables, but for the token."""
+    nodes, groups, members = [], [], []
+    ranked = sorted(held.items(), key=lambda one: -one[1][0])
+    for rank, (holder, (share, more)) in enumerate(ranked, 1):
+        amount = amount_columns("amount", EXACT if holder == TEAM else Decimal(str(share)) * 10**9)
+        row = {"kind": "top_holder", "address": holder, "rank": rank, "share": share, "is_shown_on_map": True}
+        nodes.append(row | {"degree": 3} | amount | more)
+    for number, (holders, magic) in enumerate(clusters, 1):
+        share = sum(held[one][0] for one in holders)
+        counts = {"holder_count": len(holders), "magic_node_count": len(magic)}
+        amount = amount_columns("amount", Decimal(str(share)) * 10**9)
+        groups.append({"cluster_id": number, "share": share} | counts | amount)
+        members += [{"cluster_id": number, "address": one, "kind": "holder"} for one in holders]
+        members += [{"cluster_id": number, "address": one, "kind": "magic"} for one in magic]
+        nodes += [{"kind": "magic", "address": one} for one in magic]
+    parts = {"cexs": 0.2, "dexs": 0.1, "contracts": 0.1, "fresh_wallets": 0.0, "bundles": 0.11, "top_10_adjusted": 0.3}
+    metrics = {"gini_index": 0.5, "herfindahl_hirschman_index": 0.1, "nakamoto_coefficient": 9, "service_score": score}
+    return {
+        "maps": [{"dt_update": "2026-06-01T00:00:00.000000"} | parts | metrics],
+        "map_nodes": nodes,
+        "grouped_transfers": links,
+        "clusters": groups,
+        "cluster_members": members,
+    }

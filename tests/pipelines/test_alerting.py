@@ -1,0 +1,327 @@
+"""Alerts from the warehouse to people: each once, by log and webhook, whatever fails or is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import DagsterEventType, DagsterInstance, SkipReason, build_sensor_context
+from typer.testing import CliRunner
+
+from contract.times import utc_now
+from pipelines.alerting import find, tell
+from pipelines.cli import app
+from pipelines.definitions import build_defs
+from pipelines.runs import dagster_instance, ingest_day
+from resources.alert_book import AlertBook
+from resources.settings import Settings, SettingsError, load_settings
+from resources.workspace import Endpoint, Workspace
+from tests.filling import MakeWorkspace
+from tests.receiver import Receiver
+from tests.resources.lakes import DAYS, write_holders
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "0x000000000000000000000000000000000000000a"
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+NEW_HOLDER = {"newcomers": {"rule": "new_top_holder"}}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+Home = Callable[..., Workspace]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Opens a workspace over one home that asks nobody."""
+
+    def opened(receiver: Receiver | None = None, **alerts: Any) -> Workspace:
+        where = {"webhook": receiver.url} if receiver else {}
+        chosen = {"rules": NEW_HOLDER, "attempts": 1, "timeout_seconds": 5} | where | alerts
+        settings = Settings(home=tmp_path, watchlist={"eth": [TOKEN]}, alerts=chosen)
+        return Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
+
+    return opened
+
+
+def load(workspace: Workspace, as_of: datetime, *addresses: str) -> None:
+    write_holders(workspace.lake, "eth", as_of, {TOKEN: {address: 9 for address in addresses}})
+    workspace.warehouse.load(workspace.lake)
+
+
+def begin(workspace: Workspace) -> None:
+    """A first list, and the rule's first evaluation after it."""
+    load(workspace, DAYS[0], "0x1")
+    assert tell(workspace, DAYS[0] + MINUTE).news == []
+
+
+def subjects(receiver: Receiver) -> list[str]:
+    return [post.told["data"]["subject"] for post in receiver.posts]
+
+
+# Each once
+
+
+def test_an_alert_is_told_once_by_log_and_webhook(
+    home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = home(receiver)
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2")
+    told = [tell(workspace, DAYS[1] + minute * MINUTE).sent for minute in (1, 2, 90)]
+    assert told == [{"log": 1, "webhook": 1}, {}, {}]
+    assert subjects(receiver) == ["0x2"]
+    (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
+    assert "newcomers: " in record.getMessage()
+    assert '"rank_before": null' in record.getMessage()
+
+
+def test_history_that_is_filled_later_tells_nobody(home: Home, receiver: Receiver) -> None:
+    workspace = home(receiver)
+    begin(workspace)
+    for day in range(4):
+        load(workspace, DAYS[0] - day * DAY, f"0x{day}")
+    assert tell(workspace, DAYS[0] + DAY).news == []
+    assert len(find(workspace, DAYS[0] - 9 * DAY, DAYS[1])) == 3
+    assert receiver.posts == []
+
+
+def test_what_is_older_than_the_greatest_age_is_no_news(home: Home, receiver: Receiver) -> None:
+    workspace = home(receiver, max_age="2d")
+    begin(workspace)
+    for day in range(1, 5):
+        load(workspace, DAYS[day], f"0x{day}")
+    tell(workspace, DAYS[4])
+    assert sorted(subjects(receiver)) == ["0x2", "0x3", "0x4"]
+
+
+def test_a_rule_that_is_changed_begins_anew(home: Home, receiver: Receiver) -> None:
+    begin(home(receiver, rules={"newcomers": {"rule": "new_top_holder", "top": 1}}))
+    load(home(), DAYS[1], "0x1", "0x2")
+    assert tell(home(receiver), DAYS[1] + MINUTE).news == []
+
+
+def test_a_label_stays_in_one_line_of_the_log_and_out_of_the_sentence(
+    home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = home(receiver, rules={"late": {"rule": "data_late", "threshold": 1}})
+    begin(workspace)
+    tell(workspace, DAYS[3])
+    (post,) = receiver.posts
+    (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert "\n" not in record.getMessage()
+    assert post.told["data"]["timestamp"] == f"{DAYS[3].isoformat()}+00:00"
+
+
+# What fails
+
+
+def test_what_could_not_be_sent_is_sent_later_under_the_same_key(home: Home, receiver: Receiver) -> None:
+    workspace = home(receiver)
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2", "0x3")
+    receiver.statuses = [503, 204]
+    first = tell(workspace, DAYS[1] + MINUTE)
+    assert (first.sent, len(receiver.posts)) == ({"log": 2}, 1)
+    assert first.errors == ["the webhook answers HTTP 503 (Service Unavailable)"]
+    assert tell(workspace, DAYS[1] + 3 * MINUTE).sent == {"webhook": 2}
+    keys = [post.headers["idempotency-key"] for post in receiver.posts]
+    assert (keys[0], len(set(keys))) == (keys[1], 2)
+
+
+def test_tries_become_rarer_and_end_when_it_is_no_news_any_more(home: Home, receiver: Receiver) -> None:
+    workspace = home(receiver)
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2")
+    receiver.statuses = [404]
+    for minute in (*range(0, 60, 2), *range(60, 24 * 60, 20)):
+        tell(workspace, DAYS[1] + minute * MINUTE, anew=minute == 0)
+        if minute == 60:
+            early = len(receiver.posts)
+    assert 4 <= early <= 8
+    assert 10 <= len(receiver.posts) - early <= 24
+    tell(workspace, DAYS[1] + 8 * DAY)
+    ((log, webhook),) = AlertBook(workspace.settings.alerts_book).deliveries().values()
+    assert (log.state, webhook.state) == ("sent", "given_up")
+    assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
+
+
+def test_a_delivery_that_is_killed_is_made_again_under_the_same_key(home: Home, receiver: Receiver) -> None:
+    workspace = home(receiver)
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2")
+    receiver.statuses = [0, 204]
+    code = (
+        "import datetime, json, sys; from resources.settings import Settings;"
+        "from resources.workspace import Workspace; from pipelines.alerting import tell;"
+        "tell(Workspace(Settings(**json.loads(sys.argv[1])), None), datetime.datetime(2026, 11, 2, 0, 1))"
+    )
+    alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
+    settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
+    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(settings)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    while not receiver.posts and process.poll() is None:
+        time.sleep(0.02)
+    assert tell(workspace, DAYS[1] + MINUTE).is_busy
+    process.kill()
+    process.wait()
+    assert tell(workspace, DAYS[1] + 2 * MINUTE).sent == {"webhook": 1}
+    first, second = receiver.posts
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+    assert first.body == second.body
+
+
+def test_a_webhook_that_is_named_later_is_not_told_what_was_before(home: Home, receiver: Receiver) -> None:
+    begin(home())
+    load(home(), DAYS[1], "0x1", "0x2")
+    assert tell(home(), DAYS[1] + MINUTE).sent == {"log": 1}
+    assert tell(home(receiver), DAYS[1] + 2 * MINUTE).sent == {}
+
+
+# Dagster
+
+
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    with dagster_instance(tmp_path / "dagster") as opened:
+        yield opened
+
+
+def test_the_sensor_tells_after_a_load_and_keeps_quiet_without_one(
+    home: Home, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    workspace = home(receiver)
+    sensor = build_defs(workspace).resolve_sensor_def("alerts")
+    cursor = None
+
+    def tick() -> str:
+        nonlocal cursor
+        with build_sensor_context(instance=instance, cursor=cursor) as context:
+            skipped = sensor(context)
+            cursor = context.cursor
+        assert isinstance(skipped, SkipReason)
+        return str(skipped.skip_message)
+
+    assert tick() == "there is no warehouse yet"
+    load(workspace, utc_now().replace(microsecond=0) - MINUTE, "0x1")
+    assert tick() == "0 new alerts; sent nothing"
+    load(workspace, utc_now().replace(microsecond=0) + timedelta(seconds=1), "0x1", "0x2")
+    time.sleep(1.2)
+    assert tick() == "1 new alerts; sent 1 by log, 1 by webhook"
+    assert tick() == "0 new alerts; sent nothing"
+    assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize(("alerts", "status"), [({}, "RUNNING"), ({"rules": {}}, "RUNNING")])
+def test_the_sensor_runs_where_rules_are_named(home: Home, alerts: dict[str, Any], status: str) -> None:
+    sensor = build_defs(home(**alerts)).resolve_sensor_def("alerts")
+    assert sensor.default_status.value == status
+
+
+def test_a_rule_warns_as_a_check_of_its_asset_with_the_evidence(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    token = "HVYQr764WqjREApVWyEHGP5VK8o7GynPsDi4tSH7B7D"
+    workspace = make_workspace(
+        watchlist={"solana": [token]},
+        alerts={"rules": {"big": {"rule": "cluster_share"}, "bigger": {"rule": "cluster_share", "threshold": 0.9}}},
+    )
+    ingest_day(workspace, instance, "solana", [datetime(2025, 11, 1)])
+    (run,) = instance.get_runs()
+    events = [
+        one.dagster_event for one in instance.all_logs(run.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+    ]
+    found = [event.asset_check_evaluation_data for event in events if event]
+    big, bigger = (next(one for one in found if one.check_name == f"alert_{name}") for name in ("big", "bigger"))
+    assert (big.passed, big.severity.value, big.asset_key.to_user_string()) == (False, "WARN", "clusters")
+    (evidence,) = big.metadata["first alerts"].value
+    assert evidence["evidence"]["holder_count"] > 1
+    assert bigger.passed
+
+
+# The command
+
+
+def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+    monkeypatch.setenv("HOLDERLAKE_WATCHLIST", json.dumps({"eth": [TOKEN]}))
+    return CliRunner().invoke(app, ["alerts", *arguments])
+
+
+def test_the_command_lists_what_the_rules_find_and_tells_nobody(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = home()
+    load(workspace, DAYS[0], "0x1")
+    load(workspace, DAYS[1], "0x1", "0x2")
+    answer = command(tmp_path, monkeypatch, "--json", "--from", "2026-11-01", "--rule", "new_top_holder")
+    (alert,) = json.loads(answer.stdout)
+    assert (alert["subject"], alert["evidence"]["rank"], alert["deliveries"]) == ("0x2", 2, [])
+    assert not workspace.settings.alerts_book.exists()
+
+
+def test_the_command_tries_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> None:
+    named = tmp_path / "hook"
+    named.write_text(receiver.url + "\n")
+    monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK_FILE", str(named))
+    monkeypatch.setenv("HOLDERLAKE_ALERTS__SECRET", "sixteen letters and more")
+    answer = command(tmp_path, monkeypatch, "--test-webhook", "--json")
+    assert json.loads(answer.stdout)["signed"]
+    assert receiver.posts[0].told["type"] == "holderlake.test"
+    receiver.statuses = [302]
+    refused = command(tmp_path, monkeypatch, "--test-webhook")
+    assert "redirect" in str(refused.exception)
+    assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
+
+
+@pytest.mark.parametrize("name", ["webhook", "secret"])
+def test_the_settings_file_may_not_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    file = tmp_path / "holderlake.toml"
+    file.write_text(f'[alerts]\n{name} = "https://example.org/s3cret"\n')
+    with pytest.raises(SettingsError, match=f"HOLDERLAKE_ALERTS__{name.upper()}") as refused:
+        load_settings(file)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_file_beside_the_settings_may_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.startswith("HOLDERLAKE_")]:
+        monkeypatch.delenv(variable)
+    file = tmp_path / "holderlake.toml"
+    file.write_text('[alerts]\nwebhook_file = "hook"\n[alerts.rules.big]\nrule = "cluster_share"\nthreshold = 0.2\n')
+    settings = load_settings(file)
+    (tmp_path / "hook").write_text("not an address")
+    with pytest.raises(SettingsError, match="does not hold the webhook"):
+        settings.webhook()
+    (tmp_path / "hook").write_text("https://example.org/hook\n")
+    found = settings.webhook()
+    assert found is not None
+    assert found.get_secret_value() == "https://example.org/hook"
+    assert settings.alerts.in_force["big"].limit == 0.2
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"rule": "cluster_share", "top": 5}, "has no top"),
+        ({"rule": "cluster_share", "threshold": 10}, "0.1 is 10 %"),
+        ({"rule": "score_fall", "within": "soon"}, "no length of time"),
+        ({"rule": "nothing"}, "cluster_share"),
+    ],
+)
+def test_a_rule_that_can_not_be_meant_is_refused(rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(alerts={"rules": {"mine": rule}})

@@ -1,0 +1,94 @@
+"""``holderlake cluster``: from own transfers into lake and warehouse, here without a cluster, on DuckDB."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
+
+from contract.requests import MapOptions
+from contract.tables import TABLES
+from engine.store import Store
+from engine.sweep import sweep
+from pipelines.cli import app
+from resources.lake import Lake
+from tests.engine.world import a_token, table, transfer
+
+COIN = ("eth", "0x" + "c" * 40)
+SHELL = ("eth", "0x" + "d" * 40)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a store of two tokens, of which one begins later."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
+    day = 86_400
+    with Store(tmp_path / "engine") as store:
+        store.add_tokens([a_token(COIN), a_token(SHELL)])
+        moved = [
+            transfer("mint -> a", 70, day, token=COIN),
+            transfer("a -> b", 20, 2 * day, token=COIN),
+            transfer("mint -> b", 5, 3 * day + 7, token=SHELL),
+        ]
+        store.add_transfers(table(moved), "test")
+    return tmp_path
+
+
+def run(*arguments: str) -> dict[str, object]:
+    """What a command tells as JSON."""
+    done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+FILL = ("cluster", "fill", "--from", "1970-01-03", "--to", "1970-01-05", "--every", "1d", "--chain", "eth")
+TOKENS = ("--token", COIN[1], "--token", SHELL[1])
+
+
+def test_a_fill_gives_the_lake_the_engine_s_rows_and_its_failures(home: Path) -> None:
+    run("cluster", "build")
+    assert run(*FILL, *TOKENS)["partitions"] == 3
+    lake = Lake(home / "lake")
+    instants = sorted({manifest.as_of for manifest in lake.manifests()})
+    with Store(home / "engine") as store:
+        for rows in sweep(store, [COIN, SHELL], instants, MapOptions()):
+            for name, ours in rows.items():
+                keys = [(key, "ascending") for key in ("as_of", "token_address")]
+                told = lake.read(name).select(TABLES[name].engine_schema.names)
+                plain = [column for column in ours.column_names if column != "dt_update"]
+                assert told.sort_by(keys).select(plain).equals(ours.sort_by(keys).select(plain))
+    failed = lake.read("failures").to_pylist()
+    assert {(row["endpoint"], row["subject"], row["code"]) for row in failed} == {
+        ("map", SHELL[1], "no_holders"),
+        ("holders", SHELL[1], "no_holders"),
+    }
+
+
+def test_a_fill_goes_on_where_it_stopped_and_then_computes_nothing(home: Path) -> None:
+    run("cluster", "build")
+    run("cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-04", "--chain", "eth", *TOKENS)
+    done = run(*FILL, *TOKENS)
+    assert (done["partitions"], done["already"]) == (2, 1)
+    done = run(*FILL, *TOKENS)
+    assert (done["partitions"], done["already"]) == (0, 3)
+
+
+def test_a_fill_of_a_store_that_was_not_built_or_has_changed_since_says_what_to_do(home: Path) -> None:
+    from resources.settings import SettingsError
+
+    def refused() -> str:
+        done = CliRunner().invoke(app, [*FILL, *TOKENS])
+        assert isinstance(done.exception, SettingsError)
+        return str(done.exception)
+
+    assert "run 'holderlake cluster build' first" in refused()
+    run("cluster", "build")
+    with Store(home / "engine") as store:
+        store.add_transfers(table([transfer("a -> b", 1, 9, token=COIN)]), "later")
+    assert "run 'holderlake cluster build' again" in refused()

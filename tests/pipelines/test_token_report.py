@@ -1,0 +1,270 @@
+"""The report: one page that needs nothing else, says what the warehouse says, and runs nothing that strangers wrote."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from dagster import DagsterInstance, materialize
+from typer.testing import CliRunner
+
+from assets.history_plots import DARK, LIGHT, PLOTS, followed, plot
+from assets.partitions import partition_key
+from assets.warehouse import warehouse_asset
+from pipelines.cli import app
+from pipelines.token_report.page import write_report
+from resources.lake import Lake
+from resources.settings import Settings
+from resources.token_history import Period, token_history
+from resources.warehouse import Warehouse
+from resources.workspace import Endpoint, Workspace
+from tests.resources.lakes import DAYS, failures, map_tables, rows, write
+
+TOKEN = "0x000000000000000000000000000000000000000a"
+HOSTILE = "</style><script>alert(1)</script>\"'&$\\frac$\u202e\x00"
+HUGE = str(2**200)
+MADE = datetime(2026, 11, 30)
+
+
+def fill(lake: Lake, *days: int) -> None:
+    """Three instants: two holders grow together as a cluster, one leaves, one comes; names are hostile."""
+    for day in days:
+        as_of = DAYS[day]
+        addresses = ["0x1", "0x2", "0x3" if day < 2 else "0x4"]
+        listed = [
+            {
+                "token_address": TOKEN,
+                "rank": rank,
+                "address": address,
+                "share": 0.3 / rank + day / 100,
+                "amount": Decimal("12345.678"),
+                "amount_exact": HUGE if rank == 2 else None,
+                "label": HOSTILE,
+                "is_cex": rank == 3,
+            }
+            for rank, address in enumerate(addresses, 1)
+        ]
+        write(lake, "holders", "eth", as_of, {"holders": rows("holders", "eth", as_of, listed)}, {TOKEN})
+        named = {"token_address": TOKEN, "name": HOSTILE, "symbol": HOSTILE, "is_indexed": True}
+        write(lake, "tokens", "eth", as_of, {"tokens": rows("tokens", "eth", as_of, [named])}, {TOKEN})
+        tables = map_tables("eth", as_of, {TOKEN: [["0x1", "0x2"]]}, score=60 - 10 * day)
+        nodes = [row | {"label": HOSTILE, "rank": 1, "share": 0.2} for row in tables["map_nodes"].to_pylist()]
+        tables["map_nodes"] = rows("map_nodes", "eth", as_of, nodes)
+        failed = failures("eth", as_of, ("map", TOKEN)) if day == 1 else None
+        write(lake, "maps", "eth", as_of, tables, {TOKEN}, failed)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    folder = tmp_path_factory.mktemp("home")
+    lake, made = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    fill(lake, 0, 1, 2)
+    made.load(lake)
+    return made
+
+
+def period(since: datetime = DAYS[0], until: datetime = DAYS[9], token: str = TOKEN, chain: str = "eth") -> Period:
+    return Period(chain, token, since, until)
+
+
+@pytest.fixture(scope="module")
+def page(warehouse: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(warehouse, period(), path, MADE)
+    return path
+
+
+@dataclass
+class Parsed(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def parsed(page: Path) -> Parsed:
+    found = Parsed()
+    found.feed(page.read_text())
+    return found
+
+
+def test_the_page_asks_nothing_of_anybody_and_runs_nothing(parsed: Parsed) -> None:
+    assert not {"script", "iframe", "object", "link", "form", "base"} & {tag for tag, _ in parsed.elements}
+    addresses = [
+        value or ""
+        for _, attributes in parsed.elements
+        for name, value in attributes.items()
+        if name in {"src", "srcset", "href", "action", "data", "poster"}
+    ]
+    assert addresses
+    assert all(one.startswith(("data:image/svg+xml;base64,", "#")) for one in addresses)
+    assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
+
+
+def test_the_policy_allows_its_own_style_and_nothing_else(page: Path, parsed: Parsed) -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", page.read_text(), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = [one["content"] for one in parsed.of("meta") if one.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_what_strangers_wrote_is_text(page: Path, parsed: Parsed) -> None:
+    assert "<script>" not in page.read_text()
+    assert "</style><script>alert(1)</script>" in parsed.text
+    pictures = [base64.b64decode((one["src"] or "").partition(",")[2]) for one in parsed.of("img")]
+    assert not [one for one in pictures if b"<script" in one]
+
+
+def test_every_picture_has_words_and_a_dark_sister_and_every_table_its_heads(parsed: Parsed) -> None:
+    assert len(parsed.of("img")) == len(parsed.of("source")) == 6
+    assert all(len(one["alt"] or "") > 20 for one in parsed.of("img"))
+    assert {one.get("scope") for one in parsed.of("th")} == {"row", "col"}
+    assert len(parsed.of("caption")) == len(parsed.of("table"))
+    headings = [int(tag[1]) for tag, _ in parsed.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in pairwise(headings))
+    linked = {one["href"] for one in parsed.of("a")}
+    assert linked == {f"#{one['id']}" for one in parsed.of("section")}
+
+
+def test_the_page_says_what_the_warehouse_says(parsed: Parsed) -> None:
+    text = " ".join(parsed.text.split())
+    assert "The score fell from 60.0 to 40.0." in text
+    assert f"{2**200:,d}" in text
+    assert "nobody holds" in text
+    assert "2026-11-01 00:00 to 2026-11-03 00:00 UTC" in text
+    assert "Of the first 3, 1 were not listed at the beginning." in text
+
+
+def test_the_same_warehouse_gives_the_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
+    write_report(warehouse, period(), tmp_path / "again.html", MADE)
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+
+
+def test_one_instant_is_enough_for_a_page(warehouse: Warehouse, tmp_path: Path) -> None:
+    written = write_report(warehouse, period(until=DAYS[0]), tmp_path / "one.html", MADE)
+    assert written.instants == 1
+    assert "It takes two lists of holders to tell" in (tmp_path / "one.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (period(token="0xb"), f"nothing of 0xb on eth; of that chain it knows {TOKEN}"),
+        (period(chain="base"), f"{TOKEN} on base, but on eth"),
+        (period(chain="base", token="0xb"), "nor of any token there; 'holderlake ingest --chain base"),
+        (period(since=DAYS[5]), "there is data from 2026-11-01 00:00 to 2026-11-03 00:00"),
+    ],
+    ids=["token", "chain", "both", "period"],
+)
+def test_what_is_not_known_is_said_with_what_is(
+    warehouse: Warehouse, tmp_path: Path, wanted: Period, message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        write_report(warehouse, wanted, tmp_path / "x.html", MADE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_chromium_shows_the_page_and_finds_nothing_to_refuse(page: Path, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
+            pytest.fail("Chromium is not here, and this run may not do without")
+        pytest.skip("Chromium is not here; apt-get install chromium")
+    picture = tmp_path / "page.png"
+    told = subprocess.run(
+        [
+            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=900,1400"),
+            *(f"--screenshot={picture}", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stderr
+    assert picture.stat().st_size > 20_000
+    assert "CONSOLE" not in told
+
+
+def test_the_command_writes_a_file_and_keeps_one_that_is_there(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(warehouse.path.parent))
+    path = tmp_path / "mine.html"
+    path.write_text("mine")
+    answer = CliRunner().invoke(app, ["report", "eth", TOKEN, str(path), "--to", "2026-11-01"])
+    assert "--force" in str(answer.exception)
+    assert path.read_text() == "mine"
+    assert CliRunner().invoke(app, ["report", "eth", TOKEN, str(path), "--to", "2026-11-01", "--force"]).exit_code == 0
+    assert path.read_text().startswith("<!doctype html>")
+
+
+# The same plots in Dagster
+
+
+def test_the_warehouse_asset_shows_the_plots_of_the_history(warehouse: Warehouse) -> None:
+    settings = Settings(home=warehouse.path.parent, watchlist={"eth": [TOKEN]})
+    workspace = Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
+    with DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("chain", ["eth"])
+        key = partition_key("eth", DAYS[2])
+        run = materialize(
+            [warehouse_asset([])], instance=instance, resources={"workspace": workspace}, partition_key=key
+        )
+        (event,) = run.get_asset_materialization_events()
+    shown: dict[str, Any] = dict(event.materialization.metadata)
+    for question in PLOTS:
+        picture = base64.b64decode(shown[f"{question} through time"].value.partition("base64,")[2].rstrip(")"))
+        assert picture.startswith(b"\x89PNG")
+
+
+def test_a_plot_is_drawn_for_light_and_for_dark_pages(warehouse: Warehouse) -> None:
+    with token_history(warehouse, period()) as history:
+        answer = history.ask("shares")
+    light, dark = plot("shares", answer, LIGHT), plot("shares", answer, DARK)
+    assert LIGHT.ground.encode() in light
+    assert DARK.ground.encode() in dark
+    assert light != dark
+
+
+def test_a_cluster_is_followed_by_what_it_grew_from_and_of_two_parts_the_larger_goes_on() -> None:
+    def cluster(day: int, number: int, before: int | None, share: float) -> dict[str, Any]:
+        previous = None if before is None else DAYS[day - 1]
+        return {
+            **{"timestamp": DAYS[day], "cluster_id": number, "share": share},
+            **{"previous_timestamp": previous, "previous_cluster_id": before},
+        }
+
+    told = [cluster(0, 1, None, 0.3), cluster(1, 1, None, 0.5), cluster(1, 2, 1, 0.2), cluster(1, 3, 1, 0.1)]
+    lines = followed(pa.Table.from_pylist(told))
+    assert sorted([share for _, share in line] for line in lines) == [[0.1], [0.3, 0.2], [0.5]]

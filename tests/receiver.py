@@ -1,0 +1,68 @@
+"""A webhook's receiver on loopback: keeps what comes, and answers, hangs or redirects as a test tells it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Post:
+    """A request as it arrived; header names in lower case."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return dict(json.loads(self.body))
+
+
+@dataclass
+class Receiver:
+    """Answers with its statuses in order, and then with the last one for ever; 0 is no answer at all."""
+
+    statuses: list[int] = field(default_factory=lambda: [204])
+    headers: dict[str, str] = field(default_factory=dict)
+    posts: list[Post] = field(default_factory=list)
+    url: str = ""
+
+    def __enter__(self) -> Self:
+        receiver, self._end = self, threading.Event()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                named = {name.lower(): value for name, value in self.headers.items()}
+                receiver.posts.append(Post(self.path, named, body))
+                status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
+                if status == 0:
+                    receiver._end.wait()
+                    return
+                self.send_response(status)
+                for name, value in receiver.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook/s3cret-path"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()

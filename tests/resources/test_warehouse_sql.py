@@ -1,0 +1,541 @@
+"""Views and macros: right answers over histories that can be checked by hand, on several chains, beyond decimals."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from contract.tables import TABLES
+from resources import layout
+from resources.lake import Lake
+from resources.warehouse import Warehouse
+from tests.resources.lakes import (
+    DAYS,
+    LEARNT,
+    asked,
+    count,
+    failures,
+    holders,
+    map_tables,
+    rows,
+    transfer,
+    write,
+    write_holders,
+    write_maps,
+)
+
+DAY = DAYS[0]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A warehouse with one row, for tests that only look at what there is."""
+    folder = tmp_path_factory.mktemp("small")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    loaded.load(lake)
+    return loaded
+
+
+# Views and macros
+
+
+@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
+def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: layout.Query) -> None:
+    about, _, example = query.comment.partition("Example: ")
+    assert about.strip()
+    small.query(example)
+    source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
+    ((comment,),) = asked(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
+    assert comment == query.comment
+
+
+def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
+    for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
+        write_holders(lake, "eth", DAYS[day - 1], held)
+        write_maps(lake, "eth", DAYS[day - 1], {token: [] for token in held}, score=day)
+    write_holders(lake, "base", DAYS[1], {"0xa": {"0x1": 5}})
+    warehouse.load(lake)
+    latest = "SELECT chain, token_address, amount FROM {} ORDER BY ALL"
+    assert asked(warehouse, latest.format("latest_holders")) == [
+        ("base", "0xa", 5),
+        ("eth", "0xa", 4),
+        ("eth", "0xb", 2),
+    ]
+    assert asked(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
+        ("base", "0xa", 5),
+        ("eth", "0xa", 3),
+        ("eth", "0xb", 2),
+    ]
+    assert asked(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
+        ("eth", "0xa", 1),
+        ("eth", "0xb", 2),
+    ]
+    assert count(warehouse, "holders_as_of('2026-10-31')") == 0
+    assert asked(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
+        ("0xa", 9.0),
+        ("0xb", 1.0),
+    ]
+    assert asked(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
+
+
+def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
+    write_maps(lake, "eth", DAYS[1], {"0xa": []})
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
+
+
+def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
+    write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY address",
+        "2026-11-03",
+        DAYS[9],
+    )
+    assert found == [
+        ("0x1", "down", Decimal(-3), 1, 2),
+        ("0x2", "up", Decimal("1.5"), 2, 1),
+        ("0x4", "left", Decimal(-1), 4, None),
+        ("0x5", "entered", Decimal(2), None, 4),
+    ]
+
+
+def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake, warehouse: Warehouse) -> None:
+    huge, tiny = 10**60, "0.0000000000000000000001"
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
+    warehouse.load(lake)
+    changes = asked(
+        warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
+    )
+    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
+
+
+def test_holder_changes_leave_out_tokens_without_a_partition_at_either_time(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    assert count(warehouse, "holder_changes('2026-11-01', '2026-11-09')") == 0
+    assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
+
+
+def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake: Lake, warehouse: Warehouse) -> None:
+    for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
+        write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
+    write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT service_score, score_change, round(top_10_share, 9), holders_listed FROM concentration_history"
+        " ORDER BY timestamp",
+    )
+    assert found == [(40.0, None, 1.0, 12), (45.5, 5.5, None, None), (42.0, -3.5, None, None)]
+
+
+def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse: Warehouse) -> None:
+    history = [
+        [["a1", "a2", "a3"], ["b1", "b2"]],
+        [["b1", "b2", "b3"], ["a1", "a2", "a3"]],
+        [["a1", "a2"], ["b1", "b2", "b9"], ["c1", "c2"]],
+        [["c1", "c2"]],
+    ]
+    for day, clusters in zip(DAYS, history, strict=False):
+        write_maps(lake, "eth", day, {"0xa": clusters})
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
+        " ORDER BY 1, 2 NULLS LAST, 3",
+    )
+    assert found == [
+        (1, 1, None, None, "first"),
+        (1, 2, None, None, "first"),
+        (2, 1, 2, 0.667, "grew"),
+        (2, 2, 1, 1.0, "same"),
+        (3, 1, 2, 0.667, "shrank"),
+        (3, 2, 1, 0.5, "changed"),
+        (3, 3, None, None, "born"),
+        (4, 1, 3, 1.0, "same"),
+        (4, None, 1, None, "died"),
+        (4, None, 2, None, "died"),
+    ]
+
+
+def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, warehouse: Warehouse) -> None:
+    write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
+    write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
+    write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
+
+
+def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
+    lake: Lake, warehouse: Warehouse
+) -> None:
+    one, other = "0x" + "a" * 40, "0x" + "b" * 40
+    for day, sent in ((0, "5"), (1, "9")):
+        edges = [
+            {"token_address": "0x7", "time_node": None} | transfer(one, other, "0x7", "eth", sent, day + 1),
+            {"token_address": "0x7", "time_node": 1} | transfer(one, other, "0x7", "eth", "1", 99),
+        ]
+        tables = {"grouped_transfers": rows("grouped_transfers", "eth", DAYS[day], edges)}
+        write(lake, "maps", "eth", DAYS[day], tables, {"0x7"})
+    back = {"address_set": "friends"} | transfer(other, one, "0x7", "eth", "2", 1)
+    write(
+        lake,
+        "subgraphs",
+        "eth",
+        DAYS[0],
+        {"subgraph_transfers": rows("subgraph_transfers", "eth", DAYS[0], [back])},
+        {"friends"},
+        by="address_set",
+    )
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT from_address, total_value, timestamp FROM flows_between(?, ?) ORDER BY 1",
+        other.upper().replace("0X", "0x"),
+        one,
+    )
+    assert found == [(one, Decimal(9), DAYS[1]), (other, Decimal(2), DAYS[0])]
+
+
+# Two time axes
+
+
+def test_a_token_that_was_answered_with_nothing_has_no_holders_any_more(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}, "0xb": {"0x1": 1}})
+    nobody = TABLES["holders"].schema.empty_table()
+    write(lake, "holders", "eth", DAYS[1], {"holders": nobody}, {"0xa"}, failures("eth", DAYS[1], ("holders", "0xa")))
+    warehouse.load(lake)
+    assert asked(warehouse, "SELECT token_address FROM latest_holders") == [("0xb",)]
+    assert asked(warehouse, "SELECT token_address FROM holders_as_of('2026-11-01') ORDER BY 1") == [("0xa",), ("0xb",)]
+    assert asked(warehouse, "SELECT address, left_at FROM holding_periods WHERE token_address = '0xa'") == [
+        ("0x1", DAYS[1])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("'2026-11-02'", datetime(2026, 11, 2)),
+        ("'2026-11-02T06:30:00Z'", datetime(2026, 11, 2, 6, 30)),
+        ("'2026-11-02 06:30:00+02:00'", datetime(2026, 11, 2, 4, 30)),
+        ("TIMESTAMPTZ '2026-11-02 06:30:00+02'", datetime(2026, 11, 2, 4, 30)),
+        ("DATE '2026-11-02'", datetime(2026, 11, 2)),
+        ("1793577600", datetime(2026, 11, 2)),
+    ],
+)
+def test_an_instant_is_read_from_whatever_tells_one(small: Warehouse, text: str, meant: datetime) -> None:
+    assert asked(small, f"SELECT instant({text})") == [(meant,)]
+
+
+@pytest.fixture(scope="module")
+def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Day 1 was learnt on December 1, and told otherwise on December 5; day 2 was learnt on December 3."""
+    folder = tmp_path_factory.mktemp("twice")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+
+    def learn(day: datetime, learnt: datetime, amount: int, token: str = "0xa") -> None:
+        told = holders("eth", day, {token: {"0x1": amount}})
+        told = told.set_column(told.num_columns - 1, "fetched_at", [[learnt]])
+        write(lake, "holders", "eth", day, {"holders": told}, {token}, final=True)
+
+    learn(DAYS[0], LEARNT, 1)
+    learn(DAYS[0], LEARNT + timedelta(days=4), 5)
+    learn(DAYS[1], LEARNT + timedelta(days=2), 2)
+    loaded.load(lake)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("t", "known", "amounts", "replaced"),
+    [
+        ("2026-11-01", "2026-11-30", [], []),  # nothing was known yet
+        ("2026-11-01", "2026-12-02", [], [True]),  # what was known is gone
+        ("2026-11-01", "2026-12-06", [5], [False]),
+        ("2026-11-02", "2026-12-02", [], [True]),  # only day 1 was known, and that is gone
+        ("2026-11-02", "2026-12-04", [2], [False]),
+        ("2026-11-02", "2026-12-06", [2], [False]),
+    ],
+)
+def test_known_at_gives_what_we_held_true_of_t_then_and_nothing_rather_than_what_was_told_later(
+    told_twice: Warehouse, t: str, known: str, amounts: list[int], replaced: list[bool]
+) -> None:
+    assert asked(told_twice, "SELECT amount FROM holders_known_at(?, ?)", t, known) == [(amount,) for amount in amounts]
+    found = asked(told_twice, "SELECT replaced FROM answered_known_at('holders', ?, ?)", t, known)
+    assert found == [(one,) for one in replaced]
+
+
+# Exact amounts
+
+
+def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) -> None:
+    huge = 2**256 - 1
+    held = {
+        "0xa": {"0x1": huge, "0x2": "60000000000000000000.5", "0x3": "60000000000000000000.25", "0x4": "0.1"},
+        "0xb": {"0x1": "1.5", "0x2": "2.5"},
+        "0xc": {"0x1": "0.00000000000000000000001", "0x2": 1},
+    }
+    write_holders(lake, "eth", DAY, held)
+    warehouse.load(lake)
+    totals = (
+        "SELECT exact_total(amount, amount_exact) AS total FROM holders GROUP BY token_address ORDER BY token_address"
+    )
+    assert asked(warehouse, totals) == [
+        (f"{huge + 120 * 10**18}.85",),
+        ("4",),
+        ("1.00000000000000000000001",),
+    ]
+    assert asked(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
+        (None, f"{huge + 120 * 10**18}.85"),
+        (Decimal(4), None),
+        (Decimal(1), "1.00000000000000000000001"),
+    ]
+
+
+# Holders through time
+
+
+@pytest.fixture(scope="module")
+def comings_and_goings(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Four days of a token on Solana, whose addresses differ in case only; another chain's token beside it."""
+    folder = tmp_path_factory.mktemp("comings")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    lists = [{"Ab": 9, "aB": 5}, {"Ab": 9, "AB": 3}, {"Ab": 4, "aB": 6}, {"aB": 6}]
+    for day, held in zip(DAYS, lists, strict=False):
+        write_holders(lake, "solana", day, {"Tok": held})
+    for day in (DAYS[0], DAYS[3]):
+        write_holders(lake, "eth", day, {"Tok": {"Ab": 1}})
+    write(lake, "maps", "solana", DAYS[2], map_tables("solana", DAYS[2], {"Tok": [["Ab", "aB"]]}), {"Tok"})
+    loaded.load(lake)
+    return loaded
+
+
+def test_entries_and_exits_are_told_partition_by_partition(comings_and_goings: Warehouse) -> None:
+    entries = "SELECT day(timestamp), address, day(previous_timestamp), amount FROM holder_entries(?, ?) ORDER BY ALL"
+    assert asked(comings_and_goings, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
+    assert asked(comings_and_goings, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
+    exits = "SELECT day(timestamp), address, day(last_timestamp), amount FROM holder_exits(?, ?) ORDER BY ALL"
+    assert asked(comings_and_goings, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
+    assert asked(comings_and_goings, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
+
+
+def test_holding_periods_break_where_a_list_lacks_the_address(comings_and_goings: Warehouse) -> None:
+    found = asked(
+        comings_and_goings,
+        "SELECT chain, address, period, day(entered_at), day(last_seen_at), day(left_at), days, partitions,"
+        " from_the_start, first_amount, last_amount FROM holding_periods ORDER BY ALL",
+    )
+    assert found == [
+        ("eth", "Ab", 1, 1, 4, None, 3, 2, True, 1, 1),
+        ("solana", "AB", 1, 2, 2, 3, 0, 1, False, 3, 3),
+        ("solana", "Ab", 1, 1, 3, 4, 2, 3, True, 9, 4),
+        ("solana", "aB", 1, 1, 1, 2, 0, 1, True, 5, 5),
+        ("solana", "aB", 2, 3, 4, None, 1, 2, False, 6, 6),
+    ]
+
+
+def test_an_address_s_history_is_its_own_on_every_chain(comings_and_goings: Warehouse) -> None:
+    found = asked(
+        comings_and_goings,
+        "SELECT chain, day(timestamp), held, amount, amount_change, role, cluster_id, cluster_holders"
+        " FROM address_history('Ab') ORDER BY ALL",
+    )
+    assert found == [
+        ("eth", 1, True, 1, None, None, None, None),
+        ("eth", 4, True, 1, 0, None, None, None),
+        ("solana", 1, True, 9, None, None, None, None),
+        ("solana", 2, True, 9, 0, None, None, None),
+        ("solana", 3, True, 4, -5, "top_holder", 1, 2),
+    ]
+    assert count(comings_and_goings, "address_history('AB')") == 1
+
+
+def test_overlap_pairs_each_two_tokens_once_and_tells_wallets_from_exchanges(lake: Lake, warehouse: Warehouse) -> None:
+    of_token = {"0xa": ["w1", "w2", "ex"], "0xb": ["w2", "ex", "w3", "w4"], "0xc": ["w9"]}
+    listed = [
+        {
+            "token_address": token,
+            "rank": rank,
+            "address": address,
+            "share": 0.1 * rank,
+            "amount": Decimal(1),
+            "is_cex": address == "ex",
+            "is_dex": False,
+            "is_contract": False,
+        }
+        for token, addresses in of_token.items()
+        for rank, address in enumerate(addresses, 1)
+    ]
+    write(lake, "holders", "eth", DAY, {"holders": rows("holders", "eth", DAY, listed)}, set(of_token))
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT token_a, token_b, common_holders, common_wallets, holders_of_a, holders_of_b, overlap,"
+        " round(share_of_a, 9), round(share_of_b, 9), wallets_share_of_a FROM holder_overlap('2026-11-02')",
+    )
+    assert found == [("0xa", "0xb", 2, 1, 3, 4, 0.4, 0.5, 0.3, 0.2)]
+
+
+# Clusters through time
+
+
+def test_cluster_lineage_tells_mergers_and_splits_and_a_line_keeps_its_name(lake: Lake, warehouse: Warehouse) -> None:
+    history = [
+        [["a1", "a2", "a3", "a4"], ["b1", "b2"]],
+        [["a1", "a2", "a3", "a4", "b1", "b2"]],
+        [["a1", "a2", "a3"], ["a4", "b1", "b2"], ["c1", "c2"]],
+    ]
+    for day, clusters in zip(DAYS, history, strict=False):
+        write_maps(lake, "eth", day, {"0xa": clusters})
+    write(
+        lake, "maps", "eth", DAYS[3], map_tables("eth", DAYS[3], {}), {"0xa"}, failures("eth", DAYS[3], ("map", "0xa"))
+    )
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from FROM cluster_lineage"
+        " ORDER BY 1, 2 NULLS LAST, 3",
+    )
+    assert found == [
+        (1, 1, None, "first", None, None),
+        (1, 2, None, "first", None, None),
+        (2, 1, 1, "merged", [1, 2], None),
+        (3, 1, 1, "split", None, 1),
+        (3, 2, None, "split", None, 1),
+        (3, 3, None, "born", None, None),
+        (4, None, 1, "died", None, None),
+        (4, None, 2, "died", None, None),
+        (4, None, 3, "died", None, None),
+    ]
+    lines = asked(
+        warehouse,
+        "SELECT lineage, list(cluster_id ORDER BY timestamp), list(members ORDER BY timestamp)"
+        " FROM cluster_history('0xA') GROUP BY lineage ORDER BY lineage",
+    )
+    assert lines == [
+        ("2026-11-01 00:00:00/1", [1, 1, 1], [4, 6, 3]),
+        ("2026-11-01 00:00:00/2", [2], [2]),
+        ("2026-11-03 00:00:00/2", [2], [3]),
+        ("2026-11-03 00:00:00/3", [3], [2]),
+    ]
+
+
+# Flows
+
+
+def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, warehouse: Warehouse) -> None:
+    def at(day: datetime, times: int) -> None:
+        tables = map_tables("eth", day, {"0x7": [["a1", "a2"], ["b1", "b2"]]})
+        of_token = {"token_address": "0x7"}
+        moved = [
+            ("a1", "b1", None, 10),
+            ("a2", "b2", None, 20),
+            ("a1", "ex", 1, 100),
+            ("a2", "ex", 1, 200),
+            ("ex", "b1", 1, 7),
+            ("w1", "ex", 1, 1),
+        ]
+        edges = [
+            of_token | {"time_node": node} | transfer(one, other, "0x7", "eth", str(value * times))
+            for one, other, node, value in moved
+        ]
+        edges.append(of_token | {"time_node": None} | transfer("w1", "a1", "0x7", "eth", str(10**60 * times)))
+        nodes = [
+            of_token | {"kind": "top_holder", "address": "ex", "is_cex": True, "label": "Bourse"},
+            of_token | {"kind": "time", "address": "ex", "time_node": 1},
+        ]
+        tables |= {
+            "grouped_transfers": rows("grouped_transfers", "eth", day, edges),
+            "map_nodes": rows("map_nodes", "eth", day, nodes),
+        }
+        write(lake, "maps", "eth", day, tables, {"0x7"})
+
+    at(DAYS[0], 1)
+    at(DAYS[1], 3)
+    warehouse.load(lake)
+    found = asked(
+        warehouse,
+        "SELECT from_kind, coalesce(from_cluster_id::VARCHAR, from_exchange), to_kind,"
+        " coalesce(to_cluster_id::VARCHAR, to_exchange), total_value, total_value_exact, total_transfers, senders"
+        " FROM cluster_flows('2026-11-01') ORDER BY ALL",
+    )
+    assert found == [
+        ("cluster", "1", "cluster", "2", 30, None, 4, 2),
+        ("cluster", "1", "exchange", "Bourse", 300, None, 4, 2),
+        ("exchange", "Bourse", "cluster", "2", 7, None, 2, 1),
+        ("wallet", None, "cluster", "1", None, str(10**60), 2, 1),
+        ("wallet", None, "exchange", "Bourse", 1, None, 2, 1),
+    ]
+    of_exchange = (
+        "SELECT exchange, cluster_id, deposits, withdrawals, net, deposit_count FROM exchange_flows(?) ORDER BY 2"
+    )
+    assert asked(warehouse, of_exchange, DAYS[5]) == [
+        ("Bourse", 1, 900, 0, 900, 4),
+        ("Bourse", 2, 0, 21, -21, 0),
+        ("Bourse", None, 3, 0, 3, 2),
+    ]
+    sent = asked(
+        warehouse,
+        "SELECT direction, counterparty, total_value, total_value_exact, is_window FROM address_transfers('a1')"
+        " ORDER BY ALL",
+    )
+    assert sent == [
+        ("received", "w1", None, str(3 * 10**60), False),
+        ("sent", "b1", 30, None, False),
+        ("sent", "ex", 300, None, True),
+    ]
+
+
+# Data quality
+
+
+def test_data_quality_names_each_kind_of_fault(lake: Lake, warehouse: Warehouse) -> None:
+    def listed(day: datetime, *tokens: str, share: float = 0.1) -> None:
+        held = [
+            {"token_address": token, "rank": 1, "address": "0x1", "share": share, "amount": Decimal(1)}
+            for token in tokens
+        ]
+        write(lake, "holders", "eth", day, {"holders": rows("holders", "eth", day, held)}, set(tokens), final=True)
+
+    listed(DAYS[0], "0xa", "0xb", "0xold")
+    listed(DAYS[1], "0xa")
+    listed(DAYS[2], "0xa", "0xb", share=1.5)
+    listed(DAYS[6], "0xa", "0xb")
+    listed(DAYS[6], "0xb", share=0.2)
+    write(lake, "holders", "eth", DAYS[6], {}, set(), failures("eth", DAYS[6], ("holders", "0xnot")))
+    odd = {"token_address": "0xa", "time_node": None} | transfer("0x1", "0x2", "0xa", "eth") | {"rel_type": "SWAPPED"}
+    tables = map_tables("eth", DAYS[0], {"0xa": []})
+    tables["grouped_transfers"] = rows("grouped_transfers", "eth", DAYS[0], [odd])
+    write(lake, "maps", "eth", DAYS[0], tables, {"0xa"})
+    warehouse.load(lake)
+    found = asked(
+        warehouse, "SELECT issue, day(timestamp), subject, round(found, 3) FROM data_quality ORDER BY ALL NULLS FIRST"
+    )
+    assert found == [
+        ("failure", 7, "0xnot", None),
+        ("gap", 2, "0xb", None),
+        ("missing_instant", 7, None, 3.0),
+        ("revision", 7, "0xb", 2.0),
+        ("share_sum", 3, "0xa", 1.5),
+        ("share_sum", 3, "0xb", 1.5),
+        ("stale_token", 1, "0xold", 6.0),
+        ("unknown_relationship", 1, "0xa", 1.0),
+    ]

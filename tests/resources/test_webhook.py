@@ -1,0 +1,120 @@
+"""The webhook: what is sent, what is tried again, and what never leaves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from pydantic import SecretStr
+
+from resources.alerts import Alert
+from resources.webhook import NotDelivered, Webhook, message_of, signature
+from tests.receiver import Receiver
+
+NOW = datetime(2026, 11, 20, 0, 7)
+ALERT = Alert(
+    "whales", "cluster_share", "eth", "0xa", datetime(2026, 11, 20), "0x1", "2026-11-20", 0.2, 0.1, {"label": "é\n"}
+)
+MESSAGE = message_of(ALERT, NOW)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+def webhook(receiver: Receiver, **options: object) -> Webhook:
+    return replace(Webhook(SecretStr(receiver.url), timeout=5, first_wait=0.01), **options)
+
+
+def test_an_alert_arrives_once_with_its_key_its_evidence_and_a_sentence(receiver: Receiver) -> None:
+    webhook(receiver).send(MESSAGE)
+    (post,) = receiver.posts
+    assert post.headers["idempotency-key"] == post.headers["webhook-id"] == ALERT.fingerprint
+    assert post.headers["content-type"] == "application/json"
+    assert "webhook-signature" not in post.headers
+    assert post.told["type"] == "holderlake.alert.cluster_share"
+    assert post.told["timestamp"] == "2026-11-20T00:07:00+00:00"
+    assert post.told["data"]["evidence"] == {"label": "é\n"}
+    assert post.told["text"] == (
+        "whales: 0xa on eth at 2026-11-20 00:00 UTC: a cluster around 0x1 holds 20.00% of the supply (more than 10.00%)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("secret", "key"),
+    [
+        ("a secret of our own", b"a secret of our own"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")),
+    ],
+    ids=["plain", "base64"],
+)
+def test_with_a_secret_the_receiver_can_check_that_the_message_is_ours(
+    receiver: Receiver, secret: str, key: bytes
+) -> None:
+    webhook(receiver, secret=SecretStr(secret)).send(MESSAGE)
+    (post,) = receiver.posts
+    signed = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode() + post.body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert post.headers["webhook-signature"] == f"v1,{expected}"
+
+
+def test_the_signature_is_that_of_the_specification_in_its_own_example() -> None:
+    message = replace(
+        MESSAGE,
+        key="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        body=b'{"test": 2432232314}',
+    )
+    secret = SecretStr("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    assert signature(secret, message, "1614265330") == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_a_receiver_in_trouble_is_asked_again_under_the_same_key(receiver: Receiver, status: int) -> None:
+    receiver.statuses = [status, 200]
+    webhook(receiver).send(MESSAGE)
+    assert [post.headers["idempotency-key"] for post in receiver.posts] == [ALERT.fingerprint] * 2
+    assert receiver.posts[0].body == receiver.posts[1].body
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410])
+def test_a_refusal_is_not_tried_again(receiver: Receiver, status: int) -> None:
+    receiver.statuses = [status]
+    with pytest.raises(NotDelivered, match=f"HTTP {status}") as refused:
+        webhook(receiver).send(MESSAGE)
+    assert not refused.value.is_transient
+    assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
+    with Receiver() as elsewhere:
+        receiver.statuses, receiver.headers = [status], {"Location": elsewhere.url}
+        with pytest.raises(NotDelivered, match="redirect"):
+            webhook(receiver).send(MESSAGE)
+        assert (len(receiver.posts), elsewhere.posts) == (1, [])
+
+
+def test_a_receiver_that_hangs_is_left_after_the_time_out(receiver: Receiver) -> None:
+    receiver.statuses = [0]
+    with pytest.raises(NotDelivered, match=r"no answer within 0\.2 s") as failed:
+        webhook(receiver, timeout=0.2, attempts=2).send(MESSAGE)
+    assert failed.value.is_transient
+    assert len(receiver.posts) == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/hook/s3cret", "http://user:s3cret@127.0.0.1:1/", "http://s3cret:x"]
+)
+def test_no_error_tells_the_address(url: str) -> None:
+    with pytest.raises(NotDelivered) as failed:
+        Webhook(SecretStr(url), attempts=1).send(MESSAGE)
+    assert "s3cret" not in repr(failed.value)
+    assert (failed.value.__cause__, failed.value.__context__) == (None, None)
+    assert "s3cret" not in repr(Webhook(SecretStr(url)))

@@ -1,0 +1,35 @@
+"""A real S3 server of the tests' own (moto), on a free port of this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+KEYS = {"access_key_id": "testing", "secret_access_key": "testing"}
+
+
+def require_s3() -> None:
+    """Skips the test where the server or the client is not installed, or fails it where real parts are required."""
+    missing = [name for name in ("obstore", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
+    if missing:
+        text = f"object storage can't be tried here, for {', '.join(missing)} is missing: 'make extras'"
+        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The server's address while it runs."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
