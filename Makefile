@@ -44,4 +44,5 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m engine.warm # compiles loops once, or the first map would wait for it
 	@touch $@

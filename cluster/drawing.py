@@ -5,7 +5,7 @@ It runs wherever the rows are: in this process, or on a worker of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,18 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.tables import TABLES
-from engine.addresses import AddressFacts
-from engine.balances import Balances, Held
-from engine.clusters import clusters_of
-from engine.graph import Graph
-from engine.holders import largest_columns
-from engine.labels import AddressLabel
-from engine.maps import Drawing, drawn_columns, map_tables
+from engine.addresses import Activity, detail_columns
+from engine.adjacency import NEVER
+from engine.balances import Rows
+from engine.graph import Graphs, Top, connected
+from engine.holders import Listed, listed_table
+from engine.labels import UNLABELLED, AddressLabel
+from engine.links import Links
+from engine.maps import Drawing, drawn_tables
 from engine.records import Rules, TokenInfo
-from engine.relationships import Link, TimeNode
-from engine.tables import table_of
-from engine.words import Array, from_ints, lane_of, to_ints
+from engine.words import Array, from_ints, lane_of
 
 CEX: Final = 1
 DEX: Final = 2
@@ -88,30 +86,30 @@ class Task:
         scene = _Scene.of(holders, parts)
         if not scene.count:
             return {}
-        token = self.book.known[chain, address]
-        facts = scene.facts(self.rules)
+        token, seconds = self.book.known[chain, address], np.array([second])
         tables: dict[str, pa.Table] = {}
         if self.limit is not None:
-            drawing = self._drawing(scene, token, second, facts, self.limit)
-            tables |= map_tables([drawn_columns(drawing, self.computed_at)])
+            tables |= drawn_tables(self._drawing(scene, token, seconds, self.limit), self.computed_at)
         if self.holders is not None:
-            largest = scene.largest(self.holders)
-            told = {one: facts[one] for one, _ in largest.holders} if self.details else None
-            columns = largest_columns(self.rules, token, second, largest, told)
-            tables["holders"] = table_of(TABLES["holders"], columns)
+            mine = scene.texts[: self.holders]
+            nodes = np.arange(len(mine))
+            told = None
+            if self.details:
+                known, labels = scene.told(mine), scene.labels(mine)
+                told = detail_columns(known, labels, nodes, self.rules)
+            listed = Listed(np.zeros(len(mine), np.int64), nodes + 1, nodes, scene.balances[: self.holders])
+            texts = pa.array(mine, pa.string())
+            tables["holders"] = listed_table(token, seconds, [scene.supply], listed, texts, told)
         return tables
 
-    def _drawing(
-        self, scene: _Scene, token: TokenInfo, second: int, facts: Mapping[str, AddressFacts], limit: int
-    ) -> Drawing:
-        top = scene.largest(limit)
-        nobody, nothing = np.empty(0, np.int32), np.empty((0, scene.balances.shape[1]), np.uint64)
-        held = Held(scene.supply, np.arange(scene.count, dtype=np.int32), scene.balances, nobody, nothing)
-        graph = scene.graph(top, facts)
-        known = {address: facts[address] for address, _ in top.holders}
+    def _drawing(self, scene: _Scene, token: TokenInfo, seconds: Array, limit: int) -> Drawing:
+        graphs, top, keys = scene.graphs(limit)
+        texts = graphs.texts.to_pylist()
+        magic = [texts[node] for node in graphs.magic[0].tolist()]
         return Drawing(
-            self.book, self.rules, token, second, self.scored, held, scene.kinds, scene.is_free,
-            scene.is_free & scene.is_fresh, top, known, graph,
+            self.book, keys, self.rules, token, seconds, self.scored, [scene.supply], scene.held(), scene.kinds,
+            scene.held(scene.is_free), scene.held(scene.is_free & scene.is_fresh), top, graphs,
+            scene.told([*scene.texts[:limit], *magic]), scene.labels(texts),
         )  # fmt: skip
 
 
@@ -120,7 +118,7 @@ class _Scene:
     """The rows of a map: of its holders by rank, and of all else."""
 
     supply: int
-    texts: list[str | None]
+    texts: list[str]
     balances: Array
     kinds: Array
     is_free: Array
@@ -137,7 +135,7 @@ class _Scene:
             pieces[row["piece"]].append(row)
         return _Scene(
             -sum(_integers(owed)),
-            rows["address"].to_pylist(),
+            [text or "" for text in rows["address"].to_pylist()],
             _words(rows),
             rows["kinds"].to_numpy().astype(np.uint8),
             rows["is_wallet"].to_numpy(),
@@ -149,52 +147,79 @@ class _Scene:
     def count(self) -> int:
         return len(self.texts)
 
-    def largest(self, most: int) -> Balances:
-        """The first holders."""
-        texts = [text or "" for text in self.texts[:most]]
-        return Balances(self.supply, list(zip(texts, to_ints(self.balances[:most]), strict=True)), [])
+    def held(self, mask: Array | None = None) -> Rows:
+        """The holders, or some of them, as rows of one instant."""
+        once = np.zeros(self.count, np.int32)
+        rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
+        return rows if mask is None else rows.at(mask)
 
-    def facts(self, rules: Rules) -> dict[str, AddressFacts]:
-        """What is known of the top holders and the magic nodes."""
-        shown = dict(zip(self.texts, self.is_free.tolist(), strict=True))
-        return {row["one"]: _fact(row, rules, shown.get(row["one"], True)) for row in self.parts["fact"]}
+    def told(self, texts: Sequence[str]) -> Activity:
+        """What is known of the transfers of addresses."""
+        facts = {row["one"]: row for row in self.parts["fact"]}
+        rows = [facts[text] for text in texts]
+        relations = np.array([(row["degree"], row["inward"], row["outward"]) for row in rows], np.int64)
+        begun = [NEVER if row["begun"] is None else row["begun"] for row in rows]
+        # their number was judged already, where it was counted
+        return Activity(relations.reshape(-1, 3), np.zeros(len(rows), np.int64), np.array(begun, np.int64))
 
-    def graph(self, top: Balances, facts: Mapping[str, AddressFacts]) -> Graph:
-        """Magic nodes, links, time nodes and clusters."""
+    def labels(self, texts: Sequence[str]) -> list[AddressLabel]:
+        """What is known of addresses by name."""
+        facts = {row["one"]: row for row in self.parts["fact"]}
+        return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
+
+    def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
+        """Magic nodes, links, time nodes and clusters; the top holders; and the keys of the links' tokens."""
+        mine = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]
-        windows = [TimeNode(row["one"], []) for row in sorted(self.parts["window"], key=lambda row: row["place"])]
-        links: list[Link] = []
-        of_links = [(row["place"], _link(row)) for row in self.parts["link"]]
-        for place, link in sorted(of_links, key=lambda one: (one[0], one[1][:4])):
-            (windows[place - 1].links if place else links).append(link)
-        sizes = {
-            address: balance
-            for (address, balance), is_shown in zip(top.holders, self.is_free.tolist(), strict=False)
-            if is_shown
-        }
-        clusters = clusters_of(sizes, magic, [(link.from_address, link.to_address) for link in links])
-        return Graph({address: facts[address] for address in magic}, links, windows, clusters)
+        windows = [row["one"] for row in sorted(self.parts["window"], key=lambda row: row["place"])]
+        found = sorted(self.parts["link"], key=lambda row: (row["place"], *_ends(row)))
+        texts = sorted({*mine, *magic, *windows, *(row[end] for row in found for end in ("one", "other"))})
+        node_of = {text: node for node, text in enumerate(texts)}
+        tokens = sorted({(row["moved_chain"], row["moved_token"]) for row in found})
+        number_of = {key: number for number, key in enumerate(tokens)}
+
+        def column(values: Iterable[int]) -> Array:
+            return np.array(list(values), np.int64)
+
+        sums = [_integer(row) for row in found]
+        links = Links(
+            np.zeros(len(found), np.int64),
+            column(row["place"] - 1 for row in found),
+            column(node_of[row["one"]] for row in found),
+            column(node_of[row["other"]] for row in found),
+            column(number_of[row["moved_chain"], row["moved_token"]] for row in found),
+            column(row["number"] for row in found),
+            column(row["begun"] for row in found),
+            column(row["ended"] for row in found),
+            from_ints(sums, lane_of(max(sums, default=0))),
+        )
+        nodes, helpers = column(node_of[text] for text in mine), column(node_of[text] for text in magic)[None, :]
+        top = Top(np.zeros(len(mine), np.int64), nodes, self.balances[:limit], self.is_free[:limit])
+        between = links.at(np.flatnonzero(links.windows < 0))
+        graphs = Graphs(
+            np.arange(len(texts)),
+            pa.array(texts, pa.string()),
+            nodes,
+            helpers,
+            column(node_of[text] for text in windows)[None, :],
+            links,
+            connected(len(texts), top, nodes, helpers, between),
+        )
+        return graphs, top, dict(enumerate(tokens))
 
 
-def _fact(row: Mapping[str, Any], rules: Rules, is_wallet: bool) -> AddressFacts:
+def _label(row: Mapping[str, Any]) -> AddressLabel:
     kinds = row["kinds"]
-    label = AddressLabel(
-        row["name"],
-        row["entity_id"],
-        bool(kinds & CEX),
-        bool(kinds & DEX),
-        bool(kinds & CONTRACT),
-        bool(kinds & PAID),
-    )
-    # only whether it has too many transfers for a map is told of their number
-    transfers = 0 if is_wallet else rules.hypernode_transfers + 1
-    return AddressFacts(row["degree"], row["inward"], row["outward"], transfers, row["begun"], label)
+    told = (bool(kinds & kind) for kind in (CEX, DEX, CONTRACT, PAID))
+    return AddressLabel(row["name"], row["entity_id"], *told)
 
 
-def _link(row: Mapping[str, Any]) -> Link:
-    value = int(row["low"]) + _LIMB * int(row["middle"] or 0) + _LIMB**2 * int(row["high"] or 0)
-    ends = (row["one"], row["other"], row["moved_chain"], row["moved_token"])
-    return Link(*ends, value, row["number"], row["begun"], row["ended"])
+def _ends(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return row["one"], row["other"], row["moved_chain"], row["moved_token"]
+
+
+def _integer(row: Mapping[str, Any]) -> int:
+    return int(row["low"]) + _LIMB * int(row["middle"] or 0) + _LIMB**2 * int(row["high"] or 0)
 
 
 def _integers(rows: pa.Table) -> list[int]:

@@ -6,10 +6,10 @@ are left out: anyone can make one between any two addresses, so they say nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from engine.labels import UNLABELLED, AddressLabel
 from engine.manifest import View
 from engine.records import Rules
 from engine.store import Store
-from engine.tables import Columns, repeated, table_of
+from engine.tables import Columns, instants_of, table_of
 from engine.words import Array
 
 CEX: Final = 1
@@ -78,15 +78,15 @@ class Activity:
         )
 
 
-def activity(view: View, addresses: Array, second: int) -> Activity:
-    """What the transfers up to the second say of the addresses, over all tokens and chains."""
+def activity(view: View, addresses: Array, seconds: Array) -> Activity:
+    """What the transfers say of the addresses, over all tokens and chains, each up to a second of its own."""
     relations = np.zeros((len(addresses), 3), np.int64)
     transfers = np.zeros(len(addresses), np.int64)
     first_times = np.full(len(addresses), NEVER)
     later: list[_Pairs] = []
     for number, run in enumerate(view.runs):
         starts, ends = run.entries(addresses)
-        cuts = run.upto(starts, ends, second)
+        cuts = run.upto(starts, ends, seconds)
         transfers += cuts - starts
         some = np.flatnonzero(cuts > starts)
         first_times[some] = np.minimum(first_times[some], run.times[starts[some]])
@@ -95,7 +95,7 @@ def activity(view: View, addresses: Array, second: int) -> Activity:
         elif len(some):
             later.append(_Pairs.of(run, addresses, starts, cuts))
     if later:
-        relations += _further_relations(view.runs[0], addresses, later, second)
+        relations += _further_relations(view.runs[0], addresses, later, seconds)
     return Activity(relations, transfers, first_times)
 
 
@@ -116,7 +116,7 @@ class _Pairs:
         return _Pairs(owners[apart], others[apart], (run.kinds[entries[apart]] & 1).astype(np.bool_))
 
 
-def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], second: int) -> Array:
+def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
     """Counterparties that the small runs know and the large one does not: all, inward, outward."""
     keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
     inward = np.concatenate([piece.inward for piece in pieces])
@@ -124,15 +124,15 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
     owners, others = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
     received = np.bincount(which[inward], minlength=len(pairs)) > 0
     sent = np.bincount(which[~inward], minlength=len(pairs)) > 0
-    knew_received, knew_sent = _known_pairs(base, addresses[owners], others, second)
+    knew_received, knew_sent = _known_pairs(base, addresses[owners], others, seconds[owners])
     fresh = np.stack([~(knew_received | knew_sent), received & ~knew_received, sent & ~knew_sent], axis=1)
     further = np.zeros((len(addresses), 3), np.int64)
     np.add.at(further, owners, fresh)
     return further
 
 
-def _known_pairs(run: Run, ones: Array, others: Array, second: int) -> tuple[Array, Array]:
-    """Whether each one received from the other up to the second, and whether it sent to it.
+def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
+    """Whether each one received from the other up to its second, and whether it sent to it.
 
     The entries of whichever of the two has fewer are looked through.
     """
@@ -141,7 +141,7 @@ def _known_pairs(run: Run, ones: Array, others: Array, second: int) -> tuple[Arr
     starts, ends = np.where(turned, other_starts, starts), np.where(turned, other_ends, ends)
     sought = np.where(turned, ones, others)
     entries, owner = spans(starts, ends), np.repeat(np.arange(len(ones)), ends - starts)
-    met = np.flatnonzero((run.others[entries] == sought[owner]) & (run.times[entries] <= second))
+    met = np.flatnonzero((run.others[entries] == sought[owner]) & (run.times[entries] <= seconds[owner]))
     owner, inward = owner[met], (run.kinds[entries[met]] & 1).astype(np.bool_) != turned[owner[met]]
     size = len(ones)
     return np.bincount(owner[inward], minlength=size) > 0, np.bincount(owner[~inward], minlength=size) > 0
@@ -175,24 +175,51 @@ def _busy_addresses(store: Store, view: View) -> Array:
     return np.unique(np.concatenate(found))
 
 
-def are_hypernodes(store: Store, view: View, addresses: Array, second: int) -> Array:
-    """For each of the addresses, whether it is a hypernode as of the second."""
+def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
+    """How many transfers each of the addresses has up to its second."""
     counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
-        counted += run.upto(starts, ends, second) - starts
-    found: Array = counted > store.rules.hypernode_transfers
-    return found
+        counted += run.upto(starts, ends, seconds) - starts
+    return counted
 
 
-def are_wallets(store: Store, view: View, all_kinds: Array, addresses: Array, second: int) -> Array:
-    """For each of the addresses, whether it belongs on a map: no exchange, contract or hypernode."""
+def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
+    """The place among the rising seconds from which something holds of each address, their number where it never does.
+
+    ``holds`` tells it for addresses, each at a second of its own; once it holds, it does for ever.
+    """
+    low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
+    while (undecided := np.flatnonzero(low < high)).size:
+        middle = (low[undecided] + high[undecided]) // 2
+        held = holds(addresses[undecided], seconds[middle])
+        high[undecided[held]] = middle[held]
+        low[undecided[~held]] = middle[~held] + 1
+    return low
+
+
+def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, seconds: Array) -> Array:
+    """The place among the rising seconds from which each address belongs on no map: it is an exchange or a contract
+    (from the first on), or becomes a hypernode."""
+    most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
-    found: Array = (kinds & (CEX | DEX | CONTRACT)) == 0
-    busy = np.flatnonzero(found & ((kinds & BUSY) != 0))
+    until = np.where((kinds & (CEX | DEX | CONTRACT)) != 0, np.int32(0), np.int32(len(seconds)))
+    busy = np.flatnonzero(((kinds & BUSY) != 0) & (until > 0))
     if len(busy):
-        found[busy] = ~are_hypernodes(store, view, addresses[busy], second)
-    return found
+        which, back = np.unique(addresses[busy], return_inverse=True)
+        until[busy] = _first_instants(lambda some, at: _entries_upto(view, some, at) > most, which, seconds)[back]
+    return until
+
+
+def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) -> Array:
+    """The place among the rising seconds from which each address is a supernode, their number where it never is."""
+    least = store.rules.supernode_degree
+    from_ = np.full(len(addresses), len(seconds))
+    able = np.flatnonzero(_entries_upto(view, addresses, np.full(len(addresses), seconds[-1])) >= least)
+    from_[able] = _first_instants(
+        lambda some, at: activity(view, some, at).relations[:, 0] >= least, addresses[able], seconds
+    )
+    return from_
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
@@ -214,35 +241,38 @@ def _kind(label: AddressLabel) -> int:
     return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract + LABELLED
 
 
-def labelled_ones(kinds: Array, addresses: Array, texts: Sequence[str]) -> list[str]:
-    """The addresses, given by number and text, that have a label."""
-    return [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
-
-
-def facts_of(
-    store: Store, texts: Sequence[str], known: Activity, labelled: Sequence[str], chain: str | None
-) -> dict[str, AddressFacts]:
-    """Facts of each address, of which all but the labels are known; only the ``labelled`` ones may have any. Labels of
-    ``chain`` name an address first."""
+def labels_of_kinds(
+    store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None
+) -> list[AddressLabel]:
+    """The label of each address, given by number and text; the kinds tell which have any. Labels of ``chain`` name an
+    address first."""
+    labelled = [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
     labels = store.labels(labelled, chain) if labelled else {}
-    return {text: known.facts(place, labels.get(text, UNLABELLED)) for place, text in enumerate(texts)}
+    return [labels.get(text, UNLABELLED) for text in texts]
 
 
-def detail_columns(facts: Sequence[AddressFacts], rules: Rules) -> Columns:
-    """The contract's address details, as columns of ``tables.table_of``."""
-    labels = [fact.label for fact in facts]
-    return {
-        "degree": [fact.degree for fact in facts],
-        "inward_relations": [fact.inward_relations for fact in facts],
-        "outward_relations": [fact.outward_relations for fact in facts],
-        "is_supernode": [fact.is_supernode(rules) for fact in facts],
+def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
+    """The contract's address details, as columns of ``tables.table_of``; ``which`` of the labels is each one's."""
+    places = pa.array(which)
+    degrees = known.relations[:, 0]
+    told: dict[str, Any] = {
         "is_contract": [label.is_contract for label in labels],
         "is_cex": [label.is_cex for label in labels],
         "is_dex": [label.is_dex for label in labels],
-        "label": [label.name for label in labels],
-        "entity_id": [label.entity_id for label in labels],
-        "first_activity_date": [None if fact.first_time is None else fact.first_time * 1_000_000 for fact in facts],
+        "label": pa.array([label.name for label in labels], pa.string()),
+        "entity_id": pa.array([label.entity_id for label in labels], pa.string()),
         "is_paid_label": [label.is_paid_label for label in labels],
+    }
+    return {
+        "degree": pa.array(degrees),
+        "inward_relations": pa.array(known.relations[:, 1]),
+        "outward_relations": pa.array(known.relations[:, 2]),
+        "is_supernode": pa.array(degrees >= rules.supernode_degree),
+        "first_activity_date": instants_of(known.first_times, known.first_times != NEVER),
+        **{
+            name: (pa.array(column, pa.bool_()) if isinstance(column, list) else column).take(places)
+            for name, column in told.items()
+        },
     }
 
 
@@ -250,15 +280,23 @@ def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
     """Facts of each address, those without any transfer included. Labels of ``chain`` name an address first."""
+    known, labels = _known(store, addresses, as_of, chain)
+    return {text: known.facts(place, labels[place]) for place, text in enumerate(addresses)}
+
+
+def _known(
+    store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None
+) -> tuple[Activity, list[AddressLabel]]:
     view, texts = store.view(), list(addresses)
     numbers = view.dictionary.find(texts)
     numbers[numbers == UNKNOWN] = view.dictionary.size
-    return facts_of(store, texts, activity(view, numbers, to_unix(as_of)), texts, chain)
+    labels = store.labels(texts, chain)
+    known = activity(view, numbers, np.full(len(numbers), to_unix(as_of)))
+    return known, [labels.get(text, UNLABELLED) for text in texts]
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
     """The lake's ``addresses`` rows of the addresses, in the order asked for."""
-    facts = address_facts(store, addresses, as_of, chain)
-    common = {"chain": chain or "", "as_of": to_unix(as_of) * 1_000_000}
-    columns = {"address": list(addresses), **detail_columns([facts[address] for address in addresses], store.rules)}
-    return table_of(TABLES["addresses"], repeated(common, columns) | columns)
+    known, labels = _known(store, addresses, as_of, chain)
+    columns = {"address": list(addresses)} | detail_columns(known, labels, np.arange(len(labels)), store.rules)
+    return table_of(TABLES["addresses"], columns, {"chain": chain or "", "as_of": as_of})

@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from engine.arrays import Arrays, read_arrays, spans
+from engine import kernels
+from engine.arrays import Arrays, read_arrays
 from engine.words import Array
 
 STEP: Final = 64
@@ -66,30 +67,14 @@ class Run:
         starts = np.where(known, self.starts[places], 0)
         return starts, np.where(known, self.starts[places + 1], 0)
 
-    def upto(self, starts: Array, ends: Array, second: int) -> Array:
-        """Where the entries after the second begin, for many spans of rising times at once."""
-        low, high = starts.copy(), ends.copy()
-        while (open_ones := np.flatnonzero(low < high)).size:
-            middle = (low[open_ones] + high[open_ones]) // 2
-            is_early = self.times[middle] <= second
-            low[open_ones[is_early]] = middle[is_early] + 1
-            high[open_ones[~is_early]] = middle[~is_early]
-        return low
+    def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
+        """For many spans of rising times, each with a second of its own: where the entries after it begin."""
+        return kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
         """Distinct counterparties within the beginnings of addresses' entries: of all, inward, outward (columns)."""
-        return self._sums_at(ends) - self._sums_at(starts)
-
-    def _sums_at(self, places: Array) -> Array:
-        steps = places // STEP
-        firsts = steps * STEP
-        rest = self.firsts[spans(firsts, places)]
-        owner = np.repeat(np.arange(len(places)), places - firsts)
-        bits = np.stack(
-            [np.bincount(owner[(rest & bit) != 0], minlength=len(places)) for bit in (ANY, INWARD, OUTWARD)]
-        )
-        found: Array = self.sums[steps] + bits.T
-        return found
+        before, within = (kernels.notes_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
+        return within - before
 
     @cached_property
     def crowd(self) -> Array:

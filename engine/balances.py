@@ -1,4 +1,4 @@
-"""Who holds how much of a token as of any second: exact integers from the token's parts.
+"""Who holds how much of a token as of any seconds: exact integers from the token's parts.
 
 A lossy history can leave an address below nothing. Such an address is never a holder; it is reported by
 ``negative_balances`` as a matter of data quality.
@@ -7,22 +7,25 @@ A lossy history can leave an address below nothing. Such an address is never a h
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from contract.times import to_unix
+from engine import kernels
+from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from engine.manifest import View
-from engine.parts import DAY, Part, changes_of, summed
+from engine.parts import DAY, Part, changes_of
 from engine.records import TokenInfo
 from engine.store import Store
 from engine.words import (
-    LANES,
     Array,
     count_positive,
     falling,
@@ -30,13 +33,13 @@ from engine.words import (
     fitting,
     from_limbs,
     is_something,
+    limb_ints,
     limbs,
     places_among,
     to_ints,
     widened,
+    wider,
 )
-
-_BLOCK: Final = 4_096
 
 
 @dataclass(frozen=True)
@@ -56,23 +59,66 @@ class Balances:
         return share_of(amount, self.supply)
 
 
-@dataclass(frozen=True)
-class Held:
-    """Balances of a token as arrays: numbers of addresses and words, by falling balance, then address.
+class Rows(NamedTuple):
+    """Balances at some instants: numbers of addresses and words, each from one instant to another (by their places,
+    the latter excluded)."""
 
-    ``addresses`` and ``balances`` are of those that hold more than nothing, ``negative`` and ``debts`` of those below.
-    """
-
-    supply: int
     addresses: Array
     balances: Array
-    negative: Array
-    debts: Array
+    firsts: Array
+    lasts: Array
+
+    def at(self, places: Array | slice) -> Rows:
+        """Some of them."""
+        return Rows(*(column[places] for column in self))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Balances of a token at some instants, by falling balance, then address: ``rows`` of those that hold more than
+    nothing, ``owing`` of those below; the supply at each instant."""
+
+    supplies: list[int]
+    rows: Rows
+    owing: Rows
+
+
+def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
+    """The ``most`` largest of rows by falling balance at each instant, by instant and rank: instants, and places."""
+    size = 4 * most
+    while size < len(rows.addresses) and _held_at_once(rows.at(slice(size)), instants).min() < most:
+        size *= 2
+    firsts, lasts = rows.firsts[:size].astype(np.int64), rows.lasts[:size].astype(np.int64)
+    found, places = spans(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
+    order = np.argsort(found, kind="stable")
+    found, places = found[order], places[order]
+    kept = np.arange(len(found)) - np.searchsorted(found, found) < most
+    return found[kept], places[kept]
+
+
+def sums_at(rows: Rows, instants: int) -> list[int]:
+    """The exact sum of the rows at each instant."""
+    sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
+    kernels.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
+    return limb_ints(np.cumsum(sums, axis=0)[:-1])
+
+
+def _held_at_once(rows: Rows, instants: int) -> Array:
+    """How many of the rows hold at each instant."""
+    begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (rows.firsts, rows.lasts))
+    counts: Array = np.cumsum(begun - ended)[:instants]
+    return counts
 
 
 def share_of(amount: int, supply: int) -> float:
     """An amount as a part of the supply, 0 to 1; 0 where there is no supply."""
     return min(1.0, amount / supply) if supply > 0 else 0.0
+
+
+def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) -> list[float]:
+    """Amounts as parts of the supplies of their instants, as ``share_of`` has each."""
+    pairs = zip(amounts, instants.tolist(), strict=True)
+    return [min(1.0, amount / supplies[one]) if supplies[one] > 0 else 0.0 for amount, one in pairs]
 
 
 def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
@@ -85,23 +131,27 @@ def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     return token
 
 
+def held_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> Held:
+    """All balances of a token at the end of each of the rising seconds, or at least those of its ``most`` largest
+    holders."""
+    return _Ledger(view, view.parts(*key), seconds).held(0, most)
+
+
 def held_as_of(view: View, key: tuple[str, str], second: int, most: int | None = None) -> Held:
     """All balances of a token at the end of the second, or those of its ``most`` largest holders."""
-    return _Ledger(view, view.parts(*key), second).held(0, most)
+    return held_at(view, key, np.array([second]), most)
 
 
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
     """All balances of a token at the end of the second ``as_of``."""
     view = store.view()
     held = held_as_of(view, (chain, token_address), to_unix(as_of))
-    owing = list(zip(view.dictionary.texts(held.negative), to_ints(held.debts), strict=True))
-    return Balances(held.supply, listed(view, held), owing)
+    return Balances(held.supplies[0], listed(view, held.rows), listed(view, held.owing))
 
 
-def listed(view: View, held: Held, most: int | None = None) -> list[tuple[str, int]]:
-    """Address and raw balance of the holders, or of the first of them."""
-    texts = view.dictionary.texts(held.addresses[:most])
-    return list(zip(texts, to_ints(held.balances[:most]), strict=True))
+def listed(view: View, rows: Rows) -> list[tuple[str, int]]:
+    """Address and raw balance of each."""
+    return list(zip(view.dictionary.texts(rows.addresses), to_ints(rows.balances), strict=True))
 
 
 def largest_balances(
@@ -113,105 +163,154 @@ def largest_balances(
     there are none the supply is 0, for nobody asks for a share of it.
     """
     view = store.view()
-    ledger = _Ledger(view, view.parts(chain, token_address), to_unix(as_of))
-    holders = ledger.page(limit, after)
-    return Balances(ledger.supply if holders else 0, holders, [])
+    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
+    return Balances(supply, listed(view, rows), [])
+
+
+def holders_after(
+    view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
+) -> tuple[int, Rows]:
+    """As ``largest_balances``: the supply, and rows of the holders."""
+    ledger = _Ledger(view, view.parts(*key), np.array([second]))
+    rows = ledger.page(limit, after)
+    return ledger.supplies[0] if len(rows.addresses) else 0, rows
 
 
 class _Ledger:
-    """The balances of a token's parts at the end of a second: what the base says, and who differs from it."""
+    """The balances of a token's parts at the end of rising seconds: what the base says, and who differs from it."""
 
-    def __init__(self, view: View, parts: list[Part], second: int) -> None:
+    def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
         self._dictionary: Dictionary = view.dictionary
         self._zero = view.zero
-        # the end of a day's last second is what the intervals of that day say
-        self._day = (second + 1) // DAY - 1
+        self._instants = len(seconds)
+        # the end of a day's last second is what the intervals of that day say; many intervals and few days: the instant
+        # that each day comes to is worked out once
+        days = (seconds + 1) // DAY - 1
+        self._first_day = int(days[0])
+        self._instant_of = np.searchsorted(days, np.arange(days[0], days[-1] + 2)).astype(np.int32)
         self._base = parts[0] if parts else None
-        self._changed, self._now = self._changes(parts, second)
+        self._changed, self._now = self._changes(parts, seconds)
 
-    def _changes(self, parts: list[Part], second: int) -> tuple[Array, Array]:
-        """Addresses, rising, whose balance is not what the base says of the day before, and their balances."""
+    def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
+        """The instants at which intervals hold, from one to another (excluded); none where these are the same."""
+        last = len(self._instant_of) - 1
+        days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
+        firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
+        return firsts, lasts
+
+    def _intervals(self, part: Part, addresses: Array) -> Rows:
+        """What the part says of the addresses at the instants."""
+        _, places = _places_of(part, addresses)
+        firsts, lasts = self._spans(part, places)
+        held = np.flatnonzero(firsts < lasts)
+        return Rows(part.holders[places[held]], part.balances[places[held]], firsts[held], lasts[held])
+
+    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Rows]:
+        """Addresses, rising, whose balance is not always what the base says of the day before; and their balances."""
         pieces = []
         for part in parts[1:]:
-            places = part.holding(self._day)
-            pieces.append((part.holders[places], limbs(part.balances[places])))
-        if (second + 1) % DAY:
-            pieces += [changes_of(part.open_day(second)) for part in parts]
-        pieces = [piece for piece in pieces if len(piece[0])]
+            firsts, lasts = self._spans(part, slice(None))
+            held = np.flatnonzero(firsts < lasts)
+            pieces.append(Rows(part.holders[held], limbs(part.balances[held]), firsts[held], lasts[held]))
+        for instant, second in enumerate(seconds.tolist()):
+            if (second + 1) % DAY:
+                for part in parts:
+                    holders, spread = changes_of(part.open_day(second))
+                    once = np.full(len(holders), instant, np.int32)
+                    pieces.append(Rows(holders, spread, once, once + np.int32(1)))
+        pieces = [piece for piece in pieces if len(piece.addresses)]
         if not pieces or self._base is None:
-            return np.empty(0, np.int32), np.empty((0, 1), np.uint64)
+            return np.empty(0, np.int32), _no_rows()
+        changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
+        unchanged = self._intervals(self._base, changed)
+        pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
-            lane = next((wider for wider in LANES if wider > lane), lane)
-        words = [widened(from_limbs(spread), lane) for _, spread in pieces]
-        changed, delta = summed(np.concatenate([piece[0] for piece in pieces]), limbs(np.concatenate(words)))
-        delta = limbs(delta)
-        which, places = self._base.places_of(changed, self._day)
-        delta[which] += limbs(widened(self._base.balances[places], lane))
-        return changed, fitting(from_limbs(delta), self._base.balances.shape[1])
+            lane = wider(lane)
+        rows = self._added_up(
+            [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
+        )
+        return changed, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
 
-    @property
-    def supply(self) -> int:
-        """What was minted less what was burnt."""
+    def _added_up(self, pieces: list[Rows]) -> Rows:
+        """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
+        whole = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        keys = whole.addresses.astype(np.int64) * (self._instants + 1)
+        keys, deltas = (
+            np.concatenate([keys + whole.firsts, keys + whole.lasts]),
+            np.concatenate([whole.balances, -whole.balances]),
+        )
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        keys = keys[order[starts]]
+        # what an address gains is lost again at its last instant at the latest, so each begins with nothing
+        reached = from_limbs(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
+        addresses, firsts = np.divmod(keys, self._instants + 1)
+        lasts = np.append(firsts[1:], 0)
+        held = np.flatnonzero(is_something(reached))
+        return Rows(
+            addresses[held].astype(np.int32),
+            reached[held],
+            firsts[held].astype(np.int32),
+            lasts[held].astype(np.int32),
+        )
+
+    @cached_property
+    def supplies(self) -> list[int]:
+        """What was minted less what was burnt, at each instant."""
+        told = [0] * self._instants
         if self._base is None:
-            return 0
-        place = np.searchsorted(self._changed, self._zero)
-        if place < len(self._changed) and self._changed[place] == self._zero:
-            return -to_ints(self._now[place : place + 1])[0]
-        _, places = self._base.places_of(np.array([self._zero]), self._day)
-        return -sum(to_ints(self._base.balances[places]))
+            return told
+        rows = self._now.at(self._now.addresses == self._zero)
+        if not (self._changed == self._zero).any():
+            rows = self._intervals(self._base, np.array([self._zero]))
+        for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
+            told[first:last] = [-balance] * (last - first)
+        return told
 
     def held(self, start: int, most: int | None) -> Held:
         """Balances of the base's intervals from the place on, and all that differ."""
         if self._base is None:
-            nobody, nothing = np.empty(0, np.int32), np.empty((0, 1), np.uint64)
-            return Held(0, nobody, nothing, nobody, nothing)
-        places = self._kept(start, most)
-        addresses, balances = self._base.holders[places], self._base.balances[places]
-        if len(self._changed):
-            addresses, balances = self._merged(addresses, balances)
-        above = count_positive(balances)
-        return Held(self.supply, addresses[:above], balances[:above], addresses[above:][::-1], balances[above:][::-1])
+            return Held(self.supplies, _no_rows(), _no_rows())
+        rows = self._merged(self._base, start, most)
+        above = count_positive(rows.balances)
+        return Held(self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1)))
 
-    def _kept(self, start: int, most: int | None) -> Array:
-        """Places of the base's intervals that hold, of all addresses that do not differ; the zero address apart."""
-        base, found, count, block = self._base, [np.empty(0, np.int64)], 0, _BLOCK
-        assert base is not None  # noqa: S101 - whoever asks has one
-        size = len(base.holders)
-        while start < size and (most is None or count < most):
-            end = size if most is None else min(size, start + block)
-            holds = (base.first_days[start:end] <= self._day) & (base.end_days[start:end] > self._day)
-            places = start + np.flatnonzero(holds)
-            holders = base.holders[places]
-            kept = places[~_among(holders, self._changed, self._dictionary.size) & (holders != self._zero)]
-            found.append(kept)
-            start, count, block = end, count + len(kept), 2 * block
-        return np.concatenate(found)[:most]
+    def _merged(self, base: Part, start: int, most: int | None) -> Rows:
+        """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
+        apart."""
+        left_out = np.zeros(max(self._dictionary.size, 1), np.bool_)
+        left_out[self._changed] = True
+        skipped, days = (left_out, self._zero), (self._first_day, self._instant_of)
+        intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
+        if most is not None:
+            stop = kernels.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
+        new = self._now.at(self._now.addresses != self._zero)
+        lane = max(base.balances.shape[1], new.balances.shape[1])
+        new = new._replace(balances=widened(new.balances, lane))
+        numbers, which = np.unique(new.addresses, return_inverse=True)
+        new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
+        places = self._places(new, base, start, stop)
+        return Rows(*kernels.merged_rows(base.holders, base.balances, *intervals, stop, *skipped, *days, *new, places))
 
-    def _merged(self, addresses: Array, balances: Array) -> tuple[Array, Array]:
-        """The balances that do not differ and those that do, in one order."""
-        others = np.flatnonzero((self._changed != self._zero) & is_something(self._now))
-        lane = max(balances.shape[1], self._now.shape[1])
-        balances, new = widened(balances, lane), widened(self._now[others], lane)
-        newcomers = self._changed[others]
-        order = falling(new, self._dictionary.ranks(newcomers))
-        newcomers, new = newcomers[order], new[order]
-
-        places = self._places(newcomers, new, addresses, balances)
-        return np.insert(addresses, places, newcomers), np.insert(balances, places, new, axis=0)
-
-    def _places(self, newcomers: Array, new: Array, addresses: Array, balances: Array) -> Array:
-        """Where the newcomers belong among the holders: by falling balance, then address."""
+    def _places(self, new: Rows, base: Part, start: int, stop: int) -> Array:
+        """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
+        lane = new.balances.shape[1]
 
         def held(places: Array) -> Array:
-            return falling_keys(balances[places])
+            return falling_keys(widened(base.balances[places], lane))
 
-        keys, nowhere = falling_keys(new), np.zeros(len(new), np.int64)
-        places = places_among(keys, held, nowhere, nowhere + len(addresses))
-        ends = places_among(keys, held, places, nowhere + len(addresses), after_equals=True)
+        keys, first, last = falling_keys(new.balances), np.full(len(new.firsts), start), np.full(len(new.firsts), stop)
+        places = places_among(keys, held, first, last)
+        ends = places_among(keys, held, places, last, after_equals=True)
         tied = np.flatnonzero(places < ends)
+        # most are as large as the base says of the day's end, and stand there already
+        own = _own_places(base, new.at(tied))
+        places[tied] = np.where(own < 0, places[tied], own)
+        tied = tied[own < 0]
         if len(tied):
-            places[tied] = self._places_among_equals(newcomers[tied], addresses, places[tied], ends[tied])
+            addresses = new.addresses[tied]
+            places[tied] = self._places_among_equals(addresses, base.holders, places[tied], ends[tied])
         return places
 
     def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
@@ -227,19 +326,15 @@ class _Ledger:
             firsts[place] += bisect_left(texts, text)
         return firsts
 
-    def page(self, limit: int, after: tuple[int, str] | None) -> list[tuple[str, int]]:
+    def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
         """The first holders, or the first after a balance and an address."""
         if after is None:
-            held = self.held(0, limit)
-            return self._listed(held, limit)
+            return self.held(0, limit).rows.at(slice(limit))
         balance, address = after
-        held = self.held(self._place_after(balance, address), limit)
-        beyond = [item for item in self._listed(held, None) if (-item[1], item[0]) > (-balance, address)]
-        return beyond[:limit]
-
-    def _listed(self, held: Held, most: int | None) -> list[tuple[str, int]]:
-        texts = self._dictionary.texts(held.addresses[:most])
-        return list(zip(texts, to_ints(held.balances[:most]), strict=True))
+        rows = self.held(self._place_after(balance, address), limit).rows
+        named = zip(to_ints(rows.balances), self._dictionary.texts(rows.addresses), strict=True)
+        beyond = [place for place, (held, text) in enumerate(named) if (-held, text) > (-balance, address)]
+        return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
         """The first place in the base of an interval that comes after the balance and the address."""
@@ -256,17 +351,25 @@ class _Ledger:
         return low
 
 
-def _among(addresses: Array, sorted_ones: Array, size: int) -> Array:
-    """For each of the addresses, whether it is among those given."""
-    if not len(sorted_ones):
-        return np.zeros(len(addresses), np.bool_)
-    if len(addresses) > 10_000:
-        marks = np.zeros(size, np.bool_)
-        marks[sorted_ones] = True
-        return marks[addresses]
-    places = np.minimum(np.searchsorted(sorted_ones, addresses), len(sorted_ones) - 1)
-    found: Array = sorted_ones[places] == addresses
+def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
+    """The places of all intervals of the addresses, and which of the addresses each is of."""
+    addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
+    starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
+    return np.repeat(np.arange(len(addresses)), ends - starts), part.places[spans(starts, ends)]
+
+
+def _own_places(base: Part, new: Rows) -> Array:
+    """For each row the place of an interval of the same address and balance, -1 where there is none."""
+    which, places = _places_of(base, new.addresses)
+    same = (widened(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
+    found = np.full(len(new.addresses), -1)
+    found[which[same]] = places[same]
     return found
+
+
+def _no_rows() -> Rows:
+    nothing = np.empty(0, np.int32)
+    return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
 
 
 def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:
@@ -283,7 +386,7 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
     held = held_as_of(view, (chain, token_address), to_unix(as_of))
     return pa.table(
         {
-            "address": pa.array(view.dictionary.texts(held.negative), pa.string()),
-            "balance": pa.array([str(balance) for balance in to_ints(held.debts)], pa.string()),
+            "address": pa.array(view.dictionary.texts(held.owing.addresses), pa.string()),
+            "balance": pa.array([str(balance) for balance in to_ints(held.owing.balances)], pa.string()),
         }
     )

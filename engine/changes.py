@@ -153,9 +153,9 @@ def _held(store: Store, token: TokenInfo, before: datetime, after: datetime) -> 
     view, tables, supplies = store.view(), {}, {}
     for name, as_of in (("before", before), ("after", after)):
         held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
-        texts, balances = view.dictionary.text_array(held.addresses), map(str, to_ints(held.balances))
+        texts, balances = view.dictionary.text_array(held.rows.addresses), map(str, to_ints(held.rows.balances))
         tables[name] = pa.table({"address": texts.cast(pa.string()), "balance": pa.array(balances, pa.string())})
-        supplies[f"supply_{name}"] = str(held.supply)
+        supplies[f"supply_{name}"] = str(held.supplies[0])
     return store.query(_HELD, supplies, tables)
 
 

@@ -1,12 +1,17 @@
-"""Clusters: shown holders that transfers connect, directly or through magic nodes.
+"""Clusters at some instants: shown holders that transfers connect, directly or through magic nodes.
 
-Connected components by union-find; a component needs two holders to be a cluster. Sizes are raw integers.
+Connected components by union-find; a component needs two holders to be a cluster. Sizes are exact raw integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from engine.words import Array, falling, from_limbs, limbs, to_ints, widened, wider
 
 
 @dataclass(frozen=True)
@@ -18,43 +23,85 @@ class Cluster:
     amount: int
 
 
-def connected(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Each address of the pairs with the representative of its component (the smallest address in it)."""
-    parent: dict[str, str] = {}
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters by instant, the largest first; equal amounts are told apart by the first holder's address.
 
-    def root(address: str) -> str:
-        parent.setdefault(address, address)
-        while parent[address] != address:
-            parent[address] = parent[parent[address]]
-            address = parent[address]
-        return address
-
-    for left, right in pairs:
-        first, second = sorted((root(left), root(right)))
-        parent[second] = first
-    return {address: root(address) for address in list(parent)}
-
-
-def clusters_of(
-    balances: Mapping[str, int], magic_nodes: Sequence[str], pairs: Iterable[tuple[str, str]]
-) -> list[Cluster]:
-    """The clusters of shown holders (address to raw balance, by falling balance), the largest first.
-
-    Equal amounts are told apart by the first holder's address. ``pairs`` are the linked addresses; those that are
-    neither holder nor magic node must not be in them.
+    ``numbers`` count them from 1 at each instant, ``sums`` are words of what the holders hold together. Of a member:
+    ``owners`` the place of its cluster, ``nodes`` its own, and whether it is a magic node; holders by falling balance,
+    then magic nodes from the strongest on.
     """
-    component = connected(pairs)
-    holders: dict[str, list[str]] = {}
-    for address in balances:
-        if address in component:
-            holders.setdefault(component[address], []).append(address)
-    magic: dict[str, list[str]] = {}
-    for address in magic_nodes:
-        if address in component:
-            magic.setdefault(component[address], []).append(address)
-    clusters = [
-        Cluster(tuple(members), tuple(magic.get(root, ())), sum(balances[member] for member in members))
-        for root, members in holders.items()
-        if len(members) > 1
-    ]
-    return sorted(clusters, key=lambda cluster: (-cluster.amount, cluster.holders[0]))
+
+    instants: Array
+    numbers: Array
+    sums: Array
+    holders: Array
+    magic: Array
+    owners: Array
+    nodes: Array
+    is_magic: Array
+
+    def listed(self, texts: Sequence[str]) -> list[Cluster]:
+        """The clusters in words, ``texts`` being the nodes' addresses."""
+        ends = np.searchsorted(self.owners, np.arange(len(self.instants) + 1)).tolist()
+        members = [texts[node] for node in self.nodes.tolist()]
+        return [
+            Cluster(tuple(members[first : first + holders]), tuple(members[first + holders : last]), amount)
+            for (first, last), holders, amount in zip(
+                pairwise(ends), self.holders.tolist(), to_ints(self.sums), strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Nodes of maps by instant and rank: shown holders by falling balance, with words of what they hold; or magic nodes
+    from the strongest on."""
+
+    instants: Array
+    nodes: Array
+    balances: Array
+
+
+def clusters_of(holders: Standing, magic: Standing, components: Array) -> Clusters:
+    """The clusters among the shown holders; ``components`` tells the component of every node (columns, in the order of
+    addresses) at every instant."""
+    size = components.shape[1]
+    keys, of_magic = (
+        some.instants * size + components[some.instants, some.nodes].astype(np.int64) for some in (holders, magic)
+    )
+    found, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    shared = np.flatnonzero(counts > 1)
+    place_of = np.full(len(found), -1)
+    place_of[shared] = np.arange(len(shared))
+    member = np.flatnonzero(place_of[which] >= 0)
+    owners = place_of[which[member]]
+    by_owner = np.argsort(owners, kind="stable")
+    member, owners = member[by_owner], owners[by_owner]
+    firsts = np.searchsorted(owners, np.arange(len(shared)))
+    balances = limbs(widened(holders.balances[member], wider(holders.balances.shape[1])))
+    sums = from_limbs(np.add.reduceat(balances, firsts, axis=0) if len(firsts) else balances)
+
+    instants = found[shared] // size
+    order = falling(sums, holders.nodes[member[firsts]])
+    order = order[np.argsort(instants[order], kind="stable")]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    places = np.searchsorted(found[shared], of_magic)
+    tied = np.flatnonzero(np.append(found[shared], -1)[places] == of_magic)
+    owners, of_tied = ranks[owners], ranks[places[tied]]
+    is_magic = np.repeat([False, True], [len(owners), len(tied)])
+    nodes = np.concatenate([holders.nodes[member], magic.nodes[tied]])
+    owners = np.concatenate([owners, of_tied])
+    in_order = np.lexsort((is_magic, owners))
+    instants = instants[order]
+    return Clusters(
+        instants,
+        np.arange(len(instants)) - np.searchsorted(instants, instants) + 1,
+        sums[order],
+        counts[shared][order],
+        np.bincount(of_tied, minlength=len(order)),
+        owners[in_order],
+        nodes[in_order],
+        is_magic[in_order],
+    )

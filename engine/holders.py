@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from contract.tables import TABLES
 from contract.times import to_unix
-from engine.addresses import (
-    AddressFacts,
-    activity,
-    address_facts,
-    detail_columns,
-    facts_of,
-    kinds_of_addresses,
-    labelled_ones,
-)
-from engine.balances import (
-    Balances,
-    held_as_of,
-    largest_balances,
-    listed,
-    mappable_token,
-    nobody_holds,
-)
+from engine.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
+from engine.balances import held_at, holders_after, largest, mappable_token, nobody_holds, shares_of
 from engine.manifest import View
-from engine.records import Rules, TokenInfo
+from engine.records import TokenInfo
 from engine.store import Store
-from engine.tables import Columns, column, repeated, table_of
+from engine.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
+from engine.words import Array, to_ints
 
 HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
     column("amount_raw", pa.string(), "What it holds as a raw integer, exact")
@@ -74,56 +61,68 @@ def holders_page(
     another, are the whole list, each holder once; ranks are counted on from the position's. The position itself need
     not be a holder (any more). Raises ``UnknownToken``, ``UnsupportedToken``, and ``NoHolders`` without a position.
     """
-    token = mappable_token(store, chain, token_address)
+    token, view, second = mappable_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after.balance, after.address) if after else None
     # one holder more than asked for tells whether there is a further page
-    balances = largest_balances(store, chain, token_address, as_of, limit + 1, place)
-    if not balances.holders and after is None:
+    supply, rows = holders_after(view, (chain, token_address), second, limit + 1, place)
+    if not len(rows.addresses) and after is None:
         raise nobody_holds(token, as_of)
-    facts: dict[str, AddressFacts] | None = None
-    if details:
-        facts = address_facts(store, [address for address, _ in balances.holders[:limit]], as_of, chain)
-    first = after.rank + 1 if after else 1
-    told = Balances(balances.supply, balances.holders[:limit], [])
-    page = table_of(TABLES["holders"], largest_columns(store.rules, token, to_unix(as_of), told, facts, first))
-    raw = pa.array([str(balance) for _, balance in balances.holders[:limit]], pa.string())
+    told, first = rows.at(slice(limit)), after.rank + 1 if after else 1
+    ranks = np.arange(first, first + len(told.addresses))
+    listed = Listed(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances)
+    page = _table(store, view, token, np.array([second]), [supply], listed, details)
+    raw = pa.array([str(balance) for balance in to_ints(told.balances)], pa.string())
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
-    if len(balances.holders) <= limit:
+    if len(rows.addresses) <= limit:
         return page, None
-    address, balance = balances.holders[limit - 1]
-    return page, HolderPosition(balance, address, first + limit - 1)
+    return page, HolderPosition(to_ints(told.balances)[-1], page["address"][-1].as_py(), int(ranks[-1]))
 
 
-def holder_columns(store: Store, view: View, token: TokenInfo, as_of: datetime, limit: int, details: bool) -> Columns:
-    """Columns of the lake's ``holders``: the largest ones at the instant; no row where nobody holds the token."""
-    held = held_as_of(view, (token.chain, token.address), to_unix(as_of), limit)
-    addresses = held.addresses[:limit]
-    largest = Balances(held.supply, listed(view, held, limit), [])
-    facts: dict[str, AddressFacts] | None = None
+def holders_of(
+    store: Store, view: View, token: TokenInfo, asked: Sequence[datetime], limit: int, details: bool
+) -> pa.Table:
+    """The lake's ``holders`` rows of the instants asked for, one after another: the ``limit`` largest of each; no row
+    where nobody holds the token."""
+    seconds, which = np.unique([to_unix(instant) for instant in asked], return_inverse=True)
+    held = held_at(view, (token.chain, token.address), seconds, limit)
+    instants, places = largest(held.rows, len(seconds), limit)
+    ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
+    listed = Listed(instants, ranks, held.rows.addresses[places], held.rows.balances[places])
+    return in_order(_table(store, view, token, seconds, held.supplies, listed, details), seconds, which)
+
+
+class Listed(NamedTuple):
+    """Holders by instant and rank: places of instants, ranks, numbers of addresses, and balances as words."""
+
+    instants: Array
+    ranks: Array
+    addresses: Array
+    balances: Array
+
+
+def _table(
+    store: Store, view: View, token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, details: bool
+) -> pa.Table:
+    distinct, which = np.unique(listed.addresses, return_inverse=True)
+    texts, told = texts_of(view, distinct), None
     if details:
-        texts = [address for address, _ in largest.holders]
-        known = activity(view, addresses, to_unix(as_of))
-        labelled = labelled_ones(kinds_of_addresses(store, view), addresses, texts)
-        facts = facts_of(store, texts, known, labelled, token.chain)
-    return largest_columns(store.rules, token, to_unix(as_of), largest, facts)
+        labels = labels_of_kinds(store, kinds_of_addresses(store, view), distinct, texts.to_pylist(), token.chain)
+        known = activity(view, listed.addresses, seconds[listed.instants])
+        told = detail_columns(known, labels, which, store.rules)
+    return listed_table(token, seconds, supplies, listed._replace(addresses=which), texts, told)
 
 
-def largest_columns(
-    rules: Rules,
-    token: TokenInfo,
-    second: int,
-    largest: Balances,
-    facts: Mapping[str, AddressFacts] | None,
-    first: int = 1,
-) -> Columns:
-    """Columns of the lake's ``holders`` from the holders, wherever these were found; ``first`` is the first rank."""
-    holders = largest.holders
-    holding: Columns = {
-        "rank": list(range(first, first + len(holders))),
-        "address": [address for address, _ in holders],
-        "amount": [(balance, token.decimals) for _, balance in holders],
-        "share": [largest.share(balance) for _, balance in holders],
+def listed_table(
+    token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, texts: pa.Array, details: Columns | None
+) -> pa.Table:
+    """The lake's ``holders`` of some instants (rising ``seconds``) wherever these were found; addresses are places in
+    the ``texts``, and ``details`` columns of address details, if any."""
+    columns: Columns = {
+        "as_of": instants_of(seconds[listed.instants]),
+        "rank": pa.array(listed.ranks),
+        "address": texts.take(pa.array(listed.addresses)),
+        "amount": Amounts(listed.balances, np.full(len(listed.ranks), token.decimals)),
+        "share": shares_of(to_ints(listed.balances), listed.instants, supplies),
     }
-    common = {"chain": token.chain, "as_of": second * 1_000_000, "token_address": token.address}
-    details = {} if facts is None else detail_columns([facts[address] for address, _ in holders], rules)
-    return repeated(common, holding) | holding | details
+    common = {"chain": token.chain, "token_address": token.address}
+    return table_of(TABLES["holders"], columns | (details or {}), common)

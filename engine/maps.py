@@ -1,7 +1,7 @@
-"""A token's map as of any second: nodes, relationships, clusters and metrics, as the lake's five map tables.
+"""A token's maps as of any seconds: nodes, relationships, clusters and metrics, as the lake's five map tables.
 
 What stands on a map and what connects it is the work of ``graph``, figures are that of ``metrics``; this module puts
-them into rows.
+them into rows. One map or those of a year are drawn alike: what the instants share is worked out once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,50 +20,61 @@ from contract.requests import MapOptions
 from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
 from engine import metrics
-from engine.addresses import (
-    CEX,
-    CONTRACT,
-    DEX,
-    AddressFacts,
-    activity,
-    detail_columns,
-    facts_of,
-    first_times,
-    kinds_of_addresses,
-    labelled_ones,
-)
-from engine.balances import Balances, Held, held_as_of, listed, mappable_token, nobody_holds
-from engine.graph import Graph, Scene, graph_of
+from engine.addresses import CEX, CONTRACT, DEX, Activity, activity, detail_columns, first_times, labels_of_kinds
+from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
+from engine.graph import Graphs, Scene, Top, graphs_of
+from engine.labels import AddressLabel
 from engine.manifest import View
 from engine.records import Rules, TokenInfo
 from engine.relationships import TokenBook, link_columns
 from engine.store import Store
-from engine.tables import Columns, joined_columns, repeated, table_of
-from engine.words import Array, falling_keys, from_ints, lane_of, places_among, to_ints, total, widened
+from engine.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
+from engine.words import Array, to_ints
 
-MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+_KINDS: Final = pa.array(["top_holder", "magic", "time"])
+_MEMBERS: Final = pa.array(["holder", "magic"])
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """All that a map's tables tell, wherever it was found.
+    """All that the tables of some instants (rising ``seconds``) tell, wherever it was found.
 
-    ``book`` knows the tokens of its links; ``kinds``, ``is_free`` (of exchanges and the like) and ``is_fresh`` are told
-    of each holder, facts of the top ones.
+    ``book`` knows the tokens of links and ``keys`` their numbers; ``held`` are all holders with the ``kinds`` of each,
+    ``free`` and ``fresh`` those that belong on a map, and the fresh wallets among them, while they do. ``known`` is
+    what transfers say of the top holders, then of the magic nodes, each as of its instant, and ``labels`` what labels
+    say of each node.
     """
 
     book: TokenBook
+    keys: Mapping[int, tuple[str, str]]
     rules: Rules
     token: TokenInfo
-    second: int
+    seconds: Array
     scored: bool
-    held: Held
+    supplies: list[int]
+    held: Rows
     kinds: Array
-    is_free: Array
-    is_fresh: Array
-    top: Balances
-    facts: Mapping[str, AddressFacts]
-    graph: Graph
+    free: Rows
+    fresh: Rows
+    top: Top
+    graphs: Graphs
+    known: Activity
+    labels: list[AddressLabel]
+
+    @property
+    def drawn(self) -> Array:
+        """The instants at which anybody holds the token: those that have a map."""
+        return np.unique(self.top.instants)
+
+    @cached_property
+    def balances(self) -> list[int]:
+        """Raw balances of the top holders."""
+        return to_ints(self.top.balances)
+
+    def shares(self, amounts: Sequence[int], instants: Array) -> list[float]:
+        """Amounts as parts of their instants' supplies."""
+        return shares_of(amounts, instants, self.supplies)
 
 
 def map_as_of(
@@ -73,150 +86,205 @@ def map_as_of(
     asked for. Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
     """
     token = mappable_token(store, chain, token_address)
-    return map_tables([map_columns(store, store.view(), token, as_of, options, computed_at)])
-
-
-def map_columns(
-    store: Store, view: View, token: TokenInfo, as_of: datetime, options: MapOptions, computed_at: datetime
-) -> dict[str, Columns]:
-    """The columns of the map's tables. Raises ``NoHolders``."""
-    held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
-    if not len(held.addresses):
+    tables = maps_of(store, store.view(), token, [as_of], options, computed_at)
+    if not tables["maps"].num_rows:
         raise nobody_holds(token, as_of)
-    scene = Scene(store, view, kinds_of_addresses(store, view), token, to_unix(as_of), options)
-    return drawn_columns(_drawing(scene, held), computed_at)
+    return tables
 
 
-def drawn_columns(drawing: Drawing, computed_at: datetime) -> dict[str, Columns]:
-    """The columns of a map's tables from all that they tell."""
-    tables = {
-        "maps": {name: [figure] for name, figure in _map_row(drawing, computed_at).items()},
+def maps_of(
+    store: Store,
+    view: View,
+    token: TokenInfo,
+    asked: Sequence[datetime],
+    options: MapOptions,
+    computed_at: datetime,
+) -> dict[str, pa.Table]:
+    """The map tables of a token at the instants asked for, one after another; an instant at which nobody holds it has
+    no rows."""
+    seconds, which = np.unique([to_unix(instant) for instant in asked], return_inverse=True)
+    tables = drawn_tables(_drawing(Scene.of(store, view, token, seconds, options)), computed_at)
+    return {name: in_order(table, seconds, which) for name, table in tables.items()}
+
+
+def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]:
+    """The map tables of all that they tell, one instant after another."""
+    common = {"chain": drawing.token.chain, "token_address": drawing.token.address}
+    updated = common | {"dt_update": dt_update_text(computed_at)}
+    told: dict[str, tuple[Array, Columns]] = {
+        "maps": (drawing.drawn, _map_columns(drawing)),
         "map_nodes": _node_columns(drawing),
-        "grouped_transfers": _relationship_columns(drawing.book, drawing.graph),
-        "clusters": _cluster_columns(drawing),
-        "cluster_members": _member_columns(drawing.graph),
+        "grouped_transfers": _relationship_columns(drawing),
+        **_cluster_columns(drawing),
     }
-    token = drawing.token
-    common = {"chain": token.chain, "as_of": drawing.second * 1_000_000, "token_address": token.address}
-    return {name: repeated(common, columns) | columns for name, columns in tables.items()}
+    return {
+        name: table_of(
+            TABLES[name],
+            columns | {"as_of": instants_of(drawing.seconds[instants])},
+            updated if name == "maps" else common,
+        )
+        for name, (instants, columns) in told.items()
+    }
 
 
-def map_tables(maps: Sequence[dict[str, Columns]]) -> dict[str, pa.Table]:
-    """The maps' tables, one map after another."""
-    return {name: table_of(TABLES[name], joined_columns([columns[name] for columns in maps])) for name in MAP_TABLES}
-
-
-def _drawing(scene: Scene, held: Held) -> Drawing:
-    limit, store, view = scene.options.limit, scene.store, scene.view
-    top = Balances(held.supply, listed(view, held, limit), [])
-    addresses = held.addresses[:limit]
-    texts = [address for address, _ in top.holders]
-    known = activity(view, addresses, scene.second)
-    labelled = labelled_ones(scene.kinds, addresses, texts)
-    facts = facts_of(store, texts, known, labelled, scene.token.chain)
-    is_free = scene.is_wallet(held.addresses)
-    begun = first_times(store, view)[held.addresses]
-    fresh_from = scene.second - store.rules.fresh_wallet_seconds
+def _drawing(scene: Scene) -> Drawing:
+    store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
+    held = held_at(view, (token.chain, token.address), seconds)
+    rows, until = held.rows, scene.wallets_until(held.rows.addresses)
+    instants, places = largest(rows, len(seconds), scene.options.limit)
+    top = Top(instants, rows.addresses[places], rows.balances[places], until[places] > instants)
+    graphs = graphs_of(scene, top)
+    free = rows._replace(lasts=np.maximum(rows.firsts, np.minimum(rows.lasts, until)))
+    of_magic, ranks = np.nonzero(graphs.magic >= 0)
+    wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
+    known = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return Drawing(
         store,
+        view.manifest.keys,
         store.rules,
-        scene.token,
-        scene.second,
+        token,
+        seconds,
         scene.options.return_decentralization_score,
-        held,
-        scene.kinds[held.addresses],
-        is_free,
-        is_free & (begun > fresh_from) & (begun <= scene.second),
+        held.supplies,
+        rows,
+        scene.kinds[rows.addresses],
+        free,
+        _fresh(scene, free),
         top,
-        facts,
-        graph_of(scene, top.holders, addresses, known, held.addresses),
+        graphs,
+        known,
+        labels_of_kinds(store, scene.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
     )
 
 
-def _map_row(drawing: Drawing, computed_at: datetime) -> dict[str, Any]:
-    held, kinds, top, clusters = drawing.held, drawing.kinds, drawing.top, drawing.graph.clusters
-    marked = np.flatnonzero(kinds & (CEX | DEX | CONTRACT))
-    sizes = _entity_sizes(drawing, drawing.is_free)
-    figures = metrics.figures_of(sizes)
+def _fresh(scene: Scene, free: Rows) -> Rows:
+    """The balances while their holders are fresh wallets."""
+    store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
+    begun = first_times(store, scene.view)[free.addresses]
+    since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
+    some = np.flatnonzero((begun <= seconds[-1]) & (begun > since))
+    free, begun = free.at(some), begun[some].astype(np.int64)
+    firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
+    lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
+    kept = np.flatnonzero(firsts < lasts)
+    return free._replace(firsts=firsts, lasts=lasts).at(kept)
 
-    def held_by(kind: int) -> float:
-        return top.share(total(held.balances[marked[(kinds[marked] & kind) != 0]]))
 
-    return {
-        "dt_update": dt_update_text(computed_at),
+# ---------------------------------------------------------------------- figures
+
+
+def _map_columns(drawing: Drawing) -> Columns:
+    size = len(drawing.seconds)
+    marked = np.flatnonzero(drawing.kinds & (CEX | DEX | CONTRACT))
+
+    def held_by(kind: int) -> list[int]:
+        return sums_at(drawing.held.at(marked[(drawing.kinds[marked] & kind) != 0]), size)
+
+    shown = _shown(drawing)
+    entities = metrics.entities_at(drawing.free, shown)
+    figures = [metrics.figures_of(one) for one in entities]
+    amounts: dict[str, list[int]] = {
         "cexs": held_by(CEX),
         "dexs": held_by(DEX),
         "contracts": held_by(CONTRACT),
-        "fresh_wallets": top.share(total(held.balances[drawing.is_fresh])),
-        "top_10_adjusted": top.share(sum(to_ints(sizes[:10]))),
-        "bundles": top.share(sum(cluster.amount for cluster in clusters[:10])),
-        "service_score": figures.service_score if drawing.scored else None,
-        "gini_index": figures.gini_index,
-        "herfindahl_hirschman_index": figures.herfindahl_hirschman_index,
-        "nakamoto_coefficient": figures.nakamoto_coefficient,
+        "fresh_wallets": sums_at(drawing.fresh, size),
+        "top_10_adjusted": [sum(one.largest[:10]) for one in entities],
+        "bundles": [sum(one.clusters[:10]) for one in shown],
+    }
+    drawn = drawing.drawn.tolist()
+    return {name: drawing.shares([told[one] for one in drawn], drawing.drawn) for name, told in amounts.items()} | {
+        "service_score": [figures[one].service_score if drawing.scored else None for one in drawn],
+        "gini_index": [figures[one].gini_index for one in drawn],
+        "herfindahl_hirschman_index": [figures[one].herfindahl_hirschman_index for one in drawn],
+        "nakamoto_coefficient": [figures[one].nakamoto_coefficient for one in drawn],
     }
 
 
-def _entity_sizes(drawing: Drawing, is_free: Array) -> Array:
-    """Sizes of the entities, the largest first: clusters, and every free holder that is in none."""
-    held, clusters = drawing.held, drawing.graph.clusters
-    members = {holder for cluster in clusters for holder in cluster.holders}
-    alone = is_free.copy()
-    alone[[place for place, (address, _) in enumerate(drawing.top.holders) if address in members]] = False
-    sizes = held.balances if alone.all() else held.balances[np.flatnonzero(alone)]
-    if not clusters:
-        return sizes
-    amounts = [cluster.amount for cluster in clusters]
-    lane = max(lane_of(max(amounts)), sizes.shape[1])
-    sizes, whole = widened(sizes, lane), from_ints(sorted(amounts, reverse=True), lane)
-    nowhere = np.zeros(len(whole), np.int64)
-    places = places_among(falling_keys(whole), lambda some: falling_keys(sizes[some]), nowhere, nowhere + len(sizes))
-    return np.insert(sizes, places, whole, axis=0)
-
-
-def _node_columns(drawing: Drawing) -> Columns:
-    rules, top, magic = drawing.rules, drawing.top, drawing.graph.magic
-    windows = drawing.graph.time_nodes
-    facts = [drawing.facts[address] for address, _ in top.holders]
-    alike: Columns = {
-        "kind": ["top_holder"] * len(facts) + ["magic"] * len(magic) + ["time"] * len(windows),
-        "address": [address for address, _ in top.holders] + list(magic) + [node.address for node in windows],
-        "is_shown_on_map": [fact.is_shown(rules) for fact in facts] + [True] * len(magic) + [None] * len(windows),
-        "time_node": [None] * (len(facts) + len(magic)) + list(range(1, len(windows) + 1)),
-    }
-    further: list[None] = [None] * (len(magic) + len(windows))
-    holding: Columns = {
-        "rank": list(range(1, len(facts) + 1)) + further,
-        "amount": [(balance, drawing.token.decimals) for _, balance in top.holders] + further,
-        "share": [top.share(balance) for _, balance in top.holders] + further,
-    }
-    details = detail_columns([*facts, *magic.values()], rules)
-    return alike | holding | {name: column + [None] * len(windows) for name, column in details.items()}
-
-
-def _relationship_columns(book: TokenBook, graph: Graph) -> Columns:
-    timed = [(number, link) for number, node in enumerate(graph.time_nodes, start=1) for link in node.links]
-    columns = link_columns(book, [*graph.links, *(link for _, link in timed)])
-    return columns | {"time_node": [None] * len(graph.links) + [number for number, _ in timed]}
-
-
-def _cluster_columns(drawing: Drawing) -> Columns:
-    clusters, decimals = drawing.graph.clusters, drawing.token.decimals
-    return {
-        "cluster_id": list(range(1, len(clusters) + 1)),
-        "share": [drawing.top.share(cluster.amount) for cluster in clusters],
-        "amount": [(cluster.amount, decimals) for cluster in clusters],
-        "holder_count": [len(cluster.holders) for cluster in clusters],
-        "magic_node_count": [len(cluster.magic_nodes) for cluster in clusters],
-    }
-
-
-def _member_columns(graph: Graph) -> Columns:
-    members = [
-        (number, address, kind)
-        for number, cluster in enumerate(graph.clusters, start=1)
-        for kind, found in (("holder", cluster.holders), ("magic", cluster.magic_nodes))
-        for address in found
+def _shown(drawing: Drawing) -> list[metrics.Shown]:
+    """The shown holders of each instant, and the clusters among them."""
+    top, graphs, clusters = drawing.top, drawing.graphs, drawing.graphs.clusters
+    size, nodes = len(drawing.seconds), len(graphs.texts)
+    members = clusters.instants[clusters.owners] * nodes + clusters.nodes
+    is_alone = top.is_shown & ~np.isin(top.instants * nodes + graphs.holders, members)
+    amounts = to_ints(clusters.sums)
+    return [
+        metrics.Shown(*one)
+        for one in zip(
+            _by_instant(drawing.balances, top.instants, np.flatnonzero(top.is_shown), size),
+            _by_instant(drawing.balances, top.instants, np.flatnonzero(is_alone), size),
+            _by_instant(amounts, clusters.instants, np.arange(len(amounts)), size),
+            strict=True,
+        )
     ]
-    names = ("cluster_id", "address", "kind")
-    return {name: [member[place] for member in members] for place, name in enumerate(names)}
+
+
+def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int) -> list[list[int]]:
+    """The values at the places, apart by their rising instants."""
+    edges = np.searchsorted(instants[places], np.arange(size + 1)).tolist()
+    kept = [values[place] for place in places.tolist()]
+    return [kept[first:last] for first, last in pairwise(edges)]
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def _node_columns(drawing: Drawing) -> tuple[Array, Columns]:
+    top, graphs, size = drawing.top, drawing.graphs, len(drawing.top.instants)
+    (of_magic, magic), (of_windows, windows) = (np.nonzero(rows >= 0) for rows in (graphs.magic, graphs.windows))
+    lengths = [size, len(magic), len(windows)]
+    instants = np.concatenate([top.instants, of_magic, of_windows])
+    names = np.concatenate([graphs.holders, graphs.magic[of_magic, magic], graphs.windows[of_windows, windows]])
+    order = np.argsort(instants, kind="stable")
+
+    # what only some kinds have, as places in columns of these alone, or -1
+    of_top, of_wallets, of_windows = (np.full(len(order), -1) for _ in range(3))
+    of_top[:size], of_wallets[: size + len(magic)] = np.arange(size), np.arange(size + len(magic))
+    of_windows[size + len(magic) :] = windows + 1
+    of_top, of_wallets, of_windows = of_top[order], of_wallets[order], of_windows[order]
+
+    ranks = np.arange(size) - np.searchsorted(top.instants, top.instants) + 1
+    decimals = np.full(size, drawing.token.decimals)
+    holding: dict[str, pa.Array] = {
+        "rank": pa.array(ranks),
+        "share": pa.array(drawing.shares(drawing.balances, top.instants), pa.float64()),
+        **amount_arrays("amount", Amounts(top.balances, decimals)),
+    }
+    details: dict[str, pa.Array] = {
+        "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
+        **detail_columns(drawing.known, drawing.labels, names[: size + len(magic)], drawing.rules),
+    }
+    columns: Columns = {
+        "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),
+        "address": drawing.graphs.texts.take(pa.array(names[order])),
+        "time_node": pa.array(of_windows, mask=of_windows < 0),
+        **{name: spread(column, of_top) for name, column in holding.items()},
+        **{name: spread(column, of_wallets) for name, column in details.items()},
+    }
+    return instants[order], columns
+
+
+def _relationship_columns(drawing: Drawing) -> tuple[Array, Columns]:
+    links = drawing.graphs.links
+    columns = link_columns(drawing.book, drawing.keys, links, drawing.graphs.texts)
+    return links.instants, columns | {"time_node": pa.array(links.windows + 1, mask=links.windows < 0)}
+
+
+def _cluster_columns(drawing: Drawing) -> dict[str, tuple[Array, Columns]]:
+    clusters = drawing.graphs.clusters
+    decimals = np.full(len(clusters.sums), drawing.token.decimals)
+    columns: Columns = {
+        "cluster_id": pa.array(clusters.numbers),
+        "share": drawing.shares(to_ints(clusters.sums), clusters.instants),
+        "amount": Amounts(clusters.sums, decimals),
+        "holder_count": pa.array(clusters.holders),
+        "magic_node_count": pa.array(clusters.magic),
+    }
+    of_members: Columns = {
+        "cluster_id": pa.array(clusters.numbers[clusters.owners]),
+        "address": drawing.graphs.texts.take(pa.array(clusters.nodes)),
+        "kind": _MEMBERS.take(pa.array(clusters.is_magic.astype(np.int8))),
+    }
+    return {
+        "clusters": (clusters.instants, columns),
+        "cluster_members": (clusters.instants[clusters.owners], of_members),
+    }

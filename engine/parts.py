@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from engine.arrays import Arrays, spans, upto
-from engine.words import Array, from_limbs, limbs, together
+from engine.arrays import Arrays, upto
+from engine.words import Array, limbs, together
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
@@ -77,23 +77,10 @@ class Part:
         moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
         return Part(moves, *(arrays[name] for name in _INTERVALS))
 
-    def holding(self, day: int) -> Array:
-        """Places of the intervals that hold at the end of the day."""
-        return np.flatnonzero((self.first_days <= day) & (self.end_days > day))
-
     def open_day(self, second: int) -> Moves:
         """The transfers of the second's own day, up to and with the second."""
         start = second - second % DAY
         return self.moves.at(slice(upto(self.moves.times, start, "left"), upto(self.moves.times, second)))
-
-    def places_of(self, addresses: Array, day: int) -> tuple[Array, Array]:
-        """Which of the addresses hold something at the end of the day, and the place of the interval of each."""
-        addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
-        starts = np.searchsorted(self.index, addresses, side="left")
-        ends = np.searchsorted(self.index, addresses, side="right")
-        places = self.places[spans(starts, ends)]
-        held = (self.first_days[places] <= day) & (self.end_days[places] > day)
-        return np.repeat(np.arange(len(addresses)), ends - starts)[held], places[held]
 
 
 _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "places")
@@ -104,13 +91,3 @@ def changes_of(moves: Moves) -> tuple[Array, Array]:
     apart = np.flatnonzero(moves.senders != moves.receivers)
     spread = limbs(moves.values[apart])
     return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-spread, spread])
-
-
-def summed(addresses: Array, spread: Array) -> tuple[Array, Array]:
-    """Distinct addresses, rising, and the words of what each one's limbs add up to."""
-    order = np.argsort(addresses, kind="stable")
-    ordered = addresses[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else order
-    if not len(starts):
-        return ordered, np.empty((0, spread.shape[1] // 2), np.uint64)
-    return ordered[starts], from_limbs(np.add.reduceat(spread[order], starts, axis=0))

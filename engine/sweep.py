@@ -1,30 +1,44 @@
 """One pass over many tokens and instants: their maps or holders as the lake's tables, a batch at a time.
 
-Rows are those that ``map_as_of`` and ``holders_as_of`` give, one token and instant after another.
+Rows are those that ``map_as_of`` and ``holders_as_of`` give, one token and instant after another. A token's instants
+are worked out together, some hundreds at a time, and two tokens side by side: nearly all of the work is outside the
+interpreter's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from contract.requests import MapOptions
-from contract.tables import TABLES
 from contract.times import utc_now
+from engine.addresses import first_times, kinds_of_addresses
+from engine.arrays import let_go
 from engine.balances import mappable_token
-from engine.errors import NoHolders
-from engine.holders import holder_columns
-from engine.maps import map_columns, map_tables
+from engine.holders import holders_of
+from engine.manifest import View
+from engine.maps import MAP_TABLES, maps_of
+from engine.relationships import counted_tokens
 from engine.store import Store
-from engine.tables import Columns, joined_columns, table_of
+from engine.words import Array
 
+_WORKERS: Final = 2
+_TOGETHER: Final = 32_000
+"""Top holders, over all instants, that are worked on together."""
 _MAPS: Final = 32
-"""Maps to a batch."""
+"""Maps to a batch, at least, but for the last one."""
 _ROWS: Final = 10_000
-"""Rows of holders to a batch, about."""
+"""Rows of holders to a batch, at least, but for the last one."""
+
+T = TypeVar("T")
 
 
 def sweep(
@@ -41,19 +55,25 @@ def sweep(
     """
     snapshot, made_at = store.remembering(), computed_at or utc_now()
     view = snapshot.view()
-    maps: list[dict[str, Columns]] = []
-    for chain, address in tokens:
-        token = mappable_token(snapshot, chain, address)
-        for as_of in instants:
-            try:
-                maps.append(map_columns(snapshot, view, token, as_of, options, made_at))
-            except NoHolders:
-                continue
-            if len(maps) == _MAPS:
-                yield map_tables(maps)
-                maps = []
-    if maps:
-        yield map_tables(maps)
+
+    def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
+        tables = maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
+        _rest(view, counted_tokens(snapshot, key))
+        return tables
+
+    kinds_of_addresses(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
+    found: list[dict[str, pa.Table]] = []
+    for tables in _side_by_side(_asked(draw, tokens, instants, options.limit)):
+        found += [tables] if tables["maps"].num_rows else []
+        if sum(one["maps"].num_rows for one in found) >= _MAPS:
+            yield _joined(found)
+            found = []
+    if found:
+        yield _joined(found)
+
+
+def _joined(found: Sequence[dict[str, pa.Table]]) -> dict[str, pa.Table]:
+    return {name: pa.concat_tables([tables[name] for tables in found]) for name in MAP_TABLES}
 
 
 def sweep_holders(
@@ -62,13 +82,59 @@ def sweep_holders(
     """The lake's ``holders`` rows of every token at every instant, some instants to a batch, as ``sweep`` has them."""
     snapshot = store.remembering()
     view = snapshot.view()
-    found: list[Columns] = []
-    for chain, address in tokens:
-        token = mappable_token(snapshot, chain, address)
-        for as_of in instants:
-            found.append(holder_columns(snapshot, view, token, as_of, limit, details))
-            if sum(len(columns["rank"]) for columns in found) >= _ROWS:
-                yield table_of(TABLES["holders"], joined_columns(found))
-                found = []
-    if any(columns["rank"] for columns in found):
-        yield table_of(TABLES["holders"], joined_columns(found))
+
+    def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
+        table = holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
+        _rest(view, [key])
+        return table
+
+    kinds_of_addresses(snapshot, view)  # once, before two ask for them
+    found: list[pa.Table] = []
+    for table in _side_by_side(_asked(listed, tokens, instants, limit)):
+        found += [table] if table.num_rows else []
+        if sum(one.num_rows for one in found) >= _ROWS:
+            yield pa.concat_tables(found)
+            found = []
+    if found:
+        yield pa.concat_tables(found)
+
+
+def _rest(view: View, tokens: Sequence[tuple[str, str]]) -> None:
+    """Gives the memory of mapped files back, or a pass over a whole store would seem to need all of it."""
+    parts = (part for key in tokens for part in view.parts(*key))
+    let_go(array for whole in (*view.runs, *view.dictionary.volumes, *parts) for array in _arrays(whole))
+
+
+def _arrays(whole: Any) -> Iterator[Array]:
+    for field in fields(whole):
+        value = getattr(whole, field.name)
+        if is_dataclass(value):
+            yield from _arrays(value)
+        elif isinstance(value, np.ndarray):
+            yield value
+
+
+def _asked(
+    answer: Callable[[tuple[str, str], Sequence[datetime]], T],
+    tokens: Sequence[tuple[str, str]],
+    instants: Sequence[datetime],
+    limit: int,
+) -> Iterator[Callable[[], T]]:
+    step = max(1, _TOGETHER // limit)
+    for key in tokens:
+        for first in range(0, len(instants), step):
+            yield partial(answer, key, instants[first : first + step])
+
+
+def _side_by_side(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """The results of the calls in their order, a few of them worked out ahead."""
+    pool, waiting = ThreadPoolExecutor(_WORKERS), deque[Future[T]]()
+    try:
+        for call in calls:
+            waiting.append(pool.submit(call))
+            if len(waiting) > _WORKERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -6,22 +6,37 @@ The lake's tables are ``contract.tables``'; each of ours has its schema beside t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from contract.tables import AMOUNT_TYPE, Table, amount_columns, assemble
-from engine.words import from_ints
+from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
+from engine.arrays import spans
+from engine.manifest import View
+from engine.words import Array, from_ints, from_limbs, limbs, to_ints
 
-Columns = dict[str, list[Any]]
-"""Columns of a table as lists of one length. An instant is a number of microseconds, an amount a raw integer with the
-token's decimals."""
+
+@dataclass(frozen=True)
+class Amounts:
+    """Raw amounts from 0 on as words, and each one's decimals."""
+
+    words: Array
+    decimals: Array
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
+"""Columns of a table, of one length."""
 
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
-_LIMIT: Final = 10**38 - 10**18
-"""Raw integers with eighteen places from here on have their exact text beside them."""
+_LIMIT: Final = limbs(from_ints([10**38 - 10**18], 2))[0]
+"""Limbs: numbers with eighteen places from here on have their exact text beside them."""
 
 
 def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
@@ -48,39 +63,89 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return table
 
 
-def table_of(table: Table, columns: Columns) -> pa.Table:
-    """The lake's table of the columns, without ``fetched_at``; columns that are not there are null."""
+def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = None) -> pa.Table:
+    """The lake's table of the columns, without ``fetched_at``; all rows share the ``common`` values, and columns that
+    are in neither are null."""
     count = max((len(column) for column in columns.values()), default=0)
-    filled: dict[str, Any] = dict(columns)
-    for name in columns:
-        if f"{name}_exact" in table.schema.names:
-            filled |= _amounts(name, columns[name])
-    return assemble(table, count, {}, filled)
+    filled: dict[str, Any] = {}
+    for name, values in columns.items():
+        filled |= amount_arrays(name, values) if isinstance(values, Amounts) else {name: values}
+    shared = {name: pa.scalar(value, table.schema.field(name).type) for name, value in (common or {}).items()}
+    return assemble(table, count, shared, filled)
 
 
-def repeated(common: Mapping[str, Any], columns: Columns) -> Columns:
-    """What all rows share, once for each."""
-    count = max((len(column) for column in columns.values()), default=0)
-    return {name: [value] * count for name, value in common.items()}
+def in_order(table: pa.Table, seconds: Array, asked: Array) -> pa.Table:
+    """The rows, whose ``as_of`` are the rising ``seconds``, in the order in which these (by place) were asked for."""
+    if (asked == np.arange(len(asked))).all():
+        return table
+    told = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
+    starts, ends = (np.searchsorted(told, seconds[asked], side=side) for side in ("left", "right"))
+    return table.take(pa.array(spans(starts, ends)))
 
 
-def joined_columns(pieces: Sequence[Columns]) -> Columns:
-    """The rows of all pieces, which have the same columns."""
-    return {name: [value for piece in pieces for value in piece[name]] for name in pieces[0]} if pieces else {}
+def texts_of(view: View, addresses: Array) -> pa.Array:
+    """The texts of numbers of addresses as a column."""
+    return view.dictionary.text_array(addresses).cast(pa.string())
 
 
-def _amounts(name: str, raw: Sequence[tuple[int, int] | None]) -> dict[str, Any]:
+def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
+    """Unix seconds as a column of instants, null where they are not ``known``."""
+    mask = None if known is None else ~known
+    return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
+
+
+def spread(column: pa.Array, places: Array) -> pa.Array:
+    """The column's values at the places, null where a place is below nothing."""
+    return column.take(pa.array(places, mask=places < 0))
+
+
+def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
     """The two columns of an amount, as ``contract.tables.amount_columns`` has them."""
-    known = [one for one in raw if one is not None]
-    scaled = [value * 10 ** (_PLACES - decimals) for value, decimals in known if decimals <= _PLACES]
-    if len(scaled) == len(known) and max(scaled, default=0) < _LIMIT and min(scaled, default=0) > -_LIMIT:
-        dense = pa.Array.from_buffers(AMOUNT_TYPE, len(scaled), [None, pa.py_buffer(from_ints(scaled, 2))])
-        if len(known) < len(raw):
-            places = iter(range(len(known)))
-            dense = dense.take(pa.array([None if one is None else next(places) for one in raw], pa.int64()))
-        return {name: dense, f"{name}_exact": pa.nulls(len(raw), pa.string())}
-    rows = [amount_columns(name, None if one is None else token_units(*one)) for one in raw]
-    return {column: [row[column] for row in rows] for column in (name, f"{name}_exact")}
+    scaled = _scaled(amounts)
+    dense = np.ascontiguousarray(from_limbs(scaled[:, :4]))
+    decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
+    wide = np.flatnonzero(_reaches(scaled, _LIMIT) | (amounts.decimals > _PLACES))
+    if not len(wide):
+        return {name: decimal, f"{name}_exact": pa.nulls(len(dense), pa.string())}
+    raw = zip(to_ints(amounts.words[wide]), amounts.decimals[wide].tolist(), strict=True)
+    rows = [amount_columns(name, token_units(*one)) for one in raw]
+    few = {column: pa.array([row[column] for row in rows]) for column in (name, f"{name}_exact")}
+    place_of = np.full(len(dense), -1)
+    place_of[wide] = np.arange(len(wide))
+    texts = spread(few[f"{name}_exact"].cast(pa.string()), place_of)
+    places = np.where(place_of < 0, np.arange(len(dense)), len(dense) + place_of)
+    return {
+        name: pa.concat_arrays([decimal, few[name].cast(AMOUNT_TYPE)]).take(pa.array(places)),
+        f"{name}_exact": texts,
+    }
+
+
+def _scaled(amounts: Amounts) -> Array:
+    """Limbs of the amounts with eighteen places, at least four; nought where they have more."""
+    numbers = limbs(amounts.words)
+    # 2 more limbs hold what is up to 10^18 times as large
+    found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
+    found[:, : numbers.shape[1]] = numbers
+    missing = np.maximum(_PLACES - amounts.decimals, 0)
+    found[amounts.decimals > _PLACES] = 0
+    for places in (np.minimum(missing, 9), missing - np.minimum(missing, 9)):
+        if places.any():
+            found *= 10 ** places[:, None]
+            for place in range(found.shape[1] - 1):
+                found[:, place + 1] += found[:, place] >> 32
+                found[:, place] &= 0xFFFFFFFF
+    return found
+
+
+def _reaches(numbers: Array, least: Array) -> Array:
+    """Which of the numbers, in limbs, are at least as large."""
+    above = np.asarray(numbers[:, len(least) :].any(axis=1))
+    same = ~above
+    for place in range(len(least) - 1, -1, -1):
+        above |= same & (numbers[:, place] > least[place])
+        same &= numbers[:, place] == least[place]
+    reached: Array = above | same
+    return reached
 
 
 def token_units(raw: int, decimals: int) -> Decimal:

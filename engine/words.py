@@ -27,6 +27,11 @@ def lane_of(bound: int) -> int:
     return next(lane for lane in LANES if bound.bit_length() < 64 * lane)
 
 
+def wider(lane: int) -> int:
+    """The lane that holds sums of numbers of a lane."""
+    return next((wide for wide in LANES if wide > lane), lane)
+
+
 def limbs(words: Array) -> Array:
     """The numbers as 32-bit limbs in int64 columns; the highest limb carries the sign."""
     rows, lane = words.shape
@@ -104,43 +109,12 @@ def total(words: Array) -> int:
     return found + sum(int(halves[:, place].sum(dtype=np.uint64)) << (32 * place) for place in range(2 * lane - 1))
 
 
-def _exact_sum(products: Array) -> int:
-    """The sum of unsigned 64-bit numbers, of which it may need more."""
-    low, high = int((products & np.uint64(_MASK)).sum()), int((products >> np.uint64(32)).sum())
-    return low + (high << 32)
-
-
-def square_sum(words: Array) -> int:
-    """The exact sum of the squares of numbers from 0 on, by falling size."""
-    columns = _filled_limbs(words)
-    found = 0
-    for one, left in enumerate(columns):
-        for other in range(one, len(columns)):
-            shared = min(len(left), len(columns[other]))
-            product = _exact_sum(left[:shared] * columns[other][:shared])
-            found += product << (32 * (one + other) + (other > one))
-    return found
-
-
-def weighted_sum(words: Array) -> int:
-    """The exact sum of numbers from 0 on, by falling size, each times its place from 1 on."""
-    found = 0
-    for place, column in enumerate(_filled_limbs(words)):
-        found += _exact_sum(column * np.arange(1, len(column) + 1, dtype=np.uint64)) << (32 * place)
-    return found
-
-
-def _filled_limbs(words: Array) -> list[Array]:
-    """The limbs as columns, lowest first, each as long as there are numbers that reach up to it: the first ones."""
-    rows, lane = words.shape
-    halves = np.ascontiguousarray(words).view(np.uint32).reshape(rows, 2 * lane)
-    columns: list[Array] = []
-    length = 0
-    for place in range(2 * lane - 1, -1, -1):
-        filled = np.flatnonzero(halves[length:, place])
-        length += int(filled[-1]) + 1 if len(filled) else 0
-        columns.insert(0, halves[:length, place].astype(np.uint64))
-    return columns
+def limb_ints(spread: Array) -> list[int]:
+    """Limbs, of any size and sign, as Python's integers."""
+    numbers = [0] * len(spread)
+    for place in range(spread.shape[1] - 1, -1, -1):
+        numbers = [(above << 32) + limb for above, limb in zip(numbers, spread[:, place].tolist(), strict=True)]
+    return numbers
 
 
 def count_positive(words: Array) -> int:

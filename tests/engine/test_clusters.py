@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.clusters import Cluster, clusters_of, connected
+from engine.clusters import Cluster, Standing, clusters_of
+from engine.kernels import components
 from engine.records import Label, Rules
 from engine.store import Store
+from engine.words import from_ints
 from tests.engine.world import (
     COIN,
     NAMES,
@@ -32,53 +35,75 @@ from tests.engine.world import (
 
 Build = Callable[..., Store]
 
-_pairs = st.lists(st.tuples(st.sampled_from("abcdefghij"), st.sampled_from("abcdefghij")), max_size=15)
+_pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15)
 
 
 # ---------------------------------------------------------------------- components
 
 
+def connected(pairs: list[tuple[int, int]], nodes: int = 10) -> list[int]:
+    """The component of each node, of one map."""
+    ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+    return components(np.array([0, len(pairs)]), ones, others, nodes)[0].tolist()
+
+
 @settled(200)
 @given(_pairs)
-def test_components_equal_networkx(pairs: list[tuple[str, str]]) -> None:
-    component = connected(pairs)
-    groups = {frozenset(one for one in component if component[one] == root) for root in component.values()}
-    assert groups == {frozenset(members) for members in nx.connected_components(nx.Graph(pairs))}
+def test_components_equal_networkx(pairs: list[tuple[int, int]]) -> None:
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(10))
+    found = connected(pairs)
+    groups = {frozenset(node for node in range(10) if found[node] == root) for root in found}
+    assert groups == {frozenset(members) for members in nx.connected_components(graph)}
 
 
 @settled(100)
 @given(_pairs, st.randoms(use_true_random=False))
-def test_neither_order_nor_direction_of_links_matters(pairs: list[tuple[str, str]], chance: st.random) -> None:
+def test_neither_order_nor_direction_of_links_matters(pairs: list[tuple[int, int]], chance: st.random) -> None:
     turned = [pair[::-1] for pair in chance.sample(pairs, len(pairs))]
     assert connected(turned) == connected(pairs)
 
 
 def test_a_long_chain_of_wallets_is_one_component() -> None:
-    chain = [(f"{number:05}", f"{number + 1:05}") for number in range(20_000)]
-    assert set(connected(chain).values()) == {"00000"}
+    chain = [(number, number + 1) for number in range(20_000)]
+    assert set(connected(chain, 20_001)) == {0}
+
+
+def test_each_map_has_components_of_its_own() -> None:
+    starts, ones, others = np.array([0, 1, 1, 3]), np.array([0, 0, 1]), np.array([1, 1, 2])
+    assert components(starts, ones, others, 4).tolist() == [[0, 0, 2, 3], [0, 1, 2, 3], [0, 0, 0, 3]]
 
 
 # ---------------------------------------------------------------------- clusters of holders
 
 
+def found(balances: dict[str, int], magic: list[str], *groups: str) -> list[Cluster]:
+    """The clusters of one map, whose nodes are letters; connected are those of a group."""
+    texts = sorted([*balances, *magic])
+    nodes = [np.array([texts.index(one) for one in some], np.int64) for some in (balances, magic)]
+    group_of = {one: number for number, group in enumerate(groups) for one in group}
+    components = np.array([[group_of.get(one, len(groups) + place) for place, one in enumerate(texts)]])
+    words = from_ints(list(balances.values()), 1)
+    standing = [Standing(np.zeros(len(some), np.int64), some, words) for some in nodes]
+    return clusters_of(*standing, components).listed(texts)
+
+
 def test_holders_stand_by_falling_balance_and_clusters_by_falling_amount() -> None:
     balances = {"a": 9, "b": 8, "c": 7, "d": 6, "e": 5}
-    found = clusters_of(balances, [], [("e", "a"), ("d", "c"), ("c", "b")])
-    assert found == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
+    assert found(balances, [], "ea", "dcb") == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
 
 
 def test_equal_clusters_are_told_apart_by_their_first_holder() -> None:
-    found = clusters_of({"z": 6, "a": 5, "b": 5, "y": 4}, [], [("z", "y"), ("a", "b")])
-    assert found == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
+    clusters = found({"z": 6, "a": 5, "b": 5, "y": 4}, [], "zy", "ab")
+    assert clusters == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
 
 
 def test_one_holder_alone_is_no_cluster_even_with_magic_nodes() -> None:
-    assert clusters_of({"a": 5, "b": 5}, ["m", "n"], [("a", "m"), ("m", "n")]) == []
+    assert found({"a": 5, "b": 5}, ["m", "n"], "amn") == []
 
 
 def test_magic_nodes_stand_in_the_cluster_they_tie_and_add_nothing_to_its_amount() -> None:
-    found = clusters_of({"a": 5, "b": 4}, ["n", "m", "alone"], [("a", "m"), ("m", "n"), ("n", "b")])
-    assert found == [Cluster(("a", "b"), ("n", "m"), 9)]
+    assert found({"a": 5, "b": 4}, ["n", "m", "x"], "abmn") == [Cluster(("a", "b"), ("n", "m"), 9)]
 
 
 # ---------------------------------------------------------------------- clusters of a map

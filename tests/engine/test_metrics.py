@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import metrics
+from engine.balances import Rows
 from engine.records import Rules
 from engine.store import Store
+from engine.words import from_ints, lane_of
 from tests.engine import oracle
 from tests.engine.world import UINT256, Row, cex, contract, dex, draw, figures, settled, transfer
 
 Build = Callable[..., Store]
 DAY = 86_400
 
-_sizes = st.lists(st.one_of(st.integers(1, 50), st.integers(1, UINT256)), min_size=1, max_size=40)
+_sizes_of_one = st.one_of(st.integers(1, 50), st.integers(1, UINT256))
+_sizes = st.lists(_sizes_of_one, min_size=1, max_size=40)
 
 
 def falling(sizes: list[int]) -> list[int]:
@@ -120,9 +125,45 @@ def test_a_gift_from_a_poorer_to_a_richer_entity_never_raises_the_score(
     assert metrics.service_score(falling([size for size in after if size])) <= metrics.service_score(falling(sizes))
 
 
-def test_a_cluster_is_one_entity() -> None:
-    sizes = metrics.entity_sizes([("a", 5), ("b", 4), ("c", 3), ("d", 2)], [("b", "d"), ("x", "y")])
-    assert sizes == [6, 5, 3]
+# ---------------------------------------------------------------------- over all holders at many instants
+
+
+@st.composite
+def _crowds(draw: st.DrawFn) -> tuple[list[tuple[int, int, int]], int, int, list[set[int]]]:
+    """Holders over some instants (size, first and last instant), how many are shown, and clusters among these."""
+    instants, shown = draw(st.integers(1, 6)), draw(st.integers(1, 12))
+    while_held = st.tuples(_sizes_of_one, st.integers(0, instants - 1), st.integers(1, instants))
+    rows = [row for row in draw(st.lists(while_held, max_size=200)) if row[1] < row[2]]
+    places = draw(st.lists(st.integers(0, shown - 1), unique=True, max_size=shown))
+    return sorted(rows, reverse=True), instants, shown, [set(places[:3]), set(places[3:5]), set(places[5:])]
+
+
+@settled(60)
+@given(_crowds())
+def test_entities_at_every_instant_are_those_counted_one_by_one(
+    case: tuple[list[tuple[int, int, int]], int, int, list[set[int]]],
+) -> None:
+    rows, instants, limit, groups = case
+    sizes, firsts, lasts = zip(*rows, strict=True) if rows else ((), (), ())
+    free = Rows(
+        np.arange(len(rows)),
+        from_ints(sizes, lane_of(max(sizes, default=0))),
+        np.array(firsts, np.int32),
+        np.array(lasts, np.int32),
+    )
+    shown, expected = [], []
+    for now in range(instants):
+        held = [size for size, first, last in rows if first <= now < last]
+        members = [place for group in groups for place in group if place < len(held)]
+        amounts = [sum(held[place] for place in group if place < len(held)) for group in groups]
+        clusters = falling([amount for amount in amounts if amount])
+        alone = [size for place, size in enumerate(held) if place not in members]
+        mine = [size for place, size in enumerate(held[:limit]) if place not in members]
+        shown.append(metrics.Shown(held[:limit], mine, clusters))
+        expected.append(falling([*alone, *clusters]))
+    for entities, every in zip(metrics.entities_at(free, shown), expected, strict=True):
+        assert replace(entities, largest=every) == metrics.entities_of(every)
+        assert entities.largest[:10] == every[:10]
 
 
 # ---------------------------------------------------------------------- figures of a map

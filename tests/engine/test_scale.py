@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -240,14 +241,25 @@ def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_pat
 # ---------------------------------------------------------------------- one pass
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("limit", [80, 250])
-def test_one_pass_gives_the_rows_of_map_after_map(seed: int, limit: int) -> None:
+def random_instants(chance: Random) -> list[datetime]:
+    """Some, in any order, the ends of days, the same one twice and the time before all transfers among them."""
+    seconds = [chance.randint(0, 400 * 3_600) for _ in range(chance.randint(1, 6))]
+    ends_of_days = [chance.randint(0, 17) * DAY - chance.randint(0, 1) for _ in range(chance.randint(1, 4))]
+    return [from_unix(max(0, at)) for at in [*seconds, *ends_of_days, seconds[0], END]]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_one_pass_gives_the_rows_of_map_after_map(seed: int) -> None:
     chance = Random(seed)
     oracle = random_oracle(chance)
     rows = over_days(list(oracle.transfers), chance)
-    instants = [from_unix(chance.randint(0, 400 * 3_600)) for _ in range(4)] + [from_unix(8 * DAY), from_unix(END)]
-    options = MapOptions(limit=limit, return_decentralization_score=chance.random() < 0.7)
+    instants, limit = random_instants(chance), chance.choice([1, 2, 3, 5, 10, 80, 250])
+    options = MapOptions.model_construct(
+        limit=limit,
+        use_magic_nodes=chance.random() < 0.8,
+        use_time_nodes=chance.random() < 0.8,
+        return_decentralization_score=chance.random() < 0.7,
+    )
     with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
         import_in_pieces(store, rows, chance)
         passed = list(sweep(store, TOKENS, instants, options, from_unix(END)))

@@ -1,0 +1,220 @@
+"""Grouped transfers of maps at several instants, as arrays: between nodes, and through an exchange in a time window.
+
+Grouped by (from, to, token) as the seed says (2.4); one between two supernodes is dropped. Each transfer's value is
+looked up once for all instants; what a link comes to at an instant is a difference of two running sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.arrays import spans
+from engine.entries import Names
+from engine.manifest import View
+from engine.parts import Part
+from engine.words import Array, from_limbs, limbs, together, wider
+
+_CELLS = 1 << 22
+"""Instants times links that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links by instant, those between nodes before those of each window. ``windows`` is a window's place on its map, -1
+    between nodes; ends are places in ``Names``, tokens numbers, ``sums`` words, times unix seconds."""
+
+    instants: Array
+    windows: Array
+    senders: Array
+    receivers: Array
+    tokens: Array
+    counts: Array
+    first_times: Array
+    last_times: Array
+    sums: Array
+
+    def at(self, places: Array) -> Links:
+        """Some of them."""
+        return Links(*(getattr(self, field.name)[places] for field in fields(self)))
+
+
+class Transfers(NamedTuple):
+    """Transfers that make links: ends (places in ``Names``), token numbers, unix seconds. Those of one sender, receiver
+    and token stand by time."""
+
+    senders: Array
+    receivers: Array
+    tokens: Array
+    times: Array
+
+    def at(self, places: Array) -> Transfers:
+        """Some of them."""
+        return Transfers(*(column[places] for column in self))
+
+    def links(self, view: View) -> Array:
+        """A number for each one's link (sender, receiver, token) that rises in the order of their texts."""
+        tokens, which = np.unique(self.tokens, return_inverse=True)
+        keys = [view.manifest.keys[token] for token in tokens.tolist()]
+        ranks = np.empty(len(keys), np.int64)
+        ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        most = 1 + max((int(ends.max()) for ends in self[:2] if len(ends)), default=0)
+        found: Array = (self.senders.astype(np.int64) * most + self.receivers) * len(keys) + ranks[which]
+        return found
+
+
+def between_nodes(
+    view: View, names: Names, transfers: Transfers, seconds: Array, present: Array, supernodes_from: Array
+) -> Links:
+    """Links at each of the rising seconds between those who are ``present`` then (a row of instants for each name).
+
+    A link between two is dropped from the instant on at which both are supernodes.
+    """
+    keys = transfers.links(view)
+    order = np.argsort(keys, kind="stable")
+    transfers, keys = transfers.at(order), keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    senders, receivers = transfers.senders[starts], transfers.receivers[starts]
+    arrived = np.searchsorted(seconds, transfers.times)
+    begin, end = arrived[starts], np.maximum(supernodes_from[senders], supernodes_from[receivers])
+    instants, links = _while_present(present, senders, receivers, begin, end)
+
+    sizes = np.diff(np.append(starts, len(keys)))
+    used = np.zeros(len(starts), np.bool_)
+    used[links] = True
+    wanted = np.flatnonzero(np.repeat(used, sizes))
+    values = _values(view, names, transfers.at(wanted))
+    running = np.zeros((len(keys) + 1, values.shape[1]), np.int64)
+    running[wanted + 1] = values
+    running = np.cumsum(running, axis=0, out=running)
+
+    size, number = len(seconds), np.repeat(np.arange(len(starts)), sizes)
+    ends = np.searchsorted(number * size + arrived, links * size + instants, side="right")
+    firsts = starts[links]
+    return Links(
+        instants,
+        np.full(len(links), -1),
+        senders[links],
+        receivers[links],
+        transfers.tokens[firsts],
+        ends - firsts,
+        transfers.times[firsts],
+        transfers.times[ends - 1],
+        from_limbs(running[ends] - running[firsts]),
+    )
+
+
+def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
+    """Instants and places of the links both of whose ends are present, from each one's begin to its end."""
+    by_instant = np.ascontiguousarray(present.T)
+    step = max(1, _CELLS // max(1, len(senders)))
+    found: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for first in range(0, len(by_instant), step):
+        some = by_instant[first : first + step]
+        now = np.arange(first, first + len(some))[:, None]
+        alive = some[:, senders] & some[:, receivers] & (begin <= now) & (now < end)
+        instants, links = np.nonzero(alive)
+        found.append((instants + first, links))
+    return np.concatenate([piece[0] for piece in found]), np.concatenate([piece[1] for piece in found])
+
+
+class Uses(NamedTuple):
+    """Transfers in windows of time, whose owners are the holders that used the exchange: places of owners and windows
+    in lists of these."""
+
+    transfers: Transfers
+    owners: Array
+    windows: Array
+
+
+def in_windows(
+    view: View, names: Names, uses: Uses, chosen: Array, seconds: Array, shown: Array, dropped_from: Array
+) -> Links:
+    """Links at each second of the windows that are ``chosen`` then (a row an instant, -1 for none).
+
+    What counts are the uses of those who are ``shown`` then (a row of instants for each owner), up to the instant (of
+    each use) from which it is dropped.
+    """
+    instants, places = np.nonzero(chosen >= 0)
+    windows = chosen[instants, places]
+    wanted = np.zeros(int(uses.windows.max(initial=-1)) + 1, np.bool_)
+    wanted[windows] = True
+    some = np.flatnonzero(wanted[uses.windows])
+    links = uses.transfers.at(some).links(view)
+    some = some[np.lexsort((links, uses.windows[some]))]
+    transfers, owners, of_window = uses.transfers.at(some), uses.owners[some], uses.windows[some]
+    dropped, arrived = dropped_from[some], np.searchsorted(seconds, transfers.times)
+    values = _values(view, names, transfers)
+
+    starts, ends = (np.searchsorted(of_window, windows, side=side) for side in ("left", "right"))
+    found, asked = spans(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
+    now = instants[asked]
+    kept = np.flatnonzero(shown[owners[found], now] & (arrived[found] <= now) & (now < dropped[found]))
+    found, asked = found[kept], asked[kept]
+    changed = np.diff(asked, prepend=-1) != 0
+    for column in transfers[:3]:
+        changed |= np.diff(column[found], prepend=-1) != 0
+    firsts = np.flatnonzero(changed)
+    lasts = np.append(firsts, len(found))[1:] - 1
+    summed = np.add.reduceat(values[found], firsts, axis=0) if len(firsts) else values[:0]
+    mine = found[firsts]
+    return Links(
+        instants[asked[firsts]],
+        places[asked[firsts]],
+        transfers.senders[mine],
+        transfers.receivers[mine],
+        transfers.tokens[mine],
+        lasts - firsts + 1,
+        transfers.times[mine],
+        transfers.times[found[lasts]],
+        from_limbs(summed),
+    )
+
+
+def joined_links(pieces: Sequence[Links]) -> Links:
+    """All links by instant; those of an instant as the pieces have them, one after another."""
+    columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
+    order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
+    joined = {name: together(*column) if name == "sums" else np.concatenate(column) for name, column in columns.items()}
+    return Links(**{name: column[order] for name, column in joined.items()})
+
+
+def _values(view: View, names: Names, transfers: Transfers) -> Array:
+    """Limbs of what each transfer moved: found by token and second in the parts. What transfers of the same second and
+    ends moved together stands at the first of them."""
+    senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
+    ends = (senders.astype(np.int64) << 32) | receivers
+    tokens = np.unique(transfers.tokens).tolist()
+    parts = {token: view.parts_of(token) for token in tokens}
+    lane = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
+    # each part's lane holds its own sums, and no others
+    lane = wider(lane) if any(len(some) > 1 for some in parts.values()) else lane
+    found = np.zeros((len(ends), 2 * lane), np.int64)
+    for token in tokens:
+        mine = np.flatnonzero(transfers.tokens == token)
+        mine = mine[np.lexsort((mine, ends[mine], transfers.times[mine]))]
+        is_first = (np.diff(transfers.times[mine], prepend=-1) != 0) | (np.diff(ends[mine], prepend=-1) != 0)
+        once = mine[is_first]
+        for part in parts[token]:
+            _add_values(found, part, ends[once], transfers.times[once], once)
+    return found
+
+
+def _add_values(found: Array, part: Part, ends: Array, times: Array, rows: Array) -> None:
+    moves = part.moves
+    if not len(moves) or times[-1] < moves.times[0] or times[0] > moves.times[-1]:
+        return
+    limits = np.iinfo(moves.times.dtype)
+    seconds = np.clip(times, limits.min, limits.max).astype(moves.times.dtype)
+    starts = np.searchsorted(moves.times, seconds, side="left")
+    stops = np.searchsorted(moves.times, seconds, side="right")
+    places, asked = spans(starts, stops), np.repeat(np.arange(len(times)), stops - starts)
+    same = (moves.senders[places].astype(np.int64) << 32) | moves.receivers[places]
+    hits = np.flatnonzero(same == ends[asked])
+    if len(hits):
+        values, asked = limbs(moves.values[places[hits]]), asked[hits]
+        firsts = np.flatnonzero(np.diff(asked, prepend=-1))
+        found[rows[asked[firsts]], : values.shape[1]] += np.add.reduceat(values, firsts, axis=0)

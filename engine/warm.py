@@ -1,0 +1,50 @@
+"""Compiles the engine's loops ahead of the first answer, which takes some seconds once: ``python -m engine.warm``.
+
+It draws a map of a few transfers in a folder that goes, so what is compiled is what maps need.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from contract.chains import ZERO_ADDRESS
+from contract.requests import MapOptions
+from contract.times import from_unix
+from engine.records import TRANSFERS
+from engine.store import Store
+from engine.sweep import sweep, sweep_holders
+
+
+def warm() -> None:
+    """Compiles what is not compiled yet, and keeps it."""
+    token, ends = ("eth", "coin"), [(ZERO_ADDRESS, "a"), ("a", "b"), ("b", "c"), ("a", "c")]
+    rows = [
+        {
+            "chain": token[0],
+            "token_address": token[1],
+            "token_standard": "erc20",
+            "from_address": sender,
+            "to_address": receiver,
+            "value": str(10 - number),
+            "block_number": number,
+            "block_time": 86_400 * number,
+            "log_index": 0,
+            "time_kind": "exact",
+            "log_index_kind": "exact",
+            "source": "warm",
+        }
+        for number, (sender, receiver) in enumerate(ends, start=1)
+    ]
+    instants = [from_unix(86_400) + timedelta(hours=36 * number) for number in range(3)]
+    with TemporaryDirectory() as folder, Store(Path(folder)) as store:
+        store.add_transfers(pa.Table.from_pylist(rows, schema=TRANSFERS), "warm")
+        list(sweep(store, [token], instants, MapOptions()))
+        list(sweep_holders(store, [token], instants, 80, details=True))
+
+
+if __name__ == "__main__":
+    warm()
