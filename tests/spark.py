@@ -61,7 +61,7 @@ class SparkCluster:
         """The workers that the master counts."""
         try:
             return sum(worker["state"] == "ALIVE" for worker in self.state()["workers"])
-        except OSError:
+        except (OSError, ValueError):  # it does not listen yet, or has nothing to tell yet
             return 0
 
     def state(self) -> dict[str, Any]:
