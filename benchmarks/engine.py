@@ -300,7 +300,7 @@ def _compare(folder: Path, ours: dict[str, float]) -> None:
         asked = [("holders", 0), ("map", 0), ("map", TOKENS // 2)]
         found = [alone(measured, name, kind, folder / "raw.parquet", token_address(t), _MIDDLE) for kind, t in asked]
         if None in found:
-            missing.append(f"{name}: {tool.module} is not installed")
+            missing.append(f"{name}: {' and '.join(tool.modules)} not installed")
             continue
         holders, one_map, other = found
         theirs = {"holders": holders, "map": one_map, "year": one_map * YEAR, "years": other * YEAR * TOKENS}

@@ -26,9 +26,10 @@ _ALIGNMENT: Final = 64
 
 class ArrayFile:
     """A file that is being written: named arrays, each whole or bit by bit. At the end of its block it is there to
-    stay; where the block fails it is not there."""
+    stay, unless it need not be ``durable``; where the block fails it is not there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        self._durable = durable
         self._path = path
         self._building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         self._file = self._building.open("wb")
@@ -76,7 +77,8 @@ class ArrayFile:
                 listed = json.dumps(self._contents).encode()
                 self._file.write(listed + len(listed).to_bytes(8, "little"))
                 self._file.flush()
-                os.fsync(self._file.fileno())
+                if self._durable:
+                    os.fsync(self._file.fileno())
         finally:
             self._file.close()
         if kind is None:
@@ -89,9 +91,9 @@ def _bytes(array: Array) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], durable: bool = True) -> None:
     """Writes a file of arrays, each whole or bit by bit."""
-    with ArrayFile(path) as file:
+    with ArrayFile(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
 

@@ -310,7 +310,7 @@ class Noted:
         self._spool.mkdir(exist_ok=True)
         path = self._spool / f"{uuid.uuid4().hex}.moves"
         names = ("times", "senders", "receivers", "values")
-        write_arrays(path, {name: getattr(moves, name) for name in names})
+        write_arrays(path, {name: getattr(moves, name) for name in names}, durable=False)
         arrays = read_arrays(path)
         path.unlink()  # it stays for as long as it is mapped
         return Moves(*(arrays[name] for name in names))

@@ -45,7 +45,7 @@ def on_disk(pieces: Iterable[Array], spool: Path) -> Array:
     """Arrays one after another, in a mapped file that goes with them."""
     spool.mkdir(exist_ok=True)
     path = spool / f"{uuid.uuid4().hex}.keys"
-    write_arrays(path, {"keys": pieces})
+    write_arrays(path, {"keys": pieces}, durable=False)
     mapped = read_arrays(path)["keys"]
     path.unlink()
     return mapped

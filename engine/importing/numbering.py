@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from engine.arrays import ArrayFile
+from engine.arrays import ArrayFile, read_arrays
 from engine.dictionary import UNKNOWN, Dictionary, Volume, hashes, joined, volume_of
 from engine.importing.budget import Budget
 from engine.manifest import Opened, VolumeFile
@@ -84,7 +84,8 @@ class Numbering:
             following.insert(0, self._mapped.pop())
             self._opened.path(self._spilled.pop().file, "volume").unlink()  # nobody else knows of it
         self._spilled.append(self._write(following))
-        self._mapped.append(self._opened.volume(self._spilled[-1]))
+        path = self._opened.path(self._spilled[-1].file, "volume")
+        self._mapped.append(Volume(following[0].first, **read_arrays(path)))  # and let go of with the list
 
     def _write(self, volumes: Sequence[Volume]) -> VolumeFile:
         name = uuid.uuid4().hex

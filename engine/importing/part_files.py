@@ -132,13 +132,16 @@ def _write_intervals(file: ArrayFile, changes: ArrayPiles, dictionary: Dictionar
     for name in ("holders", "first_days", "end_days", "places"):
         file.reserve(name, np.int32, count)
     file.reserve("balances", np.uint64, count, (lane,))
-    places, row = file.filled_in("places"), 0
+    is_small, row = count <= budget.chunk, 0
+    places = np.empty(count, np.int32) if is_small else file.filled_in("places")
     for pile in _by_size(by_holder, sizes, dictionary, spool, budget):
         order = _order(pile[0], pile[1], dictionary)
         for name, column in zip(_INTERVALS, pile[:4], strict=True):
             file.fill(name, row, column[order])
         places[pile[4][order]] = np.arange(row, row + len(order), dtype=np.int32)
         row += len(order)
+    if is_small:
+        file.fill("places", 0, places)
 
 
 def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:

@@ -165,7 +165,7 @@ def test_an_import_that_does_not_fit_into_memory_is_as_one_that_does(seed: int, 
 def test_a_store_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
     rows = [transfer(f"mint -> a{number % 9}", number, at=number + 1) for number in range(300)]
     with Store(tmp_path / 'it\'s "mine" $x') as store:
-        store._memory = 8_000
+        store._memory = 40_000
         for _ in range(2):
             store.add_transfers(table(rows), "file")
         store.roll_back("eth", 200)
@@ -196,7 +196,7 @@ with Store(Path(sys.argv[1])) as store:
     print("ready", flush=True)
     roomy = store._memory
     for number in range(10_000):
-        store._memory = 8_000 if number % 2 else roomy  # every other one is sorted out on disk
+        store._memory = 40_000 if number % 2 else roomy  # every other one is sorted out on disk
         rows = [transfer(f"mint -> {name}{number % 7}", 1, at=number + 1, tx_hash=f"{number}{name}") for name in "abc"]
         other = [row | {"token_address": "other"} for row in rows]
         store.add_transfers(table([*rows, *other]), "file")
