@@ -15,7 +15,7 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 	@$(BIN)/holderlake demo
 
 test: $(READY) ## the whole test suite
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 extras: $(READY) ## Spark and object storage, which are optional, with what their tests need (500 MB)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock

@@ -32,7 +32,7 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import READY, ROOMS
 
-KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "6"))
+KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "4"))
 REQUESTS = max(100, 10 * KILLS)
 REQUESTS_AN_INSTANT, REQUESTS_ONCE = 23, 9
 INSTANTS = [
