@@ -117,6 +117,7 @@ def _where_next(workspace: Workspace) -> None:
         ("", ""),
         [
             ("make ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
+            ("holderlake explore", "the warehouse as a page: maps that play through time, holders, clusters"),
             ("holderlake tables", "tables, views and macros of the warehouse"),
             ("holderlake sql \"FROM holder_changes('2025-01-01', '2026-01-01') LIMIT 5\"", "who came, who left"),
             ("holderlake serve --sample", "the /v0 API itself, with its docs page"),
