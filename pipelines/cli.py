@@ -6,29 +6,26 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from contract.prices import parse_credits
-from contract.times import parse_when
 from pipelines import show
-from pipelines.commands import shared
+from pipelines.commands import cluster, keys, lake, shared
 from pipelines.commands.alerts import alerts
 from pipelines.commands.export import export
+from pipelines.commands.imports import import_files, import_rpc, labels
 from pipelines.commands.report import report
-from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens
+from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens, chains_of
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
 from pipelines.commands.shared import workspace as _workspace
 
 if TYPE_CHECKING:
-    from resources.settings import Settings
-    from resources.workspace import Workspace
-    from service.keys import KeyStore
+    pass
 
 _HELP = "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels."
 
@@ -39,15 +36,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-keys_app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
-app.add_typer(keys_app, name="keys")
-cluster_app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
-app.add_typer(cluster_app, name="cluster")
-lake_app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
-app.add_typer(lake_app, name="lake")
-
-
-Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
+app.add_typer(keys.app, name="keys")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(lake.app, name="lake")
 
 
 def main() -> None:
@@ -82,19 +73,6 @@ def _each_command(context: typer.Context) -> None:
     context.call_on_close(shared.close)  # what the command opened
 
 
-@contextmanager
-def _key_store(settings: Settings) -> Iterator[KeyStore]:
-    """The service's keys; who names one that is not there is told where they are listed."""
-    from pipelines.accounts import open_keys
-    from service.failures import UnknownKey
-
-    with open_keys(settings) as keys:
-        try:
-            yield keys
-        except UnknownKey as error:
-            raise UnknownKey(f"{error}; 'holderlake keys list' shows them") from error
-
-
 @app.command()
 def demo(json: Json = False) -> None:
     """The main job on the built-in sample world: several chains, tokens and pasts, through Dagster into DuckDB."""
@@ -120,7 +98,7 @@ def ingest(
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
-    chains = _chains(workspace, chain, token)
+    chains = chains_of(workspace, chain, token)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
             fill(workspace, instance, chains, instants, token or (), refresh)
@@ -148,7 +126,7 @@ def plan(
 
     workspace = _workspace()
     chosen = chosen_instants(start, end, every, instants)
-    chains = _chains(workspace, chain, token)
+    chains = chains_of(workspace, chain, token)
     made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
@@ -192,7 +170,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
         go_on(workspace, json)
         return
     chosen = chosen_instants(start, end, every, instants)
-    carry_out(workspace, _chains(workspace, chain, token), chosen, token or (), table or (), json)
+    carry_out(workspace, chains_of(workspace, chain, token), chosen, token or (), table or (), json)
 
 
 @app.command("rebuild")
@@ -270,76 +248,9 @@ def credits(
     credits_report(_reading(), by, json)
 
 
-@app.command("import")
-def import_files(
-    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
-    format: Annotated[
-        str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
-    ] = None,
-    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
-    mapped: Annotated[
-        list[str] | None, typer.Option("--map", help="Our column and the file's: value=amount; may be given again.")
-    ] = None,
-    constants: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Our column and what it is in every row: token_standard=erc721; may be given again."
-        ),
-    ] = None,
-    map_file: Annotated[
-        Path | None, typer.Option("--map-file", help="A TOML file with such pairs under [columns] and [constants].")
-    ] = None,
-    blocks: Annotated[
-        list[Path] | None,
-        typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
-    from engine.sources.mapping import ColumnMap, parse_map, read_map
-    from pipelines.imports import Reading, import_paths
-
-    written = read_map(map_file) if map_file else ColumnMap()
-    column_map = parse_map(mapped or (), constants or ()).over(written)
-    settings, reading = _settings(), Reading(format, chain, column_map, blocks or ())
-    import_paths(settings.engine_store, files, reading, json, settings.engine.memory_limit)
-
-
-@app.command("import-rpc")
-def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
-    urls: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[URL]...", help="Nodes' addresses; the settings' by default, where keys belong."),
-    ] = None,
-    chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
-    token: Tokens = None,
-    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
-    native: Annotated[
-        bool, typer.Option("--native", help="The chain's own coin; besides tokens where --token is given.")
-    ] = False,
-    traces: Annotated[
-        bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
-    ] = None,
-    from_block: Annotated[int | None, typer.Option(min=0, help="First block; the settings' by default.")] = None,
-    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the newest final one by default.")] = None,
-    confirmations: Annotated[
-        int | None, typer.Option(min=0, help="Blocks that must follow one; the settings' by default.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
-    from pipelines.nodes import Asked, import_from_nodes
-
-    asked = Asked(chain, token or [], all_tokens, native, traces, from_block, to_block, confirmations)
-    import_from_nodes(_settings(), urls or [], asked, json)
-
-
-@app.command()
-def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
-    """Imports address labels into the engine's store."""
-    from pipelines.imports import label_paths
-
-    label_paths(_settings().engine_store, files, json)
+app.command("import")(import_files)
+app.command("import-rpc")(import_rpc)
+app.command()(labels)
 
 
 @app.command()
@@ -366,167 +277,7 @@ def serve(
     raise typer.Exit(run_service(settings, sample))
 
 
-@cluster_app.command("build")
-def cluster_build(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
-    from pipelines.errors import extra
-
-    with extra("cluster"):
-        from pipelines.clustered import build_on_cluster
-
-    build_on_cluster(_settings(), files or [], json)
-
-
-@cluster_app.command("fill")
-def cluster_fill(
-    start: From = None,
-    end: To = None,
-    every: Every = None,
-    instants: Instants = None,
-    chain: Chains = None,
-    token: Tokens = None,
-    json: Json = False,
-) -> None:
-    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
-    from pipelines.errors import extra
-    from pipelines.grid import chosen_instants
-
-    with extra("cluster"):
-        from pipelines.clustered import fill_on_cluster
-
-    workspace = _reading()
-    chosen = chosen_instants(start, end, every, instants)
-    watched = workspace.settings.watchlist
-    tokens = [(one, address) for one in _chains(workspace, chain, token) for address in token or watched[one]]
-    fill_on_cluster(workspace, tokens, chosen, json)
-
-
-@lake_app.command("push")
-def lake_push(json: Json = False) -> None:
-    """Brings what the lake holds and the bucket lacks to the bucket. Killed, it goes on when repeated."""
-    from pipelines.errors import extra
-
-    with extra("object-storage"):
-        from pipelines.buckets import push_lake
-
-    if not push_lake(_reading(), json):
-        raise typer.Exit(1)
-
-
-@lake_app.command("pull")
-def lake_pull(json: Json = False) -> None:
-    """Brings what the bucket holds and the lake lacks to the lake, and loads the warehouse."""
-    from pipelines.errors import extra
-
-    with extra("object-storage"):
-        from pipelines.buckets import pull_lake
-
-    if not pull_lake(_reading(), json):
-        raise typer.Exit(1)
-
-
-@keys_app.command("create")
-def keys_create(
-    name: Annotated[str, typer.Argument(help="Whose key it is.")],
-    credits: Annotated[str, typer.Option(help="Monthly allowance in credits.")] = "100000",
-    custom: Annotated[bool, typer.Option(help="A custom plan, which may ask for address metadata.")] = True,
-    renewal_day: Annotated[
-        int, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
-    ] = 1,
-    json: Json = False,
-) -> None:
-    """Makes a key of a new account and shows it once; only a hash of it is kept."""
-    with _key_store(_settings()) as keys:
-        secret = keys.create(name, parse_credits(credits), custom, renewal_day)
-    if json:
-        show.as_json({"name": name, "key": secret})
-    else:
-        show.err.print("The key, shown this once:")
-        show.out.print(secret, markup=False)
-
-
-@keys_app.command("list")
-def keys_list(json: Json = False) -> None:
-    """All keys, with what their accounts spent this month."""
-    from pipelines.report import keys_report
-
-    with _key_store(_settings()) as keys:
-        keys_report(keys, json)
-
-
-@keys_app.command("revoke")
-def keys_revoke(prefix: Prefix) -> None:
-    """Ends a key at once."""
-    from pipelines.accounts import prefix_of
-
-    with _key_store(_settings()) as keys:
-        if not keys.revoke(prefix_of(prefix)):
-            raise ValueError(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
-    show.out.print(f"Revoked {prefix}.")
-
-
-@keys_app.command("rotate")
-def keys_rotate(
-    prefix: Prefix,
-    grace: Annotated[str, typer.Option(help="How long the old key stays good: 30m, 24h, 7d.")] = "0",
-    json: Json = False,
-) -> None:
-    """Makes another key of the same account and shows it once; the old one ends after the grace."""
-    from pipelines.accounts import parse_grace, prefix_of
-
-    span = parse_grace(grace)
-    with _key_store(_settings()) as keys:
-        secret = keys.rotate(prefix_of(prefix), span)
-        old = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - ours, no mapping's
-    if json:
-        show.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
-    else:
-        show.err.print(f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, shown this once:")
-        show.out.print(secret, markup=False)
-
-
-@keys_app.command("change")
-def keys_change(
-    prefix: Prefix,
-    credits: Annotated[str | None, typer.Option(help="Monthly allowance in credits.")] = None,
-    custom: Annotated[bool | None, typer.Option(help="A custom plan, which may ask for address metadata.")] = None,
-    renewal_day: Annotated[
-        int | None, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Changes the plan of a key's account, for all of its keys; what is not given stays."""
-    from pipelines.accounts import prefix_of
-    from pipelines.report import plan_of_key_report
-
-    with _key_store(_settings()) as keys:
-        allowance = None if credits is None else parse_credits(credits)
-        plan_of_key_report(keys.change(prefix_of(prefix), allowance, custom, renewal_day), json)
-
-
-@app.command()
-def usage(
-    key: Annotated[str | None, typer.Option(help="Only this key, by its prefix.")] = None,
-    start: Annotated[str | None, typer.Option("--from", help="First day, UTC.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last day, included, UTC.")] = None,
-    by: Annotated[Literal["key", "endpoint", "day"], typer.Option(help="What a line is.")] = "key",
-    json: Json = False,
-) -> None:
-    """What the service charged its keys: requests and credits."""
-    from pipelines.accounts import prefix_of
-    from pipelines.report import usage_report
-
-    since, until = (None if text is None else parse_when(text).date() for text in (start, end))
-    with _key_store(_settings()) as keys:
-        usage_report(keys.usage(None if key is None else prefix_of(key), since, until), by, json)
+app.command()(keys.usage)
 
 
 @app.command()
@@ -600,24 +351,6 @@ def doctor(
 
 for _command in (export, report, alerts):
     app.command()(_command)
-
-
-def _chains(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
-    """The chains asked for, or the watchlist's. Raises ``ValueError`` with the way out when there is nothing to ask."""
-    watched = workspace.settings.watchlist
-    if tokens and not chains:
-        raise ValueError("--token needs --chain, for the same address can be a token on several chains")
-    chosen = chains or sorted(watched)
-    if not chosen:
-        raise ValueError(
-            "the watchlist is empty; name tokens under [watchlist] in holderlake.toml, or use --chain and --token"
-        )
-    for chain in chosen:
-        if not tokens and chain not in watched:
-            raise ValueError(
-                f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
-            )
-    return chosen
 
 
 if __name__ == "__main__":

@@ -66,3 +66,21 @@ def close() -> None:
 
 def _until_the_end(opened: Workspace) -> Workspace:
     return _open.enter_context(closing(opened))
+
+
+def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
+    """The chains asked for, or the watchlist's. Raises ``ValueError`` with the way out when there is nothing to ask."""
+    watched = workspace.settings.watchlist
+    if tokens and not chains:
+        raise ValueError("--token needs --chain, for the same address can be a token on several chains")
+    chosen = chains or sorted(watched)
+    if not chosen:
+        raise ValueError(
+            "the watchlist is empty; name tokens under [watchlist] in holderlake.toml, or use --chain and --token"
+        )
+    for chain in chosen:
+        if not tokens and chain not in watched:
+            raise ValueError(
+                f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
+            )
+    return chosen

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,6 @@ CHAIN, TOKEN = "eth", "0xa"
 LATER = timedelta(hours=1)
 DAY = timedelta(days=1)
 HOSTILE = "'; DROP TABLE maps; --\n<!channel> \u202e"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    yield Lake(tmp_path / "lake")
 
 
 def found(

@@ -38,11 +38,6 @@ OLD = {"0xa": [["0x1", "0x2"]], "0xb": [["0x3", "0x4"], ["0x5", "0x6"]]}
 NEW = {"0xa": [["0x1", "0x2", "0x9"]], "0xb": [["0x3", "0x4"]]}
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
 def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     return {name: lake.read(name).to_pylist() for name in (*MAP_TABLES, "failures")}
 

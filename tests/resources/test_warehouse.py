@@ -36,26 +36,6 @@ ROOT = Path(__file__).parents[2]
 DAY = DAYS[0]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse.duckdb")
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """A warehouse with one row, for tests that only look at its layout."""
-    folder = tmp_path_factory.mktemp("small")
-    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
-    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
-    loaded.load(lake)
-    return loaded
-
-
 # What is loaded
 
 

@@ -1,0 +1,55 @@
+"""``holderlake cluster``: histories that one machine can't hold, built and answered on a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.commands import shared
+from pipelines.commands.shared import Chains, Every, From, Instants, Json, To, Tokens
+
+app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
+
+
+@app.command("build")
+def cluster_build(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
+    from pipelines.errors import extra
+
+    with extra("cluster"):
+        from pipelines.clustered import build_on_cluster
+
+    build_on_cluster(shared.settings(), files or [], json)
+
+
+@app.command("fill")
+def cluster_fill(
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    json: Json = False,
+) -> None:
+    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
+    from pipelines.errors import extra
+    from pipelines.grid import chosen_instants
+
+    with extra("cluster"):
+        from pipelines.clustered import fill_on_cluster
+
+    workspace = shared.reading()
+    chosen = chosen_instants(start, end, every, instants)
+    watched = workspace.settings.watchlist
+    tokens = [(one, address) for one in shared.chains_of(workspace, chain, token) for address in token or watched[one]]
+    fill_on_cluster(workspace, tokens, chosen, json)

@@ -1,0 +1,80 @@
+"""``holderlake import``, ``import-rpc`` and ``labels``: transfers and labels of one's own into the engine's store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.commands import shared
+from pipelines.commands.shared import Json, Tokens
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
+    format: Annotated[
+        str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    mapped: Annotated[
+        list[str] | None, typer.Option("--map", help="Our column and the file's: value=amount; may be given again.")
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Our column and what it is in every row: token_standard=erc721; may be given again."
+        ),
+    ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map-file", help="A TOML file with such pairs under [columns] and [constants].")
+    ] = None,
+    blocks: Annotated[
+        list[Path] | None,
+        typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
+    from engine.sources.mapping import ColumnMap, parse_map, read_map
+    from pipelines.imports import Reading, import_paths
+
+    written = read_map(map_file) if map_file else ColumnMap()
+    column_map = parse_map(mapped or (), constants or ()).over(written)
+    settings, reading = shared.settings(), Reading(format, chain, column_map, blocks or ())
+    import_paths(settings.engine_store, files, reading, json, settings.engine.memory_limit)
+
+
+def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[URL]...", help="Nodes' addresses; the settings' by default, where keys belong."),
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
+    token: Tokens = None,
+    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="The chain's own coin; besides tokens where --token is given.")
+    ] = False,
+    traces: Annotated[
+        bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
+    ] = None,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block; the settings' by default.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the newest final one by default.")] = None,
+    confirmations: Annotated[
+        int | None, typer.Option(min=0, help="Blocks that must follow one; the settings' by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
+    from pipelines.nodes import Asked, import_from_nodes
+
+    asked = Asked(chain, token or [], all_tokens, native, traces, from_block, to_block, confirmations)
+    import_from_nodes(shared.settings(), urls or [], asked, json)
+
+
+def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
+    """Imports address labels into the engine's store."""
+    from pipelines.imports import label_paths
+
+    label_paths(shared.settings().engine_store, files, json)

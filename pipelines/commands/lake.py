@@ -1,0 +1,34 @@
+"""``holderlake lake``: the lake in object storage."""
+
+from __future__ import annotations
+
+import typer
+
+from pipelines.commands import shared
+from pipelines.commands.shared import Json
+
+app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
+
+
+@app.command("push")
+def lake_push(json: Json = False) -> None:
+    """Brings what the lake holds and the bucket lacks to the bucket. Killed, it goes on when repeated."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import push_lake
+
+    if not push_lake(shared.reading(), json):
+        raise typer.Exit(1)
+
+
+@app.command("pull")
+def lake_pull(json: Json = False) -> None:
+    """Brings what the bucket holds and the lake lacks to the lake, and loads the warehouse."""
+    from pipelines.errors import extra
+
+    with extra("object-storage"):
+        from pipelines.buckets import pull_lake
+
+    if not pull_lake(shared.reading(), json):
+        raise typer.Exit(1)

@@ -1,0 +1,31 @@
+"""Empty lakes and warehouses, and one with a single row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from resources.lake import Lake
+from resources.warehouse import Warehouse
+from tests.resources.lakes import DAYS, write_holders
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A warehouse with one row, for tests that only look at what there is."""
+    folder = tmp_path_factory.mktemp("small")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    loaded.load(lake)
+    return loaded
