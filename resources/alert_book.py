@@ -8,55 +8,61 @@ from __future__ import annotations
 
 import fcntl
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
 from resources.alert_settings import AlertRule
 from resources.alerts import Alert
+from resources.database import Database
 
 State = Literal["pending", "sending", "sent", "given_up"]
 
-_BUSY_SECONDS: Final = 30.0
 _FIRST_WAIT: Final = timedelta(minutes=1)
 _LONGEST_WAIT: Final = timedelta(hours=1)
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS rules (
-    name TEXT NOT NULL,
-    definition TEXT NOT NULL,
-    began TEXT NOT NULL,
-    PRIMARY KEY (name, definition)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS alerts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    fingerprint TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL,
-    rule TEXT NOT NULL,
-    chain TEXT NOT NULL,
-    token_address TEXT NOT NULL,
-    timestamp TEXT NOT NULL,
-    subject TEXT NOT NULL,
-    occasion TEXT NOT NULL,
-    measured REAL NOT NULL,
-    threshold REAL NOT NULL,
-    evidence TEXT NOT NULL,
-    found_at TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS deliveries (
-    alert INTEGER NOT NULL REFERENCES alerts (id),
-    destination TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('pending', 'sending', 'sent', 'given_up')),
-    attempts INTEGER NOT NULL DEFAULT 0,
-    next_at TEXT NOT NULL,
-    error TEXT,
-    PRIMARY KEY (alert, destination)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS deliveries_open ON deliveries (state) WHERE state IN ('pending', 'sending');
-"""
+_SCHEMA: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS rules (
+        name TEXT NOT NULL,
+        definition TEXT NOT NULL,
+        began TEXT NOT NULL,
+        PRIMARY KEY (name, definition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS alerts (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        fingerprint TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        chain TEXT NOT NULL,
+        token_address TEXT NOT NULL,
+        timestamp TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        occasion TEXT NOT NULL,
+        measured REAL NOT NULL,
+        threshold REAL NOT NULL,
+        evidence TEXT NOT NULL,
+        found_at TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS deliveries (
+        alert INTEGER NOT NULL REFERENCES alerts (id),
+        destination TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('pending', 'sending', 'sent', 'given_up')),
+        attempts INTEGER NOT NULL DEFAULT 0,
+        next_at TEXT NOT NULL,
+        error TEXT,
+        PRIMARY KEY (alert, destination)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX IF NOT EXISTS deliveries_open ON deliveries (state) WHERE state IN ('pending', 'sending')",
+)
 _COLUMNS: Final = "name, rule, chain, token_address, timestamp, subject, occasion, measured, threshold, evidence"
 _ADD: Final = f"INSERT OR IGNORE INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({', '.join('?' * 12)})"
 _PROMISE: Final = """
@@ -111,7 +117,7 @@ class AlertBook:
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
         """When a rule, as it is now, was first evaluated; ``now`` where it never was, which is remembered."""
         definition = rule.model_dump_json()
-        with self._open() as book:
+        with self._book.transaction() as book:
             book.execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?)", [name, definition, now.isoformat()])
             found = book.execute("SELECT began FROM rules WHERE name = ? AND definition = ?", [name, definition])
             return datetime.fromisoformat(found.fetchone()[0])
@@ -119,7 +125,7 @@ class AlertBook:
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
         """Notes what was found, to be told to each destination. Gives what is new; the rest stays as it is."""
         new = []
-        with self._open() as book:
+        with self._book.transaction() as book:
             for alert in alerts:
                 if book.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount:
                     for destination in destinations:
@@ -129,7 +135,7 @@ class AlertBook:
 
     def due(self, now: datetime) -> list[Due]:
         """What is to be sent now: the new, what failed and has waited, and what was under way when it was killed."""
-        with self._open() as book:
+        with self._book.transaction() as book:
             return [_due(row) for row in book.execute(_DUE, [now.isoformat()]).fetchall()]
 
     def begin(self, due: Due, now: datetime) -> None:
@@ -146,14 +152,14 @@ class AlertBook:
 
     def give_up(self, before: datetime) -> None:
         """Ends the tries of what was found before an instant and could not be sent since."""
-        with self._open() as book:
+        with self._book.transaction() as book:
             book.execute(_GIVE_UP, [before.isoformat()])
 
     def deliveries(self) -> dict[str, list[Delivery]]:
         """How far the deliveries are, by the fingerprints of alerts; nothing where there is no book yet."""
         found: dict[str, list[Delivery]] = {}
         if self.path.exists():
-            with self._open() as book:
+            with self._book.transaction() as book:
                 for fingerprint, *own in book.execute(_STATES).fetchall():
                     found.setdefault(fingerprint, []).append(Delivery(*own))
         return found
@@ -171,20 +177,13 @@ class AlertBook:
             yield True
 
     def _mark(self, due: Due, state: State, tries: int, next_at: datetime, error: str | None) -> None:
-        with self._open() as book:
+        with self._book.transaction() as book:
             told = (state, tries, next_at.isoformat(), error, due.destination, due.alert.fingerprint)
             book.execute(_MARK, told)
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection and one transaction."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # what was sent stays sent when the power fails
-            connection.executescript(_SCHEMA)
-            with connection:
-                yield connection
+    @cached_property
+    def _book(self) -> Database:
+        return Database(self.path, _SCHEMA, "FULL")  # what was sent stays sent when the power fails
 
 
 def _row(alert: Alert) -> tuple[object, ...]:

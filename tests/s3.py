@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
+from tests.real import missing
 
 KEYS = {"access_key_id": "testing", "secret_access_key": "testing"}
 
 
 def require_s3() -> None:
     """Skips the test where the server or the client is not installed, or fails it where real parts are required."""
-    missing = [name for name in ("obstore", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
-    if missing:
-        text = f"object storage can't be tried here, for {', '.join(missing)} is missing: 'make extras'"
-        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
+    lacking = [name for name in ("obstore", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
+    if lacking:
+        missing(f"object storage can't be tried here, for {', '.join(lacking)} is missing: 'make extras'")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from tests.real import missing
 
 _SCRIPT: Final = Path(__file__).parents[1] / "deploy" / "spark.sh"
 _START_SECONDS: Final = 120
@@ -27,13 +27,10 @@ WORKERS: Final = 2
 
 def require_spark() -> None:
     """Skips the test where Spark can't run, or fails it where real parts are required."""
-    missing = [name for name in ("pyspark", "sqlglot") if importlib.util.find_spec(name) is None]
-    missing += [] if shutil.which("java") or os.environ.get("JAVA_HOME") else ["java"]
-    if missing:
-        text = f"Spark can't run here, for {', '.join(missing)} is missing: 'make cluster', and Java 17 or later"
-        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
+    lacking = [name for name in ("pyspark", "sqlglot") if importlib.util.find_spec(name) is None]
+    lacking += [] if shutil.which("java") or os.environ.get("JAVA_HOME") else ["java"]
+    if lacking:
+        missing(f"Spark can't run here, for {', '.join(lacking)} is missing: 'make extras', and Java 17 or later")
 
 
 class SparkCluster:

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import httpx
-import pytest
+
+from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
 CONTRACTS: Final = json.loads(Path(__file__).with_name("contracts.json").read_text())
@@ -42,9 +43,7 @@ def program() -> str:
     """The node's program. Skips the test without it, or fails it where real parts are required."""
     found = find()
     if found is None:
-        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-            pytest.fail(MISSING, pytrace=False)
-        pytest.skip(MISSING)
+        missing(MISSING)
     return found
 
 

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-import pytest
+from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = ROOT / "explorer" / "page" / "node_modules"
@@ -57,10 +57,3 @@ def built_with() -> Path:
     if shutil.which("node") is None or not (MODULES / ".package-lock.json").exists():
         missing("the page's libraries are not here; 'npm ci --prefix explorer/page' installs them")
     return MODULES
-
-
-def missing(text: str) -> NoReturn:
-    """Skips the test, or fails it where real parts are required."""
-    if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-        pytest.fail(text, pytrace=False)
-    pytest.skip(text)

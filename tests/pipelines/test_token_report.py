@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -31,6 +30,7 @@ from resources.settings import Settings
 from resources.token_history import Period, token_history
 from resources.warehouse import Warehouse
 from resources.workspace import Endpoint, Workspace
+from tests.real import missing
 from tests.resources.lakes import DAYS, failures, map_tables, rows, write
 
 TOKEN = "0x000000000000000000000000000000000000000a"
@@ -197,9 +197,7 @@ def test_what_is_not_known_is_said_with_what_is(
 def test_chromium_shows_the_page_and_finds_nothing_to_refuse(page: Path, tmp_path: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        if os.environ.get("HOLDERLAKE_REQUIRE_REAL") == "1":
-            pytest.fail("Chromium is not here, and this run may not do without")
-        pytest.skip("Chromium is not here; apt-get install chromium")
+        missing("Chromium is not here; Debian has it in the package 'chromium'")
     picture = tmp_path / "page.png"
     told = subprocess.run(
         [
