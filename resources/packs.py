@@ -26,6 +26,7 @@ from resources.files import write_whole
 
 SUFFIX: Final = ".zst"
 
+_INDEX: Final = "index.sqlite"
 _LEVEL: Final = 1
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
@@ -97,8 +98,11 @@ class Packs:
         frames = [packer.compress(_line(piece.about) + piece.raw) for piece in pieces]
         pack = self._new_pack(pieces[0].about["fetched_at"])
         write_whole(self.root / pack, b"".join(frames))
-        with self._index.transaction() as db:
-            _enter(db, pack, _laid_out((piece.about for piece in pieces), frames))
+        try:
+            with self._index.transaction() as db:
+                _enter(db, pack, _laid_out((piece.about for piece in pieces), frames))
+        except sqlite3.Error as error:  # the pack is there: who opens the index next finds it
+            raise OSError(f"{self.root / _INDEX} can't be written: {error}") from error
 
     def find(self, name: str) -> Place | None:
         """The present piece of that name."""
@@ -174,7 +178,7 @@ class Packs:
 
     @cached_property
     def _index(self) -> Database:
-        index = Database(self.root / "index.sqlite", _SCHEMA, "NORMAL")  # it can be made again
+        index = Database(self.root / _INDEX, _SCHEMA, "NORMAL")  # it can be made again
         with index.transaction() as db:
             self._take_up(db)
         return index

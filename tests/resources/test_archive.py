@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -346,6 +347,21 @@ def test_a_file_whose_writer_was_killed_before_it_told_the_index_is_found_by_the
     got = AnswerArchive(tmp_path).get(first.digest)
     assert got is not None
     assert got.raw == b"two"
+
+
+def test_an_index_that_cannot_be_written_is_an_error_of_the_disk_and_loses_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = AnswerArchive(tmp_path)
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(packs, "_enter", full)
+    with pytest.raises(OSError, match=r"index\.sqlite can't be written: database or disk is full"):
+        kept_together(archive, b"one")
+    monkeypatch.undo()
+    assert [answer.raw for answer in AnswerArchive(tmp_path)] == [b"one"]
 
 
 def test_a_file_that_somebody_deleted_counts_as_none(tmp_path: Path) -> None:
