@@ -21,6 +21,7 @@ from resources.workspace import Workspace
 
 _MOST_TOKENS: Final = 4
 """Tokens side by side in the metadata of one partition: each takes a quarter of a second."""
+_MOST_NAMED: Final = 20
 _DESCRIPTION: Final = (
     "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "
     "transaction on a copy that replaces the file when it is whole, so no reader ever waits or sees half a load. "
@@ -56,6 +57,8 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
                 "partitions loaded": report.partitions,
                 "seconds": round(report.seconds, 2),
                 "rows loaded": dict(report.rows),
+                "partitions damaged": len(report.damaged),
+                "keys not unique": list(report.duplicates[:_MOST_NAMED]),
                 "path": str(workspace.warehouse.path),
                 **history_of(workspace, chain, day),
             }

@@ -16,9 +16,11 @@ from contract.requests import ChainsRequest
 from contract.times import utc_now
 from engine.errors import EngineError
 from pipelines import show
+from pipelines.alerting import webhook_of
 from pipelines.embedded import make_workspace
 from pipelines.nodes import newest_block
 from pipelines.runs import prepare_dagster_home
+from resources.alert_book import AlertBook
 from resources.errors import ProviderError
 from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Workspace
@@ -74,6 +76,7 @@ def _settings_and_below() -> list[Finding]:
         lambda: _provider(workspace),
         lambda: _lake(workspace),
         lambda: _warehouse(workspace),
+        lambda: _alerts(settings),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
     return [look() for look in looks]
@@ -129,6 +132,26 @@ def _warehouse(workspace: Workspace) -> Finding:
         return Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
     rows = workspace.warehouse.query("SELECT count(*) AS n FROM holders")["n"][0].as_py()
     return Finding("warehouse", True, f"{path}, {rows:,} rows of holders")
+
+
+def _alerts(settings: Settings) -> Finding:
+    try:
+        webhook = webhook_of(settings)
+    except SettingsError as error:
+        return Finding("alerts", False, str(error), "mend [alerts] in holderlake.toml or the environment")
+    where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
+    book = AlertBook(settings.alerts_book)
+    deliveries = [one for each in book.deliveries().values() for one in each] if settings.alerts_book.exists() else []
+    late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
+    found = f"{len(settings.alerts.in_force)} rules, told to {where}"
+    if late:
+        return Finding(
+            "alerts",
+            False,
+            f"{found}; {len(late)} could not be delivered: {late[-1].error}",
+            "'holderlake alerts --test-webhook' tries it; they are sent when it answers again",
+        )
+    return Finding("alerts", True, found)
 
 
 def _node(settings: Settings, chain: str) -> Finding:

@@ -30,6 +30,7 @@ from obstore.store import from_url
 from contract.tables import TABLES
 from resources import commits
 from resources.commits import NO_FILE, SIDE_TABLES, Manifest
+from resources.files import whole_file
 from resources.lake import Lake, LakeError
 
 _MANIFESTS: Final = "_manifests/"
@@ -242,7 +243,8 @@ class _Sync:
                 for number, _ in enumerate(pool.map(lambda item: one(self, item), wanted), start=1):
                     told(number, len(wanted))
         finally:
-            commits.write_whole(self._path, msgspec.json.encode(self._common, order="sorted"))
+            with whole_file(self._path) as file:
+                file.write_bytes(msgspec.json.encode(self._common, order="sorted"))
         self._moved.conflicts.sort()
         return self._moved
 

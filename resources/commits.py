@@ -206,13 +206,6 @@ def locked(root: Path, chain: str | None) -> Iterator[None]:
         yield
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a small file so that it is there whole or not at all."""
-    staged = path.with_name(f"{path.name}.tmp")
-    _write_synced({staged: data})
-    os.replace(staged, path)  # noqa: PTH105
-
-
 def _journal(path: Path) -> Path:
     return path.with_suffix(".next")
 

@@ -31,6 +31,7 @@ from contract.tables import TABLES
 from contract.times import partition_text, utc_now
 from resources import commits
 from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, Manifest, TableFile
+from resources.files import whole_file
 from resources.revisions import revisions
 
 __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
@@ -238,7 +239,8 @@ class Lake:
         if self.provider is None:
             with commits.locked(self.root, None):
                 if self.provider is None:
-                    commits.write_whole(self.root / _PROVIDER, msgspec.json.encode({"provider": provider}))
+                    with whole_file(self.root / _PROVIDER) as file:
+                        file.write_bytes(msgspec.json.encode({"provider": provider}))
         self.check_provider(provider)
 
     def check_provider(self, provider: str) -> None:

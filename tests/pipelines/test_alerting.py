@@ -256,10 +256,10 @@ def test_a_rule_warns_as_a_check_of_its_asset_with_the_evidence(
 # The command
 
 
-def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
+def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, of: str = "alerts") -> Any:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
     monkeypatch.setenv("HOLDERLAKE_WATCHLIST", json.dumps({"eth": [TOKEN]}))
-    return CliRunner().invoke(app, ["alerts", *arguments])
+    return CliRunner().invoke(app, [of, *arguments])
 
 
 def test_the_command_lists_what_the_rules_find_and_tells_nobody(
@@ -286,6 +286,27 @@ def test_the_command_tries_the_webhook(tmp_path: Path, monkeypatch: pytest.Monke
     refused = command(tmp_path, monkeypatch, "--test-webhook")
     assert "redirect" in str(refused.exception)
     assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
+
+
+def test_the_doctor_tells_of_alerts_that_wait_for_a_webhook(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    def finding() -> dict[str, Any]:
+        told = json.loads(command(tmp_path, monkeypatch, "--json", of="doctor").stdout)
+        (alerts,) = (one for one in told if one["what"] == "alerts")
+        return dict(alerts)
+
+    monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK", receiver.url)
+    assert (finding()["fine"], finding()["found"]) == (True, "5 rules, told to log and webhook, not signed")
+    workspace = home(receiver)
+    begin(workspace)
+    load(workspace, DAYS[1], "0x1", "0x2")
+    receiver.statuses = [503]
+    tell(workspace, DAYS[1] + MINUTE)
+    waiting = finding()
+    assert not waiting["fine"]
+    assert "1 could not be delivered: the webhook answers HTTP 503" in waiting["found"]
+    assert "s3cret" not in str(waiting)
 
 
 @pytest.mark.parametrize("name", ["webhook", "secret"])
