@@ -34,7 +34,6 @@ from pydantic import Field
 from assets.family import Asking, Family, Landed, missing, slice_of
 from assets.ingest import ingest
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
-from assets.plots import plots
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import parse_when
@@ -116,6 +115,8 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
         newest = max(landed, key=lambda one: one.as_of)
         total["newest instant"] = f"{newest.as_of.isoformat()}Z"
         if with_plots:
+            from assets.plots import plots  # noqa: PLC0415 - most of a second that only who draws waits for
+
             total |= plots(table, workspace.lake, newest.chain, newest.as_of)
     return total
 

@@ -14,7 +14,6 @@ from dagster import (
     multi_asset,
 )
 
-from assets.history_plots import history_metadata
 from assets.materialise import DUE, OWNERS, days_of
 from assets.partitions import CHAIN_BY_DAY
 from resources.workspace import Workspace
@@ -69,6 +68,8 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
 
 def history_of(workspace: Workspace, chain: str, day: str, most: int = _MOST_TOKENS) -> dict[str, Any]:
     """Plots of the history of a chain's first watched tokens up to the end of a day (YYYY-MM-DD)."""
+    from assets.history_plots import history_metadata  # noqa: PLC0415 - half a second that only who draws waits for
+
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
     tokens = workspace.settings.watchlist.get(chain, [])[:most]
     return history_metadata(workspace.warehouse, chain, tokens, until)

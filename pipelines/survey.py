@@ -14,7 +14,6 @@ from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from assets.addresses import ADDRESSES
 from assets.family import Family, Slice, slice_of
@@ -103,6 +102,8 @@ class Survey:
         found: dict[datetime, set[str]] = {}
         if not paths:
             return found
+        import pyarrow.dataset as pads  # brings pandas along
+
         try:
             rows = pads.dataset(paths, schema=TABLES["holders"].schema, format="parquet").to_table(
                 columns=["as_of", "address"], filter=pc.field("rank") <= top

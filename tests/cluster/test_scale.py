@@ -22,4 +22,5 @@ def test_answers_of_many_transfers_are_the_embedded_engine_s_with_a_worker_kille
     from benchmarks.cluster import run
 
     folder = Path(os.environ.get("HOLDERLAKE_CLUSTER_FOLDER") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
     assert run(folder, argparse.Namespace(rows=ROWS, instants=4, kill=True, duckdb=False, memory="3g")) == []
