@@ -21,6 +21,7 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -49,6 +50,8 @@ _FAMILY: Final = re.compile(r"[a-z_]+")
 _CHAIN_ID: Final = TypeAdapter(ChainId)
 _READ_ATTEMPTS: Final = 5
 _INSTANTS: Final = ("as_of", "fetched_at")
+_LONG_RUN: Final = 100
+"""Rows of a subject on average from which on moving them one by one is not worth the while."""
 _REVISIONS_ORDER: Final = ("subject", "table_name", "fetched_at")
 
 
@@ -276,7 +279,20 @@ def _merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collect
     if old is not None:
         replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
         new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
-    return new.take(pc.sort_indices(new, sort_keys=[(subject, "ascending")]))  # stable
+    return _by_subject(new, subject)
+
+
+def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
+    """Rows in the order of their subjects, and those of a subject in their own. Long runs are moved as they are."""
+    texts = rows[subject].combine_chunks().dictionary_encode()
+    codes = texts.indices.to_numpy()
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    if len(starts) * _LONG_RUN >= len(codes):
+        return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))  # stable
+    named = zip(
+        texts.dictionary.take(texts.indices.take(starts)).to_pylist(), starts, [*starts[1:], len(codes)], strict=True
+    )
+    return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(named)] or [rows])
 
 
 def _declared(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Table:
