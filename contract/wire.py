@@ -5,13 +5,24 @@ msgspec reads and writes the text (pydantic's own JSON parser goes through a dou
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, InvalidOperation
-from typing import Any
+from decimal import Context, Decimal
+from typing import Any, Final
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_MOST_DIGITS: Final = 5_000
+
+
+def _decimal(text: str) -> Decimal:
+    """Raises ``ArithmeticError`` on an exponent that would keep whoever makes an integer of it busy for hours."""
+    number = Decimal(text)
+    if abs(number.adjusted()) > _MOST_DIGITS:
+        raise ArithmeticError(f"{text[:40]} is a number of more than {_MOST_DIGITS:,} digits")
+    return number
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_decimal)
 _ENCODER = msgspec.json.Encoder(decimal_format="number", order=None)
 _EXACT = Context(prec=400)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
@@ -28,7 +39,7 @@ def decode(raw: bytes, shape: Any) -> Any:
     """
     try:
         plain = _DECODER.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, ArithmeticError, RecursionError) as error:
         raise MalformedAnswer(f"not JSON ({error}); it begins {raw[:60]!r}") from error
     adapter = _ADAPTERS.get(shape)
     if adapter is None:

@@ -91,6 +91,13 @@ def test_a_number_that_would_fill_the_memory_when_written_out_is_refused(number:
         decode(raw, list[Holder])
 
 
+@pytest.mark.parametrize("number", [b"1e912345678", b"0e912345678", b"1e-912345678", b"1e5001"])
+def test_a_count_that_would_take_hours_to_write_out_is_refused_at_once(number: bytes) -> None:
+    raw = b'[{"address": "0xa", "holder_data": {"amount": 1, "rank": %s, "share": 0.1}}]' % number
+    with pytest.raises(MalformedAnswer, match="more than 5,000 digits"):
+        decode(raw, list[Holder])
+
+
 @pytest.mark.parametrize("plain", [{"a": [1, None, "é"]}, [], {"deep": {"er": Decimal("0.1")}}])
 def test_plain_data_is_written_as_json(plain: Any) -> None:
     assert json.loads(encode(plain), parse_float=Decimal) == plain
