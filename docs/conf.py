@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 project = "Holderlake"
 extensions = ["myst_parser"]
 myst_heading_anchors = 3
 html_theme = "furo"
+html_favicon = "_static/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = "Holderlake"
 html_show_copyright = False
 html_copy_source = False
@@ -41,6 +45,15 @@ def _add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += "\n".join(["", "```{toctree}", *options, "", *below, "```", ""])
 
 
+class _Search(SearchEnglish):
+    """English, where nakamoto finds nakamoto_coefficient."""
+
+    def split(self, input: str) -> list[str]:
+        words = super().split(input)
+        return [*words, *(part for word in words if "_" in word for part in word.split("_") if part)]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _add_navigation)
+    app.add_search_language(_Search)

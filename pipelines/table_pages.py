@@ -146,15 +146,14 @@ def _where(table: Table) -> str:
 
 
 def _columns(table: Table) -> str:
-    lines = ["## Columns\n", "| column | lake | warehouse | unit | what it holds |", "|---|---|---|---|---|"]
+    lines = ["## Columns\n", "| column | what it holds | unit | warehouse | lake |", "|---|---|---|---|---|"]
     for field in table.schema:
-        own = layout.column_name(field.name)
-        name = f"`{own}`" if own == field.name or table.name in OWN_TABLES else f"`{own}`, in the lake `{field.name}`"
+        name = layout.column_name(field.name)
         never = "" if field.nullable else " NOT NULL"
-        kind = f"`{layout.sql_type(field)}{never}`"
-        comment = field.metadata[b"comment"].decode()
-        lake = "" if table.name in OWN_TABLES else f"`{field.type}`"
-        lines.append(f"| {name} | {lake} | {kind} | {_unit(field)} | {comment} |")
+        renamed = "" if name == field.name else f"`{field.name}`, "
+        lake = "" if table.name in OWN_TABLES else f"{renamed}`{field.type}`"
+        about = field.metadata[b"comment"].decode()
+        lines.append(f"| `{name}` | {about} | {_unit(field)} | `{layout.sql_type(field)}{never}` | {lake} |")
     return "\n".join(lines) + "\n"
 
 
