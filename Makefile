@@ -25,7 +25,7 @@ extras: $(READY) ## Spark, object storage and notebooks, which are optional, wit
 
 notebook: $(READY) ## the analyst's notebook in the browser, over what was ingested (200 MB more)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-notebook.lock
-	@$(BIN)/marimo edit notebooks/warehouse.py
+	@$(BIN)/marimo edit --skip-update-check notebooks/warehouse.py
 
 docs: $(READY) ## the docs as a site: open site/index.html; a link that leads nowhere fails
 	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)

@@ -1,4 +1,4 @@
-"""The docs as a site, built for real by ``make docs``: it has all that the code has, and leads nowhere but within it."""
+"""The docs as a site, built by ``make docs``: it has all that the code has, and leads nowhere but within it."""
 
 from __future__ import annotations
 
