@@ -53,8 +53,8 @@ variables over it. Two underscores stand between section and name. The API key i
 _SQL_HEAD: Final = """\
 # Views and macros
 
-`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. Ten questions with their
-queries and answers are in [questions](questions.md).
+`holderlake sql` asks the warehouse read-only; any DuckDB client from 1.5 on may open `warehouse.duckdb`
+([connect your tools](connect.md)). Ten questions with their queries and answers are in [questions](questions.md).
 
 **Names.** Besides the [tables](tables.md) there is for each of `tokens`, `holders`, `maps`, `map_nodes`,
 `grouped_transfers`, `clusters` and `cluster_members`:
