@@ -4,12 +4,14 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 	&& echo $$name && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+DOCS := docs
+SITE := site
 READY := $(VENV)/ready
 
-.PHONY: demo test extras ui lint lock clean help
+.PHONY: demo test extras notebook docs ui lint lock clean help
 
 help: ## what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, DuckDB, two queries
 	@$(BIN)/holderlake demo
@@ -17,8 +19,16 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 test: $(READY) ## the whole test suite
 	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-extras: $(READY) ## Spark and object storage, which are optional, with what their tests need (500 MB)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock
+extras: $(READY) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements-extras.lock -r requirements-notebook.lock
+
+notebook: $(READY) ## the analyst's notebook in the browser, over what was ingested (200 MB more)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-notebook.lock
+	@$(BIN)/marimo edit --skip-update-check notebooks/warehouse.py
+
+docs: $(READY) ## the docs as a site: open site/index.html; a link that leads nowhere fails
+	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)
 
 ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
 	@$(BIN)/holderlake ui
@@ -33,10 +43,13 @@ lock: $(READY) ## the lock made anew from pyproject.toml
 		--no-header --group dev pyproject.toml --output-file requirements.lock --upgrade
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
 		--no-header --group extras --constraint requirements.lock --output-file requirements-extras.lock --upgrade
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
+		--no-header --group notebook --constraint requirements.lock --constraint requirements-extras.lock \
+		--output-file requirements-notebook.lock --upgrade
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
-	rm -rf data
+	rm -rf data site
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }

@@ -97,8 +97,10 @@ class Model(BaseModel):
 class TokenKey(Model):
     """A token: its chain, and its contract's address or ``native``."""
 
-    chain: ChainId
-    address: Address = Field(validation_alias=AliasChoices("address", "id"))
+    chain: ChainId = Field(description="The token's chain")
+    address: Address = Field(
+        validation_alias=AliasChoices("address", "id"), description="The token's contract address, or native"
+    )
 
 
 class AddressDetails(Model):

@@ -9,17 +9,18 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 import pyarrow as pa
 import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from contract.tables import TABLES, Table
 from pipelines.cli import app
-from resources.layout import OWN_TABLES, Query, queries
+from pipelines.table_pages import ALL_TABLES, overview, table_page
+from resources.layout import Query, queries
 from resources.settings import Settings
 from resources.warehouse import Warehouse
 
@@ -35,6 +36,10 @@ subgraph_transfers, addresses) tell what is known at `fetched_at`, whatever past
 
 An amount is exact: `amount` is a decimal of 18 places, and where that can't hold the number (10^20 and more, or further
 decimals) the exact text stands in `amount_exact`, which is null otherwise. The same goes for `total_value`.
+
+The lake's files are `data/lake/<table>/chain=<chain>/timestamp=<as-of instant>/part-0.parquet`. Each table has a page
+of its own:
+
 """
 
 _SETTINGS_HEAD: Final = """\
@@ -48,8 +53,8 @@ variables over it. Two underscores stand between section and name. The API key i
 _SQL_HEAD: Final = """\
 # Views and macros
 
-`holderlake sql` asks the warehouse read-only; any DuckDB client may open `warehouse.duckdb`. Ten questions with their
-queries and answers are in [questions](questions.md).
+`holderlake sql` asks the warehouse read-only; any DuckDB client from 1.5 on may open `warehouse.duckdb`
+([connect your tools](connect.md)). Ten questions with their queries and answers are in [questions](questions.md).
 
 **Names.** Besides the [tables](tables.md) there is for each of `tokens`, `holders`, `maps`, `map_nodes`,
 `grouped_transfers`, `clusters` and `cluster_members`:
@@ -95,12 +100,6 @@ again to see later ones. A partition that is written anew while a query runs may
 warehouse is for. Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
 """
 
-_OWN_HEAD: Final = """
-# Tables of the warehouse's own
-
-What the manifests of partitions tell.
-"""
-
 _COMMANDS_HEAD: Final = """\
 # Commands
 
@@ -110,8 +109,8 @@ seconds.
 
 
 def tables_page() -> str:
-    """Every table and column."""
-    return _TABLES_HEAD + "".join(_table(table) for table in TABLES.values())
+    """What holds for all tables, and the list of them."""
+    return _TABLES_HEAD + overview()
 
 
 def settings_page() -> str:
@@ -126,8 +125,7 @@ def commands_page() -> str:
 
 def sql_page() -> str:
     """Every view and macro of the warehouse, by the comment above it."""
-    own = "".join(_table(table, as_of="timestamp") for table in OWN_TABLES.values())
-    return _SQL_HEAD + "".join(_query(query) for query in queries()) + _OWN_HEAD + own
+    return _SQL_HEAD + "".join(_query(query) for query in queries())
 
 
 def answered(page: str, ask: Callable[[str], pa.Table]) -> str:
@@ -153,20 +151,8 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "sql.md": sql_page,
+    **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
 }
-
-
-def _table(table: Table, as_of: str = "as_of") -> str:
-    names = {name: name if name != "as_of" else as_of for name in table.schema.names}
-    lines = [
-        f"\n## {table.name}\n",
-        f"A row is {table.row}. Key: {', '.join(f'`{names[name]}`' for name in table.key)}.\n",
-    ]
-    lines.append("| column | type | what it holds |\n|---|---|---|")
-    for field in table.schema:
-        null = "" if field.nullable else ", never null"
-        lines.append(f"| `{names[field.name]}` | {field.type}{null} | {field.metadata[b'comment'].decode()} |")
-    return "\n".join(lines) + "\n"
 
 
 def _query(query: Query) -> str:
@@ -175,7 +161,7 @@ def _query(query: Query) -> str:
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
-    title = f"[{'.'.join(path)}]" if path else "Top level"
+    title = f"`[{'.'.join(path)}]`" if path else "Top level"
     about = " ".join((model.__doc__ or "").split()) if path else ""
     plain = {name: field for name, field in model.model_fields.items() if not _is_section(field.annotation)}
     if plain:
@@ -187,8 +173,9 @@ def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if _is_section(field.annotation) and isinstance(field.annotation, type):
             yield from _settings(field.annotation, (*path, name))
-        for named in filter(_is_section, get_args(field.annotation)):  # sections under names of the user's own
-            yield from _settings(named, (*path, name, "<name>"))
+        for inner in filter(_is_section, get_args(field.annotation)):  # optional, or under names of the user's own
+            named = ("<name>",) if get_origin(field.annotation) is dict else ()
+            yield from _settings(inner, (*path, name, *named))
 
 
 def _is_section(annotation: Any) -> bool:

@@ -42,6 +42,8 @@ _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
 """So much is taken at once, whatever is to be loaded: DuckDB sorts it within the memory that it is allowed."""
 _MEMORY: Final = "256MB"
+_FORMAT: Final = "v1.5.0"
+"""What any DuckDB from 1.5 on opens, as analysts' tools bring; 1.4 would, but fails at macros with a WITH."""
 _IN_A_ROW: Final = 4
 """A load that takes fewer instants of a month and chain than this lays a token's rows of that month apart."""
 _MIXED_PART: Final = 0.25
@@ -89,6 +91,8 @@ _REMEMBER: Final = {
     "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM learnt",
     "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM learnt",
 }
+
+_HELD: Final = ", for another program has it open for writing; close it there, or connect that program read-only"
 
 Partition = tuple[str, str, datetime]
 """Family, chain and instant."""
@@ -164,7 +168,8 @@ class Warehouse:
             connection.execute("USE warehouse")
         except duckdb.Error as error:
             connection.close()
-            raise WarehouseError(f"{self.path} can't be opened: {error}") from error
+            advice = _HELD if "Could not set lock" in str(error) else ""
+            raise WarehouseError(f"{self.path} can't be opened{advice}: {error}") from error
         return connection
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
@@ -455,7 +460,7 @@ def _registered(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table
 
 @contextmanager
 def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with quiet(duckdb.connect(str(path))) as connection:
+    with quiet(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'")
         connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
         yield connection

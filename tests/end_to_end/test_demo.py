@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +15,10 @@ import duckdb
 import pytest
 
 from contract.tables import TABLES
+from resources import layout
 from resources.lake import SIDE_TABLES
 from resources.warehouse import Warehouse
+from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,3 +134,88 @@ def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], h
     assert page.count("```sql") >= 10
     renewed = answered(page, Warehouse(home / "warehouse.duckdb").query)
     assert page == renewed, "run 'python -m pipelines.docs data/warehouse.duckdb' after a demo"
+
+
+def test_every_query_of_the_docs_runs_and_those_of_the_tables_pages_find_rows(
+    first: dict[str, Any], home: Path
+) -> None:
+    tried_elsewhere = {"connect", "questions", "sql"}  # below, above, and in the tests of the warehouse's SQL
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.stem not in tried_elsewhere]
+    queries = [
+        (page, query) for page in pages for query in re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+    assert len(queries) >= len(TABLES) + 3
+    with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
+        for page, query in queries:
+            rows = warehouse.execute(query).fetchall()
+            assert rows or page.parent.name != "tables" or page.stem == "revisions", page  # nothing was told otherwise
+
+
+def test_the_ways_of_connecting_that_python_has_work_as_the_page_tells(
+    first: dict[str, Any],
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "docs" / "connect.md").read_text()
+    (tmp_path / "data").symlink_to(home)
+    monkeypatch.chdir(tmp_path)
+    ways = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(ways) == 3
+    for way in ways:
+        known: dict[str, Any] = {}
+        exec(way, known)
+        if isinstance(known.get("connection"), duckdb.DuckDBPyConnection):
+            known["connection"].close()
+    assert "token_address" in capsys.readouterr().out
+
+
+def test_duckdb_1_5_opens_the_file_read_only_and_answers_every_view_macro_and_question_alike(
+    first: dict[str, Any], home: Path
+) -> None:
+    shell = Path(sys.executable).with_name("duckdb")
+    if not shell.exists():
+        missing("DuckDB's shell of 1.5, which stands for older drivers, is not here: 'make extras' installs it")
+    questions = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "questions.md").read_text(), re.DOTALL)
+    queries = [*(query.example for query in layout.queries()), *questions]
+    counts = [f"SELECT count(*) FROM ({query.strip().removesuffix(';')})" for query in queries]
+    file = home / "warehouse.duckdb"
+    command = [str(shell), "-readonly", "-bail", "-csv", "-noheader", str(file), ";\n".join(counts)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Warehouse(file).connect() as warehouse:
+        ours = [warehouse.execute(count).fetchall()[0][0] for count in counts]
+    assert [int(line) for line in done.stdout.split()] == ours
+    assert sum(map(bool, ours)) > len(queries) / 2
+
+
+def test_each_cell_of_the_notebook_answers_its_question(
+    first: dict[str, Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if importlib.util.find_spec("marimo") is None:
+        missing("the notebook can't run here, for marimo is missing: 'make extras' or 'make notebook' installs it")
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    spec = importlib.util.spec_from_file_location("notebook", ROOT / "notebooks" / "warehouse.py")
+    assert spec is not None
+    assert spec.loader is not None
+    notebook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebook)
+    shown, made = notebook.app.run()
+
+    assert made["token"].selected_key == "CNDR on base"  # Cinder, whose clusters merged into one that holds nearly all
+    concentration = made["concentration"]
+    assert concentration["timestamp"].is_monotonic_increasing
+    assert concentration["bundles"].iloc[-1] > 0.8 > concentration["bundles"].iloc[0]
+    (plot,) = made["figure"].axes
+    assert [len(line.get_xdata()) for line in plot.lines] == [len(concentration)] * 2
+    assert set(made["changes"]["change"]) == {"entered", "left", "up", "down"}
+    merged = made["lineage"].filter(made["lineage"]["event"] == "merged")
+    assert merged["members"].to_list() == [65, 82]
+    assert made["flows"].num_rows > 5
+    assert {str(made["flows"].schema.field(name).type) for name in ("deposits", "withdrawals")} == {
+        "decimal128(38, 18)"
+    }
+    assert all("<h" in cell.text for cell in shown)
+    assert len(shown) == 6

@@ -424,6 +424,29 @@ def test_any_duckdb_opens_the_file_and_finds_the_macros(lake: Lake, warehouse: W
         assert connection.execute("SELECT count(*) FROM holders_as_of('2027-01-01')").fetchall() == [(1,)]
 
 
+def test_the_file_is_of_a_format_that_the_drivers_of_analysts_tools_know(lake: Lake, warehouse: Warehouse) -> None:
+    warehouse.load(lake)
+    with duckdb.connect(str(warehouse.path), read_only=True) as connection:
+        found = connection.execute(
+            "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal"
+        ).fetchone()
+    assert found is not None
+    assert found[0].startswith("v1.5")
+
+
+def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
+    warehouse.load(lake)
+    tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        for ask in (lambda: asked(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
+            with pytest.raises(WarehouseError, match="close it there, or connect that program read-only"):
+                ask()
+        process.communicate(b"\n")
+    assert asked(warehouse, "FROM maps") == []
+
+
 def test_a_file_that_is_no_warehouse_is_left_alone(lake: Lake, warehouse: Warehouse) -> None:
     with duckdb.connect(str(warehouse.path)) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")

@@ -1,0 +1,59 @@
+"""The docs as a site: ``make docs`` builds it into ``site/``, and fails on a link that leads nowhere.
+
+The pages are plain Markdown, which reads as well in a checkout; what only the site needs stands here. Nothing in it
+comes from another host: the theme's fonts are the reader's own, and the search is a file of the site.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
+
+project = "Holderlake"
+extensions = ["myst_parser"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_favicon = "_static/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_title = "Holderlake"
+html_show_copyright = False
+html_copy_source = False
+html_show_sourcelink = False
+html_use_index = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+_NAVIGATION: Final = {
+    "index": {
+        "Ask": ["questions", "connect", "explorer", "reports", "alerts"],
+        "Fill": ["backfills", "sources"],
+        "Run": ["service", "cluster"],
+        "Look up": ["tables", "sql", "commands", "settings", "engine"],
+    },
+    "tables": {"": ["tables/*"]},
+}
+"""The pages below a page, by heading. A page that is nowhere here fails the build."""
+
+
+def _add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+    for caption, below in _NAVIGATION.get(page, {}).items():
+        options = [":hidden:", ":glob:", *([f":caption: {caption}"] if caption else [])]
+        source[0] += "\n".join(["", "```{toctree}", *options, "", *below, "```", ""])
+
+
+class _Search(SearchEnglish):
+    """English, where nakamoto finds nakamoto_coefficient."""
+
+    def split(self, input: str) -> list[str]:
+        words = super().split(input)
+        return [*words, *(part for word in words if "_" in word for part in word.split("_") if part)]
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _add_navigation)
+    app.add_search_language(_Search)

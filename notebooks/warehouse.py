@@ -1,0 +1,117 @@
+"""The warehouse from Python, for analysts: ``make notebook`` opens it over what a demo or a run has fetched.
+
+A marimo notebook is plain Python: each cell a function of what other cells made, so its answers never go stale.
+"""
+
+import marimo
+
+__generated_with = "0.25.2"
+
+app = marimo.App(width="medium", app_title="The warehouse from Python")
+
+
+@app.cell
+def ask_the_warehouse():
+    import marimo as mo
+    import matplotlib.pyplot as plt
+
+    from resources.frames import warehouse
+
+    ask = warehouse()
+    mo.md(
+        """
+        # The warehouse from Python
+
+        One line asks it, into pandas, Polars or Arrow. Each call reads what is published at that moment and never
+        waits for a load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
+        """
+    )
+    return ask, mo, plt
+
+
+@app.cell
+def choose_a_token(ask, mo):
+    tokens = ask.pandas(
+        """
+        SELECT symbol, chain, token_address
+        FROM maps JOIN symbols USING (chain, token_address)
+        GROUP BY ALL
+        ORDER BY max(bundles) DESC NULLS LAST, symbol, chain
+        """
+    )
+    keys = {f"{row.symbol} on {row.chain}": [row.chain, row.token_address] for row in tokens.itertuples()}
+    token = mo.ui.dropdown(keys, value=next(iter(keys)), label="Token")
+    mo.vstack([mo.md("## Choose a token"), mo.md("Those with the largest clusters come first."), token])
+    return (token,)
+
+
+@app.cell
+def concentration_over_time(ask, mo, plt, token):
+    concentration = ask.pandas(
+        """
+        SELECT timestamp, service_score, top_10_adjusted, bundles, nakamoto_coefficient
+        FROM concentration_history
+        WHERE chain = ? AND token_address = ?
+        ORDER BY timestamp
+        """,
+        token.value,
+    )
+    figure, shares = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    shares.plot(concentration["timestamp"], concentration["top_10_adjusted"], marker="o", label="10 largest entities")
+    shares.plot(concentration["timestamp"], concentration["bundles"], marker="o", label="10 largest clusters")
+    shares.set(ylabel="share of supply", ylim=(0, 1), title=f"{token.selected_key}: who holds how much")
+    shares.legend()
+    mo.vstack([mo.md("## How concentrated is it, and since when?"), figure, concentration])
+    return concentration, figure
+
+
+@app.cell
+def holders_between_two_dates(ask, concentration, mo, token):
+    first, last = concentration["timestamp"].min(), concentration["timestamp"].max()
+    changes = ask.pandas(
+        """
+        SELECT change, count(*) AS holders, sum(share_before) AS share_before, sum(share_after) AS share_after
+        FROM holder_changes(?, ?)
+        WHERE chain = ? AND token_address = ?
+        GROUP BY change
+        ORDER BY change
+        """,
+        [first.to_pydatetime(), last.to_pydatetime(), *token.value],
+    )
+    mo.vstack([mo.md(f"## Who came and who left, from {first:%Y-%m-%d} to {last:%Y-%m-%d}?"), changes])
+    return (changes,)
+
+
+@app.cell
+def how_clusters_came_about(ask, mo, token):
+    lineage = ask.polars(
+        """
+        SELECT timestamp, event, members, round(share, 4) AS share, merged_from, split_from
+        FROM cluster_lineage
+        WHERE chain = ? AND token_address = ? AND event IN ('born', 'merged', 'split', 'died')
+        ORDER BY timestamp, members DESC
+        """,
+        token.value,
+    )
+    mo.vstack([mo.md("## How did its clusters come about? (a Polars frame)"), lineage])
+    return (lineage,)
+
+
+@app.cell
+def flows_to_exchanges(ask, concentration, mo):
+    flows = ask.arrow(
+        """
+        SELECT symbol, exchange, sum(deposits) AS deposits, sum(withdrawals) AS withdrawals
+        FROM exchange_flows(?) JOIN symbols USING (chain, token_address)
+        WHERE transfer_token = token_address
+        GROUP BY symbol, exchange
+        ORDER BY symbol, exchange
+        """,
+        [concentration["timestamp"].max().to_pydatetime()],
+    )
+    mo.vstack([mo.md("## What went to exchanges, and came back? (an Arrow table, amounts exact)"), mo.ui.table(flows)])
+    return (flows,)
+
+
+if __name__ == "__main__":
+    app.run()

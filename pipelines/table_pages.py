@@ -1,0 +1,179 @@
+"""The reference page of each table, from its schema: what a row is, its key, where it lies, its columns, and a query.
+
+The other pages of the reference stand in ``docs``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from assets.definitions import FAMILIES
+from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
+from resources import layout
+from resources.commits import SIDE_TABLES
+from resources.layout import OWN_TABLES, Query, queries
+
+ALL_TABLES: Final = {**TABLES, **OWN_TABLES}
+
+EXAMPLES: Final = {
+    "chains": """
+SELECT chain, name, count(*) AS instants
+FROM chains
+GROUP BY ALL ORDER BY chain
+""",
+    "tokens": """
+SELECT chain, symbol, name, transfers_count, min_date
+FROM latest_tokens
+ORDER BY transfers_count DESC LIMIT 5
+""",
+    "holders": """
+SELECT symbol, rank, address, amount, share
+FROM latest_holders JOIN symbols USING (chain, token_address)
+WHERE rank <= 3 ORDER BY symbol, rank LIMIT 6
+""",
+    "maps": """
+SELECT symbol, service_score, top_10_adjusted, nakamoto_coefficient, cexs, dexs
+FROM latest_maps JOIN symbols USING (chain, token_address)
+WHERE service_score IS NOT NULL ORDER BY service_score LIMIT 5
+""",
+    "map_nodes": """
+SELECT kind, count(*) AS nodes, count(DISTINCT address) AS addresses, count(*) FILTER (is_shown_on_map) AS shown
+FROM latest_map_nodes
+GROUP BY kind ORDER BY kind
+""",
+    "grouped_transfers": """
+SELECT symbol, from_address, to_address, total_value, total_transfers, first_date, last_date
+FROM latest_grouped_transfers JOIN symbols USING (chain, token_address)
+WHERE transfer_token = token_address AND time_node IS NULL
+ORDER BY total_transfers DESC LIMIT 5
+""",
+    "clusters": """
+SELECT symbol, cluster_id, holder_count, magic_node_count, share
+FROM latest_clusters JOIN symbols USING (chain, token_address)
+ORDER BY share DESC LIMIT 5
+""",
+    "cluster_members": """
+SELECT symbol, cluster_id, kind, count(*) AS members
+FROM latest_cluster_members JOIN symbols USING (chain, token_address)
+GROUP BY ALL ORDER BY members DESC LIMIT 5
+""",
+    "subgraph_transfers": """
+SELECT address_set, from_address, to_address, transfer_chain, transfer_token, total_value, total_transfers
+FROM subgraph_transfers
+ORDER BY timestamp DESC, total_transfers DESC LIMIT 5
+""",
+    "addresses": """
+SELECT chain, address, label, is_cex, is_dex, is_contract, degree
+FROM latest_addresses
+WHERE label IS NOT NULL ORDER BY degree DESC LIMIT 5
+""",
+    "failures": """
+SELECT endpoint, code, count(*) AS requests, max(fetched_at) AS last_of_them
+FROM failures
+GROUP BY endpoint, code ORDER BY requests DESC
+""",
+    "revisions": """
+SELECT chain, timestamp, table_name, subject, known_since, fetched_at, rows_gone, rows_new
+FROM revisions
+ORDER BY fetched_at DESC LIMIT 5
+""",
+    "partitions": """
+SELECT chain, family, count(*) AS instants, min(timestamp) AS first, max(timestamp) AS last, sum(row_count) AS rows
+FROM partitions
+GROUP BY ALL ORDER BY ALL
+""",
+    "coverage": """
+SELECT chain, subject, count(*) AS instants
+FROM coverage
+WHERE family = 'maps'
+GROUP BY ALL ORDER BY ALL LIMIT 5
+""",
+}
+"""A query that shows a table's use; a test asks the demo's warehouse each of them."""
+
+_UNITS: Final = {INSTANT_TYPE: "time, UTC", AMOUNT_TYPE: "token units", pa.float64(): "0 to 1"}
+_OTHER_UNITS: Final = {"service_score": "0 to 100"}
+
+
+def table_page(table: Table) -> str:
+    """A table's page."""
+    name = table.name
+    head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(layout.key(table))}.\n"
+    example = f"## An example\n\n```sql\n{EXAMPLES[name].strip()}\n```\n"
+    where = _OWN_WHERE if name in OWN_TABLES else _where(table)
+    return "\n".join([head, _columns(table), example, where]) + _asked_by(name)
+
+
+def overview() -> str:
+    """The list of all tables, each with what a row is."""
+    lines = ["| table | a row is |", "|---|---|"]
+    lines += [f"| [`{name}`](tables/{name}.md) | {table.row} |" for name, table in ALL_TABLES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+_OWN_WHERE: Final = """\
+## Where it lies
+
+Only in the warehouse, from the manifests of the lake's partitions.
+"""
+
+
+def _where(table: Table) -> str:
+    name = table.name
+    families = [family.name for family in FAMILIES if name in family.tables]
+    file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
+    token = ", token" if "token_address" in table.key else ""
+    brought = "each family of tables" if name in SIDE_TABLES else f"the family {_listed(families)}"
+    return f"""\
+## Where it lies
+
+| | |
+|---|---|
+| filled by | {brought} |
+| in the lake | `data/lake/{name}/chain=<chain>/timestamp=<as-of instant>/{file}` |
+| partitioned by | chain and as-of instant, such as `chain=eth/timestamp=20250102T030405Z` |
+| in the warehouse | table `{name}`, whose rows lie by month, chain{token} and instant |
+"""
+
+
+def _columns(table: Table) -> str:
+    lines = ["## Columns\n", "| column | what it holds | unit | warehouse | lake |", "|---|---|---|---|---|"]
+    for field in table.schema:
+        name = layout.column_name(field.name)
+        never = "" if field.nullable else " NOT NULL"
+        renamed = "" if name == field.name else f"`{field.name}`, "
+        lake = "" if table.name in OWN_TABLES else f"{renamed}`{field.type}`"
+        about = field.metadata[b"comment"].decode()
+        lines.append(f"| `{name}` | {about} | {_unit(field)} | `{layout.sql_type(field)}{never}` | {lake} |")
+    return "\n".join(lines) + "\n"
+
+
+def _unit(field: pa.Field) -> str:
+    if field.name.endswith("_exact"):
+        return _UNITS[AMOUNT_TYPE]
+    return _OTHER_UNITS.get(field.name) or _UNITS.get(field.type, "")
+
+
+def _asked_by(name: str) -> str:
+    """The views and macros that read the table, by themselves or through its newest rows."""
+    through = {name, f"latest_{name}", f"{name}_as_of", f"{name}_known_at"}
+    found = [query for query in queries() if through & _words(query)]
+    links = [f"[`{query.signature}`](../sql.md#{anchor(query.signature)})" for query in found]
+    return f"\n## Views and macros over it\n\n{', '.join(links)}\n" if links else ""
+
+
+def _words(query: Query) -> set[str]:
+    return {query.name, *re.findall(r"\w+", query.sql)}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

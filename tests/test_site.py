@@ -1,0 +1,267 @@
+"""The docs as a site, built by ``make docs``: it has all that the code has, and leads nowhere but within it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import duckdb
+import pytest
+import typer.main
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from pipelines.cli import app
+from resources import layout
+from resources.lake import SIDE_TABLES
+from resources.settings import Settings
+from tests.explorer.serving import chromium
+
+ROOT = Path(__file__).parents[1]
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "color_scheme": "dark"}
+
+
+class PageReader(HTMLParser):
+    """What a page holds: anchors, links, what a browser loads for it, and the text below each heading."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.sections: dict[str, str] = defaultdict(str)
+        self._heading = ""
+        self._in_heading = False
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.ids |= {values["id"]} if "id" in values else set()
+        if tag in {"h1", "h2", "h3"}:
+            self._heading, self._in_heading = "", True
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif tag in {"link", "script", "img", "iframe", "source", "video", "audio"}:
+            self.loaded += [values[name] for name in ("href", "src", "srcset", "data-src") if name in values]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"h1", "h2", "h3"}:
+            self._in_heading = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_heading:
+            self._heading += data.replace("¶", "")
+        else:
+            self.sections[self._heading] += data
+
+    def names(self, heading: str) -> set[str]:
+        """The words below a heading, with what stands in the names of columns, options and settings."""
+        return set(re.findall(r"[\w-]+", self.sections[heading]))
+
+
+def _make_docs(source: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    named = (f"DOCS={source}", f"SITE={site}", f"BIN={Path(sys.executable).parent}")
+    command = ["make", "--silent", "--old-file", ".venv/ready", "docs", *named]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(ROOT / "docs", tmp_path_factory.mktemp("source") / "docs"))
+
+
+@pytest.fixture(scope="module")
+def site(source: Path) -> Path:
+    built = _make_docs(source, source.parent / "site")
+    assert (built.returncode, built.stderr) == (0, "")
+    return source.parent / "site"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[str, PageReader]:
+    return {str(path.relative_to(site)): PageReader(path) for path in site.rglob("*.html")}
+
+
+@pytest.fixture(scope="module")
+def warehouse() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        layout.install(connection)
+        yield connection
+
+
+# It has all that the code has
+
+
+def test_each_table_of_a_warehouse_has_a_page_of_its_own_with_each_column_and_its_type(
+    pages: dict[str, PageReader], warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    tables: dict[str, dict[str, str]] = defaultdict(dict)
+    found = (
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (table_name)"
+    )
+    for table, column, kind in warehouse.execute(f"{found} WHERE table_name[1] <> '_'").fetchall():
+        tables[table][column] = kind
+    assert len(tables) >= 14
+    assert {f"tables/{name}.html" for name in tables} == {name for name in pages if name.startswith("tables/")}
+    for table, columns in tables.items():
+        page = pages[f"tables/{table}.html"]
+        told = dict(re.findall(r"^(\w+)\n[^\n]+\n[^\n]*\n([^\n]+)\n", page.sections["Columns"], re.MULTILINE))
+        assert columns.keys() == told.keys() - {"column"}, table
+        for name, kind in columns.items():
+            assert told[name].removesuffix(" NOT NULL").replace(" ", "") == kind, f"{table}.{name}"
+        assert "FROM " in page.sections["An example"]
+
+
+def test_each_table_of_the_lake_tells_where_its_files_lie(pages: dict[str, PageReader]) -> None:
+    for name in {*layout.TABLES}:
+        text = pages[f"tables/{name}.html"].sections["Where it lies"]
+        file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
+        assert f"data/lake/{name}/chain=<chain>/timestamp=<as-of instant>/{file}" in text
+
+
+def test_each_view_and_macro_of_a_warehouse_is_told(
+    pages: dict[str, PageReader], warehouse: duckdb.DuckDBPyConnection
+) -> None:
+    told = {heading.partition("(")[0] for heading in pages["sql.html"].sections}
+    views = {
+        name for (name,) in warehouse.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    }
+    macros = "SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+    names = views | {name for (name,) in warehouse.execute(macros).fetchall()}
+    assert len(names) > 40
+    assert names - told == set()
+
+
+def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for child, below in getattr(command, "commands", {}).items():
+        yield from _leaves(below, f"{name} {child}")
+    if not hasattr(command, "commands"):
+        yield name, command
+
+
+def test_each_command_is_told_with_each_option(pages: dict[str, PageReader]) -> None:
+    commands = dict(_leaves(typer.main.get_command(app), "holderlake"))
+    assert len(commands) > 20
+    for name, command in commands.items():
+        options = {text for one in command.params if one.name != "help" for text in one.opts if text.startswith("--")}
+        assert options <= pages["commands.html"].names(name), name
+
+
+def _settings(schema: dict[str, Any], model: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Each setting as its path, by the schema that pydantic checks files with."""
+    for name, one in model["properties"].items():
+        many = one.get("additionalProperties", {})
+        below = [place.get("$ref") for place in (one, many, *one.get("anyOf", ()), *one.get("allOf", ()))]
+        found = [schema["$defs"][ref.rpartition("/")[2]] for ref in below if ref]
+        inner = [section for section in found if "properties" in section]
+        for section in inner:
+            yield from _settings(schema, section, (*path, name, *(["<name>"] if many else [])))
+        if not inner:
+            yield (*path, name)
+
+
+def test_each_setting_is_told_in_its_section_with_its_variable(pages: dict[str, PageReader]) -> None:
+    schema = Settings.model_json_schema()
+    settings = list(_settings(schema, schema))
+    assert len(settings) > 60
+    for *section, name in settings:
+        told = pages["settings.html"].sections[f"[{'.'.join(section)}]" if section else "Top level"]
+        variable = "HOLDERLAKE_" + "__".join((*section, name)).upper()
+        assert {name, variable} <= set(re.findall(r"[\w<>]+", told)), (section, name)
+
+
+# It leads nowhere but within itself
+
+
+def test_each_link_and_anchor_within_the_site_leads_somewhere(pages: dict[str, PageReader], site: Path) -> None:
+    lost = []
+    for name, page in pages.items():
+        for link in page.links:
+            path, anchor = urldefrag(link)
+            if urlsplit(path).scheme:
+                continue
+            target = os.path.normpath(Path(name).parent / unquote(path)) if path else name
+            if not (site / target).exists() or (anchor and unquote(anchor) not in pages[target].ids):
+                lost.append((name, link))
+    assert lost == []
+
+
+def test_nothing_is_loaded_from_another_host(pages: dict[str, PageReader], site: Path) -> None:
+    assert {link for page in pages.values() for link in page.loaded if urlsplit(link).netloc} == set()
+    for sheet in site.rglob("*.css"):
+        assert re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", sheet.read_text()) == [], sheet.name
+
+
+def test_a_broken_link_a_missing_anchor_and_a_page_that_nothing_leads_to_fail_the_build(
+    site: Path, source: Path
+) -> None:
+    page = source / "lost.md"
+    page.write_text("# Lost\n\n[no page](nowhere.md), [no anchor](sql.md#nothing-of-the-kind)\n")
+    built = _make_docs(source, site)
+    page.unlink()
+    assert built.returncode != 0
+    assert "nowhere.md" in built.stderr
+    assert "nothing-of-the-kind" in built.stderr
+    assert "lost.md: WARNING: document isn't included in any toctree" in built.stderr
+
+
+# It is read in a browser
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        yield browser
+        browser.close()
+
+
+def test_a_task_leads_to_its_page_on_a_phone_at_night_and_the_search_finds_a_column_by_a_part_of_its_name(
+    browser: Browser, address: str
+) -> None:
+    context = browser.new_context(**PHONE)
+    page = context.new_page()
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(f"{address}/index.html")
+    page.get_by_role("row", name="know what a column holds").get_by_role("link").click()
+    page.get_by_role("main").get_by_role("link", name="maps", exact=True).click()
+    expect(page.get_by_role("heading", name="maps")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", background)[:3])) < 64, background
+    page.goto(f"{address}/search.html?q=nakamoto")
+    results = page.locator("#search-results li")
+    expect(results.filter(has_text="nakamoto_coefficient").first).to_be_visible()
+    assert "maps" in results.locator("a").all_inner_texts()
+    context.close()
+    assert {urlsplit(url).netloc for url in asked} == {urlsplit(address).netloc}
+    assert faults == []
