@@ -6,20 +6,11 @@ from typing import Final
 
 from dagster import AssetChecksDefinition, AssetsDefinition
 
-from assets.addresses import ADDRESSES
-from assets.chains import CHAINS
 from assets.checks import checks_of
-from assets.family import Family
-from assets.holders import HOLDERS
-from assets.maps import MAPS
+from assets.families import FAMILIES
 from assets.materialise import asset_of
-from assets.subgraphs import SUBGRAPHS
-from assets.tokens import TOKENS
 from assets.transfers import transfers_asset
 from assets.warehouse import warehouse_asset
-
-FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
-"""In the order in which a partition is filled: tokens give the names for plots, holders the addresses to ask about."""
 
 _ABOUT: Final = {
     "chains": "From `GET /v0/chains`, asked once a day.",

@@ -1,13 +1,14 @@
 """The engine at hand: maps and holders of many tokens at many instants in one pass over a store, as Arrow tables.
 
-Over HTTP the same store gives the same rows; here they go by neither wire nor JSON.
+Over HTTP the same store gives the same rows; here they go by neither wire nor JSON. Most commands ask no engine, so
+its heavy parts are imported when one is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,16 +16,15 @@ import pyarrow.compute as pc
 from contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
 from contract.tables import TABLES
 from contract.times import utc_now
-from engine.balances import mappable_token, nobody_holds
 from engine.errors import EngineError
 from engine.errors import UnknownToken as NotKnown
 from engine.errors import UnsupportedToken as NotSupported
-from engine.maps import MAP_TABLES
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.sweep import sweep, sweep_holders
 from resources.at_hand import Refused, Swept
 from resources.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
+
+if TYPE_CHECKING:
+    from engine.records import TokenInfo
+    from engine.store import Store
 
 _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
     error.code: error for error in (NoHolders, UnknownToken, UnsupportedToken)
@@ -44,6 +44,9 @@ class DirectEngine:
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
         """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""
+        from engine.maps import MAP_TABLES
+        from engine.sweep import sweep
+
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
         found = list(sweep(self._store(), [(chain, address) for address in known], instants, options, at))
@@ -54,6 +57,8 @@ class DirectEngine:
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> Swept:
         """See ``Engine.holders``. Raises ``EngineError`` where the store can't be read."""
+        from engine.sweep import sweep_holders
+
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
         keys = [(chain, address) for address in known]
@@ -66,6 +71,8 @@ class DirectEngine:
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[Refused]]:
         """The tokens that maps can be made for, and those that have none at any instant."""
+        from engine.balances import mappable_token
+
         known, refused = {}, []
         store = self._store().remembering()
         for address in tokens:
@@ -82,6 +89,8 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 
 def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[Refused]:
     """Where nobody holds a token: it has no row in ``answered``, which has one for every other answer."""
+    from engine.balances import nobody_holds
+
     there = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
     return [
         Refused(address, as_of, _told(nobody_holds(token, as_of)))

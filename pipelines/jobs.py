@@ -31,7 +31,7 @@ from pydantic import Field
 
 from assets.alert_checks import evaluate_alerts
 from assets.checks import evaluate
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import Asking, Family, Landed
 from assets.ingest import ingest
 from assets.materialise import PERMANENT, metadata_of

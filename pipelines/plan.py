@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from assets.addresses import ADDRESSES
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import Family, sweeping
 from assets.holders import HOLDERS
 from contract.prices import ADDRESS_METADATA

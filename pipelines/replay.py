@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import Asking, Family, Slice
 from assets.ingest import ingest_slice
 from contract.requests import Request

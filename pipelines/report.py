@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import utc_now

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import Asking, Family, slice_of
 from assets.ingest import ANSWERS_AT_ONCE, ingest_slice
 from assets.landing import FINAL_FAILURES

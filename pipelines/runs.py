@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dagster import DagsterInstance, ExecuteInProcessResult
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
 from pipelines import show

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 from resources import layout
 from resources.commits import SIDE_TABLES

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.checks import RULES, broken, short_files
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from contract.tables import TABLES, build

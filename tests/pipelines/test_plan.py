@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.family import missing, slice_of
 from contract.prices import credits_text
 from contract.tables import TABLES, build

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.chains import CHAINS
-from assets.definitions import FAMILIES
+from assets.families import FAMILIES
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from contract.tables import TABLES
