@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from contract.times import to_unix
-from engine import kernels
+from engine import crowds
 from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
@@ -99,7 +99,7 @@ def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
 def sums_at(rows: Rows, instants: int) -> list[int]:
     """The exact sum of the rows at each instant."""
     sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
-    kernels.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
+    crowds.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
     return limb_ints(np.cumsum(sums, axis=0)[:-1])
 
 
@@ -284,14 +284,21 @@ class _Ledger:
         skipped, days = (left_out, self._zero), (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:
-            stop = kernels.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
+            stop = crowds.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
         numbers, which = np.unique(new.addresses, return_inverse=True)
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
         places = self._places(new, base, start, stop)
-        return Rows(*kernels.merged_rows(base.holders, base.balances, *intervals, stop, *skipped, *days, *new, places))
+        rows = np.empty(stop - start, np.int32)
+        rows = rows[: crowds.kept_rows(base.holders, *intervals, stop, *skipped, *days, rows)]
+        size = len(rows) + len(places)
+        found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
+        crowds.merge_rows(
+            base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found
+        )
+        return found
 
     def _places(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Where new rows belong among the intervals from start to stop: by falling balance, then address."""

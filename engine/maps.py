@@ -160,10 +160,11 @@ def _drawing(scene: Scene) -> Drawing:
 def _fresh(scene: Scene, free: Rows) -> Rows:
     """The balances while their holders are fresh wallets."""
     store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
-    begun = first_times(store, scene.view)[free.addresses]
+    begun = first_times(store, scene.view)
     since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
-    some = np.flatnonzero((begun <= seconds[-1]) & (begun > since))
-    free, begun = free.at(some), begun[some].astype(np.int64)
+    is_young = (begun <= seconds[-1]) & (begun > since)  # one after another, then bytes here and there
+    free = free.at(np.flatnonzero(is_young[free.addresses]))
+    begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
     kept = np.flatnonzero(firsts < lasts)

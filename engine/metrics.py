@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from engine import kernels
+from engine import crowds
 from engine.balances import Rows, largest
 from engine.words import limb_ints, to_ints
 
@@ -85,16 +85,16 @@ def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
     larger than any of its members, stands before all who are not shown, and sums over these are told by the sums over
     all holders.
     """
-    crowds, others = _crowds_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
-    return [_entities(*one) for one in zip(crowds, shown, others, strict=True)]
+    all_free, others = _crowds_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
+    return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
 
 
 def _crowds_at(free: Rows, instants: int) -> list[Entities]:
     """The free holders at each instant as entities of one each, none of them told one by one."""
-    begins = kernels.by_instant(free.firsts, free.lasts, instants)
-    ends = kernels.by_instant(free.lasts, free.firsts, instants)
+    begins = crowds.by_instant(free.firsts, free.lasts, instants)
+    ends = crowds.by_instant(free.lasts, free.firsts, instants)
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
-    counts, *sums, halves = kernels.crowd_sums(free.balances, size, *begins, *ends)
+    counts, *sums, halves = crowds.crowd_sums(free.balances, size, *begins, *ends)
     columns = (counts.tolist(), *map(limb_ints, sums), halves.tolist())
     return [Entities([], *one) for one in zip(*columns, strict=True)]
 

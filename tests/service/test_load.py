@@ -113,18 +113,7 @@ def _spent(keys: KeyStore, secret: str) -> int:
     return keys.balance(key.id).spent
 
 
-def test_sixty_four_clients_get_exactly_what_the_allowance_covers(world, ledger, keys):
-    covered, asked = 150, 400
-    secret = keys.create("crowd", covered)
-    with _processes(world.store.root, ledger, 1) as [(base_url, process)]:
-        outcomes = asyncio.run(_ask([base_url], secret, asked))
-        process.terminate()
-        process.wait()
-    assert outcomes == {"200": covered, "credits_exhausted": asked - covered}
-    assert _spent(keys, secret) == covered
-
-
-def test_two_processes_share_one_allowance(world, ledger, keys):
+def test_two_processes_give_sixty_four_clients_exactly_what_the_allowance_covers(world, ledger, keys):
     covered, asked = 150, 400
     secret = keys.create("crowd", covered)
     with _processes(world.store.root, ledger, 2) as services:
