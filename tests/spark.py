@@ -23,6 +23,8 @@ from tests.real import missing
 _SCRIPT: Final = Path(__file__).parents[1] / "deploy" / "spark.sh"
 _START_SECONDS: Final = 120
 WORKERS: Final = 2
+SMALL_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java for processes that live for seconds."""
 
 
 def require_spark() -> None:
@@ -98,6 +100,7 @@ class SparkCluster:
             "SPARK_LOCAL_DIRS": str(self._folder / f"local-{number}"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_JAVA_OPTS": SMALL_JVM,
         }
         with (self._folder / f"{number}.log").open("wb") as log:
             process = subprocess.Popen(

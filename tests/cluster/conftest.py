@@ -17,7 +17,7 @@ from engine.sources.sample import sample_world
 from engine.store import Store
 from engine.sweep import sweep, sweep_holders
 from tests.engine.world import UINT256, a_token, table, transfer
-from tests.spark import SparkCluster, require_spark
+from tests.spark import SMALL_JVM, SparkCluster, require_spark
 
 AT = datetime(2026, 1, 1)
 WIDE = ("eth", "wide")
@@ -27,8 +27,8 @@ SMALL = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": SMALL_JVM,
+    "spark.executor.extraJavaOptions": SMALL_JVM,
 }
 """Settings of Spark for data this small."""
 
