@@ -20,16 +20,15 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import duckdb
 import pytest
 import typer.main
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from pipelines.cli import app
 from resources import layout
 from resources.lake import SIDE_TABLES
 from resources.settings import Settings
-from tests.explorer.serving import chromium
+from tests.browser import PHONE, opened_browser
 
 ROOT = Path(__file__).parents[1]
-PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "color_scheme": "dark"}
 
 
 class PageReader(HTMLParser):
@@ -234,17 +233,14 @@ def address(site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
-        yield browser
-        browser.close()
+    with opened_browser() as opened:
+        yield opened
 
 
 def test_a_task_leads_to_its_page_on_a_phone_at_night_and_the_search_finds_a_column_by_a_part_of_its_name(
     browser: Browser, address: str
 ) -> None:
-    context = browser.new_context(**PHONE)
+    context = browser.new_context(**PHONE, color_scheme="dark")
     page = context.new_page()
     asked: list[str] = []
     faults: list[str] = []

@@ -46,12 +46,6 @@ def exploring(home: Path) -> Iterator[str]:
     assert (process.returncode, more) == (0, []), "".join(more)
 
 
-def chromium() -> str:
-    """Chromium's program. Skips the test without it, or fails it where real parts are required."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    return found or missing("Chromium is not here; Debian has it in the package 'chromium'")
-
-
 def built_with() -> Path:
     """The libraries that the page is built of. Skips or fails the test alike."""
     if shutil.which("node") is None or not (MODULES / ".package-lock.json").exists():

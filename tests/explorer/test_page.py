@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.explorer.serving import built_with, chromium, exploring
+from tests.browser import PHONE, chromium, opened_browser
+from tests.explorer.serving import built_with, exploring
 from tests.explorer.world import (
     CROWD,
     EXCHANGE,
@@ -26,7 +26,6 @@ from tests.explorer.world import (
     fill,
 )
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 BUBBLES = "() => document.getElementById('map').bubbles()"
 
 
@@ -41,11 +40,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
-        yield browser
-        browser.close()
+    with opened_browser() as opened:
+        yield opened
 
 
 Open = Callable[..., Page]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,7 +29,7 @@ from resources.settings import Settings
 from resources.token_history import Period, token_history
 from resources.warehouse import Warehouse
 from resources.workspace import Endpoint, Workspace
-from tests.real import missing
+from tests.browser import chromium
 from tests.resources.lakes import DAYS, failures, map_tables, rows, write
 
 TOKEN = "0x000000000000000000000000000000000000000a"
@@ -195,13 +194,10 @@ def test_what_is_not_known_is_said_with_what_is(
 
 
 def test_chromium_shows_the_page_and_finds_nothing_to_refuse(page: Path, tmp_path: Path) -> None:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        missing("Chromium is not here; Debian has it in the package 'chromium'")
     picture = tmp_path / "page.png"
     told = subprocess.run(
         [
-            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *(chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
             *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=900,1400"),
             *(f"--screenshot={picture}", page.as_uri()),
         ],

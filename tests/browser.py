@@ -1,0 +1,37 @@
+"""Debian's Chromium, in which tests open pages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.real import missing
+
+PHONE: Final[dict[str, Any]] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+    "device_scale_factor": 2,
+}
+"""A new context's options."""
+
+
+def chromium() -> str:
+    """Chromium's program. Skips the test without it, or fails it where real parts are required."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return found or missing("Chromium is not here; Debian has it in the package 'chromium'")
+
+
+@contextmanager
+def opened_browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        yield browser
+        browser.close()
