@@ -17,7 +17,7 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 	@$(BIN)/holderlake demo
 
 test: $(READY) ## the whole test suite
-	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 extras: $(READY) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \

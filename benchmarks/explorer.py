@@ -16,7 +16,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.explorer.serving import chromium, exploring
+from tests.browser import chromium
+from tests.explorer.serving import exploring
 from tests.explorer.world import CROWD, TIDE, fill
 
 DRAWN = ".map[data-at][aria-busy=false]"
