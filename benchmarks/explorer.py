@@ -9,14 +9,13 @@ Also the seconds until the first view is there, of that map and of one of 35 hol
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser import chromium
+from tests.browser import opened_browser
 from tests.explorer.serving import exploring
 from tests.explorer.world import CROWD, TIDE, fill
 
@@ -61,13 +60,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=4.0)
     milliseconds = parser.parse_args().seconds * 1000
-    arguments = [] if os.geteuid() else ["--no-sandbox"]
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, opened_browser() as browser:
         fill(Path(folder))
-        with (
-            exploring(Path(folder)) as address,
-            playwright.chromium.launch(executable_path=chromium(), args=arguments) as browser,
-        ):
+        with exploring(Path(folder)) as address:
             print("First view, seconds:")
             for name, token in (("35 holders", TIDE), ("500 holders, 5,000 links", CROWD)):
                 seconds = min(first_view(browser, f"{address}/?chain=eth&token={token}") for _ in range(3))
