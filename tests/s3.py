@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+from typing import Any
 
 from tests.real import missing
 
@@ -25,6 +27,13 @@ def s3_server() -> Iterator[str]:
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
+    app, turn = server._server.app, Lock()
+
+    def one_at_a_time(environ: Any, respond: Any) -> Any:
+        with turn:  # moto looks at a put's condition and then puts: in between another thread may
+            return app(environ, respond)
+
+    server._server.app = one_at_a_time
     try:
         yield "http://{}:{}".format(*server.get_host_and_port())
     finally:
