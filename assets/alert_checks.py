@@ -21,7 +21,7 @@ from dagster import (
     multi_asset_check,
 )
 
-from assets.materialise import days_of
+from assets.checks import days_of_run, results
 from assets.partitions import interval_of
 from contract.times import utc_now
 from resources.alert_settings import AlertRule
@@ -40,16 +40,7 @@ def alert_checks(workspace: Workspace) -> list[AssetChecksDefinition]:
 
     @multi_asset_check(name="alerts", specs=[_spec(name, rule) for name, rule in rules.items()])
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        step = context.op_execution_context
-        partitioned = step.has_partition_key or step.has_partition_key_range
-        for found in evaluate_alerts(workspace, days_of(step.partition_keys) if partitioned else None):
-            yield AssetCheckResult(
-                passed=found.passed,
-                check_name=found.check_name,
-                asset_key=found.asset_key,
-                severity=found.severity,
-                metadata=found.metadata,
-            )
+        yield from results(evaluate_alerts(workspace, days_of_run(context)))
 
     return [check]
 

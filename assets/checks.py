@@ -91,19 +91,29 @@ def checks_of(family: Family) -> AssetChecksDefinition:
 
     @multi_asset_check(name=f"{family.name}_checks", specs=_specs(family))
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        step = context.op_execution_context
-        partitioned = step.has_partition_key or step.has_partition_key_range
-        days = set(days_of(step.partition_keys)) if partitioned else None
-        for found in evaluate(workspace.lake, family, days):
-            yield AssetCheckResult(
-                passed=found.passed,
-                check_name=found.check_name,
-                asset_key=found.asset_key,
-                severity=found.severity,
-                metadata=found.metadata,
-            )
+        days = days_of_run(context)
+        yield from results(evaluate(workspace.lake, family, None if days is None else set(days)))
 
     return check
+
+
+def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
+    """Chain and day of each partition of a run; None where it has none."""
+    step = context.op_execution_context
+    partitioned = step.has_partition_key or step.has_partition_key_range
+    return days_of(step.partition_keys) if partitioned else None
+
+
+def results(found: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
+    """The outcomes of checks as a step yields them."""
+    for one in found:
+        yield AssetCheckResult(
+            passed=one.passed,
+            check_name=one.check_name,
+            asset_key=one.asset_key,
+            severity=one.severity,
+            metadata=one.metadata,
+        )
 
 
 def evaluate(lake: Lake, family: Family, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:

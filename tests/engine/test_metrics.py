@@ -166,6 +166,17 @@ def test_entities_at_every_instant_are_those_counted_one_by_one(
         assert entities.largest[:10] == every[:10]
 
 
+@pytest.mark.parametrize("bits", [31, 256])
+def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
+    """Limbs as large as can be, across the place where the loop carries: once for a million rows."""
+    size, count = 2**bits - 1, (1 << 20) + 3
+    once = np.zeros(count, np.int32)
+    free = Rows(np.arange(count), np.repeat(from_ints([size], lane_of(size)), count, axis=0), once, once + 1)
+    (entities,) = metrics.entities_at(free, [metrics.Shown([], [], [])])
+    assert (entities.count, entities.whole, entities.squares) == (count, count * size, count * size**2)
+    assert (entities.weighted, entities.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
+
+
 # ---------------------------------------------------------------------- figures of a map
 
 
