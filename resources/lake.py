@@ -292,7 +292,7 @@ def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
     named = zip(
         texts.dictionary.take(texts.indices.take(starts)).to_pylist(), starts, [*starts[1:], len(codes)], strict=True
     )
-    return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(named)] or [rows])
+    return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(named)])
 
 
 def _declared(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Table:

@@ -176,6 +176,16 @@ def test_rows_of_other_subjects_stay_and_those_of_the_same_are_replaced(lake: La
     assert manifest.covered == {"0xa", "0xb", "0xc"}
 
 
+@pytest.mark.parametrize("each", [2, 300])
+def test_rows_stand_by_subject_and_keep_their_order_within_it(lake: Lake, each: int) -> None:
+    held = {token: {f"{token}-{place}": each - place for place in range(each)} for token in ("0xb", "0xc", "0xa")}
+    rows = holders("eth", DAY, held)
+    split = pa.concat_tables([rows.slice(each // 2), rows.slice(0, each // 2)])  # one subject's rows in two places
+    write(lake, "holders", "eth", DAY, {"holders": split}, set(held))
+    order = [*held["0xa"], *list(held["0xb"])[each // 2 :], *list(held["0xb"])[: each // 2], *held["0xc"]]
+    assert lake.read("holders", "eth", DAY)["address"].to_pylist() == order
+
+
 def test_the_file_does_not_depend_on_the_order_of_the_writes(tmp_path: Path) -> None:
     one, other = Lake(tmp_path / "one"), Lake(tmp_path / "other")
     for token in ("0xa", "0xb"):
