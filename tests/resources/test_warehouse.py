@@ -319,10 +319,10 @@ def killed_amid_a_load(lake: Lake, warehouse: Warehouse) -> str:
     return f"""
 import os
 from pathlib import Path
-from resources import warehouse
+from resources import loading, warehouse
 from resources.lake import Lake
 
-warehouse._remember = lambda *_: os._exit(9)
+loading._remember = lambda *_: os._exit(9)
 warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
 """
 
