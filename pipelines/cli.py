@@ -182,7 +182,8 @@ def rebuild_command(
     json: Json = False,
 ) -> None:
     """Makes lake and warehouse again from the archived answers, at no cost. The old ones stay until it is done."""
-    from pipelines.rebuild import rebuild, report_rebuilt, survey
+    from pipelines.rebuild import rebuild, survey
+    from pipelines.rebuild_report import report_rebuilt
 
     workspace = _reading()
     report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)

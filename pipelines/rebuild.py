@@ -10,77 +10,30 @@ only those that it lacks are computed anew. What was asked, and of which answers
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from rich.progress import Progress
 
 from pipelines import show
+from pipelines.lake_places import alone, emptied, lakes_of, recovered, take_over, writers_held
+from pipelines.rebuild_report import Missing, Rebuilt
 from pipelines.replay import family_of, name_of, replay
 from resources import commits, journal
 from resources.archive import AnswerArchive
 from resources.journal import Asked, Commit, Group
 from resources.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
-from resources.warehouse import Warehouse
 from resources.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
 """The lake takes the commits of a chain one after another, and each waits for the disk."""
-
-
-@dataclass(frozen=True)
-class Missing:
-    """An answer that a partition was made of and that is not there, or damaged. ``kept``: the partition is in the lake
-    as it was before, for the old lake had it."""
-
-    partition: str
-    endpoint: str
-    digest: str
-    kept: bool = False
-
-
-@dataclass
-class Rebuilt:
-    """What was made again: partitions, commits replayed, answers read, rows by table.
-
-    ``carried`` names partitions that are older than the journal (or whose answers are gone) and were taken over from
-    the old lake as they were; ``damaged`` names files of the journal that can't be read; ``unnamed`` counts answers
-    that no commit was made of. Of partitions that a local engine told of, ``kept`` counts those that were taken over as
-    they were, ``computed`` those that the old lake lacked and the engine told again; ``uncomputed`` names those that it
-    lacked while that engine is not at hand.
-    """
-
-    partitions: int = 0
-    commits: int = 0
-    answers: int = 0
-    rows: dict[str, int] = field(default_factory=dict)
-    carried: list[str] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-    kept: int = 0
-    computed: int = 0
-    uncomputed: list[str] = field(default_factory=list)
-    unnamed: int = 0
-    seconds: float = 0.0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all that was ever committed could be made again."""
-        return not self.missing and not self.damaged and not self.uncomputed
-
-    def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return asdict(self) | {"whole": self.is_whole}
 
 
 def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
@@ -91,15 +44,15 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     """
     began = time.monotonic()
     report = Rebuilt()
-    with _alone(workspace):
-        old = _recovered(workspace.settings.lake)
+    with alone(workspace):
+        old = recovered(workspace.settings.lake)
         fresh = workspace.settings.lake.with_name("lake.rebuilding")
-        _emptied(fresh)
+        emptied(fresh)
         building = _Building(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
         building.run()
-        with _writers_held(old):
+        with writers_held(old):
             building.run()  # what was committed meanwhile
-            _take_over(workspace, building)
+            take_over(workspace, building.fresh)
     report.missing.sort(key=lambda one: (one.partition, one.digest))
     report.rows = _rows(workspace.lake)
     report.unnamed = _unnamed(workspace.archive)
@@ -111,7 +64,7 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     """What ``rebuild`` would do, from the names of the files alone: a damaged answer shows only when it is read."""
     report = Rebuilt()
     chosen = _chosen(workspace.archive, provider)
-    old = _lakes(workspace.settings.lake)
+    old = lakes_of(workspace.settings.lake)
     named = set()
     for _, paths in _by_partition(journal.records(workspace.archive)):
         read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]
@@ -138,43 +91,6 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     report.carried = sorted(name for place, name in held.items() if place not in named)
     report.unnamed = _unnamed(workspace.archive)
     return report
-
-
-def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
-    """Prints what was done, or with ``dry_run`` what would be."""
-    if as_json:
-        show.as_json(report.as_json() | {"dry_run": dry_run})
-        return
-    if report.rows:
-        show.rows("Made again from the archive", ("table", "rows"), report.rows.items())
-    if report.kept:
-        show.out.print(f"{report.kept:,} partitions of the local engine are taken over from the old lake as they are.")
-    if report.computed:
-        show.out.print(
-            f"{report.computed:,} that it lacks are computed anew by the local engine, as of the same instants."
-        )
-    if report.uncomputed:
-        show.err.print(
-            f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
-            f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
-            markup=False,
-            soft_wrap=True,
-        )
-    for name in report.carried:
-        show.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
-    for one in report.missing:
-        fate = "the old lake's rows stay" if one.kept else "it lacks these rows"
-        show.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
-    for name in report.damaged:
-        show.err.print(f"A file of the journal is damaged; what it told of is left out: {name}")
-    if report.unnamed:
-        show.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
-    did = "Would make" if dry_run else "Made"
-    took = "" if dry_run else f", {report.seconds:.1f} s"
-    show.out.print(
-        f"{did} {report.partitions:,} partitions again from {report.commits:,} commits and {report.answers:,} answers: "
-        f"no call, 0 credits{took}."
-    )
 
 
 class _Building:
@@ -339,75 +255,6 @@ def _chosen(archive: AnswerArchive, provider: str | None) -> str:
     if provider is not None and provider not in found:
         raise LakeError(f"the archive holds no answers of {provider!r}, but of {', '.join(found)}")
     return provider or found[0]
-
-
-@contextmanager
-def _alone(workspace: Workspace) -> Iterator[None]:
-    """Raises ``LakeError`` while another process makes the same lake again."""
-    workspace.settings.home.mkdir(parents=True, exist_ok=True)
-    with (workspace.settings.home / "lake.rebuilding.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LakeError("another process makes the lake again just now; wait for it") from None
-        yield
-
-
-def _before(lake: Path) -> Path:
-    return lake.with_name("lake.before")
-
-
-def _lakes(lake: Path) -> list[Lake]:
-    return [Lake(path) for path in (lake, _before(lake)) if path.exists()]
-
-
-def _recovered(lake: Path) -> list[Lake]:
-    """The old lakes: two where a rebuild was killed while they changed places, and somebody ingested since."""
-    if _before(lake).exists() and not lake.exists():
-        _before(lake).rename(lake)
-    return _lakes(lake)
-
-
-def _emptied(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
-
-
-@contextmanager
-def _writers_held(old: Sequence[Lake]) -> Iterator[None]:
-    """Holds back those who would commit to the lake while it changes places."""
-    with ExitStack() as held:
-        for lake in old[:1]:
-            for chain in sorted({manifest.chain for manifest in lake.manifests()}):
-                held.enter_context(commits.locked(lake.root, chain))
-                for path in _unfinished(lake.root, chain):  # whoever looks at one waits for the lock that we hold
-                    commits.finish(lake.root, path)
-        yield
-
-
-def _unfinished(root: Path, chain: str) -> list[Path]:
-    """The manifests of a chain whose commit was interrupted."""
-    folder = commits.manifest_path(root, "any", chain, "any").parent.parent
-    return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
-
-
-def _take_over(workspace: Workspace, building: _Building) -> None:
-    """Puts the new lake and a warehouse made of it in place of the old ones."""
-    place, before = workspace.settings.lake, _before(workspace.settings.lake)
-    published = workspace.settings.warehouse
-    made = Warehouse(published.with_name(f"{published.name}.rebuilt"))
-    for leftover in published.parent.glob(f"{made.path.name}*"):
-        leftover.unlink()
-    made.load(building.fresh)
-    _emptied(before)
-    if place.exists():
-        place.rename(before)
-    building.fresh.root.mkdir(exist_ok=True)  # where nothing could be made
-    building.fresh.root.rename(place)
-    made.path.replace(published)
-    _emptied(before)
-    for leftover in published.parent.glob(f"{made.path.name}*"):
-        leftover.unlink()
 
 
 def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:

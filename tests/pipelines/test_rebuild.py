@@ -170,7 +170,7 @@ def test_a_rebuild_that_is_cut_short_leaves_the_old_lake_and_can_be_repeated(
     workspace.warehouse.load(workspace.lake)
     before = hashes(workspace.settings.lake)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(rebuilding, "_take_over", _interrupted)
+        patched.setattr(rebuilding, "take_over", _interrupted)
         rebuild(workspace)
     assert hashes(workspace.settings.lake) == before
     assert rebuild(workspace).is_whole
