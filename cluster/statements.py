@@ -1,7 +1,7 @@
 """The SQL of the cluster: written once in DuckDB's dialect in ``sql/``, transpiled for whoever runs it.
 
 A statement is a SELECT over views by name; what it makes is a view under the statement's own name. ``$names`` are
-bound, never pasted.
+bound, never pasted; ``{carried}`` stands for the steps of ``sql/carried.sql``, which several share.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class Statement:
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
     """A statement by name, in the dialect of whoever runs it."""
-    kind = "build" if name in BUILD else "answers"
-    (tree,) = sqlglot.parse(files("cluster").joinpath("sql", kind, f"{name}.sql").read_text(), read="duckdb")
+    folder = files("cluster").joinpath("sql")
+    text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
+    (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")
     if tree is None:
         raise ValueError(f"the statement {name} is empty")
     binds = frozenset(parameter.name for parameter in tree.find_all(exp.Parameter, exp.Placeholder))

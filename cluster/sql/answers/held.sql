@@ -30,42 +30,7 @@ reached AS (
     FROM changes
     GROUP BY chain, token_address, as_of, address
 ),
-rests AS (
-    SELECT
-        *,
-        CASE
-            WHEN middle_reached IS NOT NULL THEN
-                (low_reached % 100000000000000000000000000 + 100000000000000000000000000)
-                % 100000000000000000000000000
-        END AS low_rest
-    FROM reached
-),
-once AS (
-    SELECT
-        chain, token_address, as_of, address, low_reached, middle_reached, high_reached, low_rest,
-        middle_reached
-        + CAST(round((low_reached - low_rest) / 100000000000000000000000000) AS DECIMAL(38, 0)) AS middle_carried
-    FROM rests
-),
-twice AS (
-    SELECT
-        *,
-        (middle_carried % 100000000000000000000000000 + 100000000000000000000000000) % 100000000000000000000000000
-            AS middle_rest
-    FROM once
-),
-carried AS (
-    SELECT
-        chain, token_address, as_of, address,
-        CASE WHEN middle_reached IS NULL THEN low_reached ELSE CAST(low_rest AS DECIMAL(38, 0)) END AS low,
-        CAST(middle_rest AS DECIMAL(38, 0)) AS middle,
-        CAST(
-            high_reached
-            + CAST(round((middle_carried - middle_rest) / 100000000000000000000000000) AS DECIMAL(38, 0))
-            AS DECIMAL(38, 0)
-        ) AS high
-    FROM twice
-)
+{carried}
 SELECT chain, token_address, as_of, address, low, middle, high
 FROM carried
 WHERE low <> 0 OR middle <> 0 OR high <> 0

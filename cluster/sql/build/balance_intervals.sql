@@ -31,40 +31,7 @@ reached AS (
         ) AS high_reached
     FROM daily
 ),
-rests AS (
-    SELECT
-        *,
-        CASE
-            WHEN middle_reached IS NOT NULL THEN
-                (low_reached % 100000000000000000000000000 + 100000000000000000000000000)
-                % 100000000000000000000000000
-        END AS low_rest
-    FROM reached
-),
--- the carry is a small whole number, so it is exact even where an engine divides decimals as doubles
-once AS (
-    SELECT
-        chain, token_address, address, day, next_day, low_reached, middle_reached, high_reached, low_rest,
-        middle_reached
-        + CAST(round((low_reached - low_rest) / 100000000000000000000000000) AS DECIMAL(38, 0)) AS middle_carried
-    FROM rests
-),
-twice AS (
-    SELECT
-        *,
-        (middle_carried % 100000000000000000000000000 + 100000000000000000000000000) % 100000000000000000000000000
-            AS middle_rest
-    FROM once
-),
-carried AS (
-    SELECT
-        chain, token_address, address, day, next_day,
-        CASE WHEN middle_reached IS NULL THEN low_reached ELSE CAST(low_rest AS DECIMAL(38, 0)) END AS low,
-        CAST(middle_rest AS DECIMAL(38, 0)) AS middle,
-        high_reached
-        + CAST(round((middle_carried - middle_rest) / 100000000000000000000000000) AS DECIMAL(38, 0)) AS high
-    FROM twice
-)
+{carried}
 SELECT
     chain,
     token_address,
@@ -73,6 +40,6 @@ SELECT
     coalesce(next_day, 2147483647) AS end_day,
     low,
     middle,
-    CAST(high AS DECIMAL(38, 0)) AS high
+    high
 FROM carried
 WHERE low <> 0 OR middle <> 0 OR high <> 0
