@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 DOCS := docs
 SITE := site
 READY := $(VENV)/ready
+TOOLS := $(VENV)/tools
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
+	--no-header --upgrade
 
 .PHONY: demo test extras notebook docs ui lint lock clean help
 
@@ -16,36 +20,34 @@ help: ## what each target does
 demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, DuckDB, two queries
 	@$(BIN)/holderlake demo
 
-test: $(READY) ## the whole test suite
+test: $(TOOLS) ## the whole test suite
 	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-extras: $(READY) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		-r requirements-extras.lock -r requirements-notebook.lock
+extras: $(TOOLS) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
+	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock
 
 notebook: $(READY) ## the analyst's notebook in the browser, over what was ingested (200 MB more)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-notebook.lock
+	@$(INSTALL) -r requirements-notebook.lock
 	@$(BIN)/marimo edit --skip-update-check notebooks/warehouse.py
 
-docs: $(READY) ## the docs as a site: open site/index.html; a link that leads nowhere fails
+docs: $(TOOLS) ## the docs as a site: open site/index.html; a link that leads nowhere fails
 	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)
 
 ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
 	@$(BIN)/holderlake ui
 
-lint: $(READY) ## format, lint and types
+lint: $(TOOLS) ## format, lint and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-lock: $(READY) ## the lock made anew from pyproject.toml
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
-		--no-header --group dev pyproject.toml --output-file requirements.lock --upgrade
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
-		--no-header --group extras --constraint requirements.lock --output-file requirements-extras.lock --upgrade
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
-		--no-header --group notebook --constraint requirements.lock --constraint requirements-extras.lock \
-		--output-file requirements-notebook.lock --upgrade
+lock: $(TOOLS) ## the locks made anew from pyproject.toml
+	@$(LOCK) --group run pyproject.toml --output-file requirements.lock
+	@$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(LOCK) --group extras --constraint requirements.lock --constraint requirements-dev.lock \
+		--output-file requirements-extras.lock
+	@$(LOCK) --group notebook --constraint requirements.lock --constraint requirements-dev.lock \
+		--constraint requirements-extras.lock --output-file requirements-notebook.lock
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
@@ -55,7 +57,12 @@ $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "Building the environment in $(VENV) with $(PYTHON) (once; about a minute)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(INSTALL) -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m engine.warm # compiles loops once, or the first map would wait for it
+	@touch $@
+
+$(TOOLS): $(READY) requirements-dev.lock
+	@echo "Adding what tests, lint and docs take (once; half a minute)"
+	@$(INSTALL) -r requirements-dev.lock
 	@touch $@
