@@ -13,7 +13,7 @@ python="${PYTHON:-$checkout/.venv/bin/python}"
 usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 SPARK_HOME="$("$python" -c 'import importlib.util as u; s = u.find_spec("pyspark"); print(s.submodule_search_locations[0] if s else "")')"
-[ -n "$SPARK_HOME" ] || { echo "pyspark is not installed for $python; run 'make cluster'" >&2; exit 1; }
+[ -n "$SPARK_HOME" ] || { echo "pyspark is not installed for $python; run 'make extras'" >&2; exit 1; }
 command -v java >/dev/null || [ -n "${JAVA_HOME:-}" ] || { echo "Java 17 or later is needed" >&2; exit 1; }
 export SPARK_HOME
 export SPARK_SCALA_VERSION="${SPARK_SCALA_VERSION:-2.13}"
