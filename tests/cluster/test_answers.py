@@ -17,7 +17,7 @@ from engine.records import Rules
 from tests.cluster.conftest import AT, Asking, Tables, in_order
 from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, transfer, world
 
-pytest.importorskip("sqlglot", reason="'make cluster' installs what the cluster needs")
+pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
 from cluster.answers import Asked, answers
 from cluster.build import build
