@@ -27,7 +27,10 @@ from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
-"""So much is taken at once, whatever is to be loaded: DuckDB sorts it within the memory that it is allowed."""
+"""So much is taken at once, whatever is to be loaded."""
+_MEMORY: Final = "128MB"
+_MEMORY_OF_MORE: Final = "256MB"
+"""What DuckDB may use to sort a batch; and a single partition of more rows, which it does on disk."""
 _IN_A_ROW: Final = 4
 """A load that takes fewer instants of a month and chain than this lays a token's rows of that month apart."""
 _DELETE: Final = """
@@ -93,6 +96,8 @@ class Loading:
         """Puts the rows of partitions in place of those that the warehouse has of them; ``held`` is a folder for their
         files while that lasts."""
         for batch in _batches(pending):
+            rows = sum(one.manifest.rows for one in batch)
+            connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_MORE}'")
             self._take(connection, held, batch)
         for table in SIDE_TABLES:
             self._take_side(connection, held, table)
@@ -178,12 +183,11 @@ def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
     batch: list[Pending] = []
     rows = 0
     for one in pending:
-        its_rows = sum(file.rows for file in one.manifest.tables.values())
-        if batch and (rows + its_rows > _BATCH_ROWS or len(batch) == _BATCH_PARTITIONS):
+        if batch and (rows + one.manifest.rows > _BATCH_ROWS or len(batch) == _BATCH_PARTITIONS):
             yield batch
             batch, rows = [], 0
         batch.append(one)
-        rows += its_rows
+        rows += one.manifest.rows
     if batch:
         yield batch
 

@@ -132,6 +132,7 @@ class Warehouse:
             loading = Loading(lake, state.loaded)
             outdated = state.installed.get("views") != layout.views_sha()
             if pending or outdated:
+                _give_back()
                 with self._next_version() as connection, self._held() as held:
                     if outdated:
                         layout.install(connection)
@@ -241,6 +242,12 @@ def _copy(source: Path, target: Path) -> None:
         left = source.stat().st_size
         while left:
             left -= os.copy_file_range(old.fileno(), new.fileno(), left)
+
+
+def _give_back() -> None:
+    """Gives back what the process does not need any more: the answers of a whole backfill may have been here before."""
+    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
+        pool.release_unused()
 
 
 @contextmanager
