@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -26,10 +24,10 @@ from resources.alert_book import AlertBook
 from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Endpoint, Workspace
 from tests.filling import MakeWorkspace
+from tests.processes import DEVNULL, start
 from tests.receiver import Receiver
 from tests.resources.lakes import DAYS, write_holders
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "0x000000000000000000000000000000000000000a"
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -172,7 +170,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_key(home: Home, 
     )
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
-    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(settings)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = start(code, json.dumps(settings), imports=["pipelines.alerting"], stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
         time.sleep(0.02)
     assert tell(workspace, DAYS[1] + MINUTE).is_busy
