@@ -410,7 +410,7 @@ def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tm
 
 
 PAY_AND_DIE = """
-import asyncio, os
+import asyncio, os, sys
 from datetime import datetime
 from contract.requests import MapRequest
 from resources.archive import AnswerArchive
