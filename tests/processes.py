@@ -163,6 +163,13 @@ def start_holderlake(
     return start(HOLDERLAKE, *arguments, imports=DAGSTER, env=env, cwd=cwd, stdin=DEVNULL, stdout=stdout, stderr=stderr)
 
 
+def close() -> None:
+    """Ends what processes are forked from, if there is any."""
+    if _warm.cache_info().currsize:
+        _warm().close()
+        _warm.cache_clear()
+
+
 class _Warm:
     """The process that others are forked from."""
 
@@ -183,6 +190,10 @@ class _Warm:
         with self._turn:
             socket.send_fds(self._socket, [len(text).to_bytes(HEAD)], pipes)
             self._socket.sendall(text)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
 
 
 @cache

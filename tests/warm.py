@@ -34,11 +34,12 @@ def main() -> None:
     while True:
         head, pipes, *_ = socket.recv_fds(asked, HEAD, PIPES)
         if not head:
-            sys.exit()
+            os._exit(0)
         request = json.loads(_received(asked, int.from_bytes(head)))
         for name in request["imports"]:
             if name not in sys.modules:
-                importlib.import_module(name)
+                with suppress(Exception):  # the process itself tells of it
+                    importlib.import_module(name)
                 gc.freeze()  # or a collection would copy all of it into each process
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # one that ends at once is known by then
         process = os.fork()
@@ -62,10 +63,10 @@ def _received(asked: socket.socket, length: int) -> bytes:
 
 
 def _tell_of_the_ended(*_: object) -> None:
-    while _ended_to:
-        process, status = os.waitpid(-1, os.WNOHANG)
-        if not process:
-            return
+    for process in list(_ended_to):  # others, which an import started, are not ours to wait for
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if not ended:
+            continue
         told = _ended_to.pop(process)
         with suppress(BrokenPipeError):  # nobody waits for it
             os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
