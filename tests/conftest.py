@@ -21,6 +21,8 @@ from tests.postgres import PostgresServer, programs
 ROOT = Path(__file__).parents[1]
 ROOM = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
+os.environ.pop("SSL_CERT_FILE", None)  # httpx would read all authorities for each client (28 ms); no test speaks TLS
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 settings.register_profile("holderlake", deadline=None)  # how long an example takes depends on who else computes here
 settings.load_profile("holderlake")
 
