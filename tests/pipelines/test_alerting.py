@@ -19,7 +19,7 @@ from contract.times import utc_now
 from pipelines.alerting import find, tell
 from pipelines.cli import app
 from pipelines.definitions import build_defs
-from pipelines.runs import dagster_instance, ingest_day
+from pipelines.runs import ingest_day
 from resources.alert_book import AlertBook
 from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Endpoint, Workspace
@@ -190,13 +190,6 @@ def test_a_webhook_that_is_named_later_is_not_told_what_was_before(home: Home, r
 
 
 # Dagster
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    with dagster_instance(tmp_path / "dagster") as opened:
-        yield opened
 
 
 def test_the_sensor_tells_after_a_load_and_keeps_quiet_without_one(

@@ -16,7 +16,6 @@ from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_contex
 from engine.store import Store
 from pipelines.definitions import build_defs
 from pipelines.embedded import make_workspace
-from pipelines.runs import dagster_instance
 from resources.settings import Settings
 from resources.workspace import Workspace
 from tests.chain.anvil import Anvil, call
@@ -35,11 +34,10 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
-    with dagster_instance(tmp_path / "dagster") as opened:
-        opened.add_dynamic_partitions("chain", ["test"])
-        yield opened
+def instance(instance: DagsterInstance) -> DagsterInstance:
+    """Dagster's history, which knows of the chain."""
+    instance.add_dynamic_partitions("chain", ["test"])
+    return instance
 
 
 def workspace_of(home: Path, *urls: str, token: str = TOKEN, **more: Any) -> Workspace:
