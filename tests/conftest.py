@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -15,15 +16,15 @@ from hypothesis import settings
 
 from tests import processes
 from tests.chain.anvil import Anvil, program
+from tests.examples import some
 from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
 ROOM = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
-os.environ.pop("SSL_CERT_FILE", None)  # httpx would read all authorities for each client (28 ms); no test speaks TLS
-os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-settings.register_profile("holderlake", deadline=None)  # how long an example takes depends on who else computes here
+# how long an example takes depends on who else computes here
+settings.register_profile("holderlake", deadline=None, max_examples=some(100))
 settings.load_profile("holderlake")
 
 
@@ -32,6 +33,10 @@ def pytest_configure() -> None:
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays; no collection looks at it again
 
 
 def pytest_sessionfinish() -> None:
