@@ -2,7 +2,8 @@
 
 What a process costs is mostly its imports: two seconds for Dagster, one for the service. A forked one has environment,
 arguments, pipes, signals and an end of its own, as a started one has. What is imported at a start, and how much memory
-is needed, is for tests that start a process themselves.
+is needed, is for tests that start a process themselves; so is what must not depend on the order of a set, for all that
+are forked share one seed of hashes.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from json import dumps
 from pathlib import Path
 
@@ -148,8 +149,7 @@ class Backfill:
             "HOLDERLAKE_PROVIDER__URL": self.customer.base_url,
             "HOLDERLAKE_PROVIDER__CONCURRENCY": str(CONCURRENCY),
             "HOLDERLAKE_API_KEY": self.customer.secret,
-            "HOLDERLAKE_WATCHLIST": dumps(WATCHLIST),
-            "HOLDERLAKE_ADDRESS_SETS": dumps(ADDRESS_SETS),
+            **_sample_settings(),
             **self.settings,
         }
         return processes.start(
@@ -186,16 +186,15 @@ class Backfill:
             return Counter((entry.run_id, entry.endpoint) for entry in ledger.unsettled())
 
 
-def _watchlist() -> dict[str, list[str]]:
+@cache
+def _sample_settings() -> dict[str, str]:
+    """What is watched of the sample world."""
     watched: dict[str, list[str]] = {}
     for token in sample_world().tokens:
         if token.chain in ("eth", "base"):
             watched.setdefault(token.chain, []).append(token.address)
-    return watched
-
-
-WATCHLIST = _watchlist()
-ADDRESS_SETS = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
+    sets = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
+    return {"HOLDERLAKE_WATCHLIST": dumps(watched), "HOLDERLAKE_ADDRESS_SETS": dumps(sets)}
 
 
 def ended(process: Process, status: int = 0) -> str:
