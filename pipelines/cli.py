@@ -43,6 +43,18 @@ app.add_typer(lake.app, name="lake")
 
 def main() -> None:
     """Runs a command; what goes wrong is said in a sentence, without a trace."""
+    logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
+    try:
+        app(standalone_mode=True)
+    except Exception as error:
+        if not isinstance(error, _told_in_a_sentence()):
+            raise
+        show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _told_in_a_sentence() -> tuple[type[Exception], ...]:
+    """The errors of all rooms, which ``--help`` need not wait for."""
     from engine.errors import EngineError
     from pipelines.errors import RunFailed
     from resources.errors import ProviderError
@@ -51,21 +63,7 @@ def main() -> None:
     from resources.warehouse import WarehouseError
     from service.failures import KeysError
 
-    logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
-    try:
-        app(standalone_mode=True)
-    except (
-        EngineError,
-        KeysError,
-        LakeError,
-        ProviderError,
-        RunFailed,
-        SettingsError,
-        WarehouseError,
-        ValueError,
-    ) as error:
-        show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(1)
+    return (EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError, ValueError)
 
 
 @app.callback(help=_HELP)

@@ -30,7 +30,8 @@ def chromium() -> str:
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
     """Chromium without a window."""
-    arguments = [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
+    arguments = ["--disable-gpu"]  # or it plays one in software
+    arguments += [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
         yield browser

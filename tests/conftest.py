@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +14,33 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import processes
 from tests.chain.anvil import Anvil, program
+from tests.examples import some
 from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
+ROOM = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
-settings.register_profile("holderlake", deadline=None)  # how long an example takes depends on who else computes here
+# how long an example takes depends on who else computes here
+settings.register_profile("holderlake", deadline=None, max_examples=some(100))
 settings.load_profile("holderlake")
+
+
+def pytest_configure() -> None:
+    """Has all that tests write in memory where there is room, so that nothing waits for a disk."""
+    memory = Path("/dev/shm")
+    if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > ROOM:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays; no collection looks at it again
+
+
+def pytest_sessionfinish() -> None:
+    processes.close()
 
 
 @pytest.fixture(scope="session")

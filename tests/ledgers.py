@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +10,8 @@ from typing import Any, Final
 from service.database import METADATA
 from service.keys import KeyStore
 from tests.postgres import PostgresServer
+from tests.processes import PIPE, Process, start
 
-ROOT: Final = Path(__file__).parents[1]
 SECRET: Final = b"the secret of the services of these tests"
 
 
@@ -41,20 +39,13 @@ class Ledger:
     def open(self, **options: Any) -> KeyStore:
         return KeyStore(self.where, self.secret, **options)
 
-    def python(self, code: str) -> subprocess.Popen[str]:
+    def python(self, code: str) -> Process:
         """Another process, in which ``keys`` is the open store."""
         begin = (
             "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
             f"from service.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
         )
-        return subprocess.Popen(
-            [sys.executable, "-c", begin + code],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return start(begin + code, imports=["service.keys"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     def kept(self) -> str:
         """Everything that the database holds, as text; bytes in hexadecimal digits."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from json import dumps
 from pathlib import Path
 
@@ -27,8 +26,9 @@ from resources.layout import column_name
 from resources.ledger import CreditLedger, Totals
 from resources.warehouse import Warehouse
 from service.keys import KeyStore
+from tests import processes
+from tests.processes import Process
 
-ROOT = Path(__file__).parents[2]
 CONCURRENCY = 8
 WHEN_LEARNT = "fetched_at"
 """The one column in which two backfills of the same past must differ."""
@@ -43,6 +43,8 @@ folder, accounts, port = sys.argv[1:]
 with Store(Path(folder)) as store, KeyStore(Path(accounts)) as keys:
     serve(store, keys, "127.0.0.1", int(port))
 """
+
+_FILL = "import sys; from tests.end_to_end import filler; sys.exit(filler.main(*sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,20 @@ def service_of(folder: Path, accounts: Path) -> Iterator[Service]:
     """The real service over a store, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    arguments = [sys.executable, "-c", _SERVE, str(folder), str(accounts), str(port)]
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(accounts))
-        process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
+        arguments = map(str, (folder, accounts, port))
+        process = processes.start(_SERVE, *arguments, imports=processes.SERVICE, stderr=processes.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         _wait_until_open(f"http://127.0.0.1:{port}", process)
         yield Service(f"http://127.0.0.1:{port}", keys)
 
 
-def _wait_until_open(base_url: str, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_open(base_url: str, process: Process) -> None:
     for _ in range(600):
         try:
-            httpx.get(f"{base_url}/health")
+            httpx.get(f"{base_url}/health", verify=False)
             return
         except httpx.TransportError:
             assert process.poll() is None, "the service could not start"
@@ -121,43 +123,42 @@ class Backfill:
     instants: Sequence[datetime]
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def start(self, run: str) -> subprocess.Popen[str]:
+    def start(self, run: str) -> Process:
         """The process, without Dagster around it."""
         instants = [instant.isoformat() for instant in self.instants]
-        return self._python("-m", "tests.end_to_end.filler", run, *instants)
+        return self._start(_FILL, run, *instants)
 
-    def start_command(self) -> subprocess.Popen[str]:
+    def start_command(self) -> Process:
         """The command as a person runs it."""
         listed = self.home.with_suffix(".instants")
         listed.write_text("\n".join(instant.isoformat() for instant in self.instants))
-        return self._python("-m", "pipelines.cli", "backfill", "--instants", str(listed))
+        return self._start(processes.HOLDERLAKE, "backfill", "--instants", str(listed))
 
     def rebuild(self) -> None:
         """Makes lake and warehouse again from what the archive holds."""
-        ended(self._python("-m", "pipelines.cli", "rebuild"))
+        ended(self._start(processes.HOLDERLAKE, "rebuild"))
 
     def finish(self, run: str = "undisturbed") -> None:
         """Runs until all is there."""
         ended(self.start(run))
 
-    def _python(self, *arguments: str) -> subprocess.Popen[str]:
+    def _start(self, code: str, *arguments: str) -> Process:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
         environment |= {
             "HOLDERLAKE_HOME": str(self.home),
             "HOLDERLAKE_PROVIDER__URL": self.customer.base_url,
             "HOLDERLAKE_PROVIDER__CONCURRENCY": str(CONCURRENCY),
             "HOLDERLAKE_API_KEY": self.customer.secret,
-            "HOLDERLAKE_WATCHLIST": dumps(WATCHLIST),
-            "HOLDERLAKE_ADDRESS_SETS": dumps(ADDRESS_SETS),
+            **_sample_settings(),
             **self.settings,
         }
-        return subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=ROOT,
+        return processes.start(
+            code,
+            *arguments,
+            imports=processes.DAGSTER,
             env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            stdout=processes.PIPE,
+            stderr=processes.STDOUT,
         )
 
     @property
@@ -185,23 +186,22 @@ class Backfill:
             return Counter((entry.run_id, entry.endpoint) for entry in ledger.unsettled())
 
 
-def _watchlist() -> dict[str, list[str]]:
+@cache
+def _sample_settings() -> dict[str, str]:
+    """What is watched of the sample world."""
     watched: dict[str, list[str]] = {}
     for token in sample_world().tokens:
         if token.chain in ("eth", "base"):
             watched.setdefault(token.chain, []).append(token.address)
-    return watched
+    sets = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
+    return {"HOLDERLAKE_WATCHLIST": dumps(watched), "HOLDERLAKE_ADDRESS_SETS": dumps(sets)}
 
 
-WATCHLIST = _watchlist()
-ADDRESS_SETS = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
-
-
-def ended(process: subprocess.Popen[str], status: int = 0) -> str:
+def ended(process: Process, status: int = 0) -> str:
     """What a process said until it ended, as it should."""
     said, _ = process.communicate()
     assert process.returncode == status, said
-    return said
+    return said or ""
 
 
 def same_lake(left: Backfill, right: Backfill) -> None:

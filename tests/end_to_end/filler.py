@@ -69,7 +69,3 @@ def main(run: str, *instants: str) -> int:
         except BudgetExceeded:
             return STOPPED_BY_A_CEILING
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

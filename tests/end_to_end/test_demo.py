@@ -18,18 +18,18 @@ from contract.tables import TABLES
 from resources import layout
 from resources.lake import SIDE_TABLES
 from resources.warehouse import Warehouse
+from tests.processes import DAGSTER, Ended, holderlake, run
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
 
 
-def _holderlake(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _holderlake(home: Path, *arguments: str) -> Ended:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))
     }
     environment |= {"HOLDERLAKE_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-    command = [sys.executable, "-m", "pipelines.cli", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    return holderlake(*arguments, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +95,7 @@ with DagsterInstance.get() as instance:
 print(json.dumps({"keys": keys, "checks": checks}))
 """
     environment = os.environ | {"HOLDERLAKE_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run(script, imports=DAGSTER, env=environment)
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout.splitlines()[-1])
     assert set(state["keys"]) == {*TABLES, "warehouse"} - set(SIDE_TABLES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -31,6 +30,7 @@ from tests.end_to_end.backfills import (
     warehouse_holds_the_lake,
 )
 from tests.end_to_end.filler import READY, ROOMS
+from tests.processes import Process
 
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "4"))
 REQUESTS = max(100, 10 * KILLS)
@@ -125,7 +125,7 @@ def _reaches(chosen: random.Random, kills: int) -> Iterator[tuple[str, int, floa
             yield aim, 1 + int(requests * WRITES_A_REQUEST[aim]), chosen.choice([0, 0, 0.002, 0.01])
 
 
-def _kill(process: subprocess.Popen[str], aim: str, times: int, seconds: float) -> None:
+def _kill(process: Process, aim: str, times: int, seconds: float) -> None:
     """Kills a backfill so many seconds after it said a word so many times."""
     assert process.stdout is not None
     said = Counter[str]()
@@ -141,13 +141,13 @@ def _left_behind(home: Path) -> set[tuple[str, Path]]:
     return {(name, path) for name, pattern in LEFT_BEHIND.items() for path in home.glob(pattern)}
 
 
-def _is_killed(process: subprocess.Popen[str]) -> None:
+def _is_killed(process: Process) -> None:
     process.kill()
     said, _ = process.communicate()
     assert process.returncode == -9, said
 
 
-def _wait_for_answers(process: subprocess.Popen[str], backfill: Backfill, count: int) -> None:
+def _wait_for_answers(process: Process, backfill: Backfill, count: int) -> None:
     archive = AnswerArchive(backfill.home / "archive")
     while archive.size().answers < count:
         assert process.poll() is None, process.communicate()[0]

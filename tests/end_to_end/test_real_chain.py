@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from engine.balances import balances_as_of
 from engine.store import Store
 from tests.chain.anvil import GENESIS_TIME, Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
+from tests.processes import PIPE, Process, start_holderlake
 
 ROOT = Path(__file__).parents[2]
 TRANSFERS = int(os.environ.get("HOLDERLAKE_CHAIN_TRANSFERS", "1500"))
@@ -76,22 +75,16 @@ def environment(home: Path) -> dict[str, str]:
     return own | {"HOLDERLAKE_HOME": str(home)} | nodes
 
 
-def command(home: Path, url: str, coin: str) -> subprocess.Popen[bytes]:
+def command(home: Path, url: str, coin: str) -> Process:
     arguments = ["import-rpc", url, "--chain", "test", "--token", coin, "--confirmations", "0", "--json"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *arguments],
-        cwd=ROOT,
-        env=environment(home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return start_holderlake(*arguments, env=environment(home), stdout=PIPE, stderr=PIPE)
 
 
 def imported(home: Path, url: str, coin: str) -> dict[str, Any]:
     process = command(home, url, coin)
-    out, err = process.communicate(timeout=250)
-    assert process.returncode == 0, err.decode()
-    return dict(json.loads(out))
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return dict(json.loads(out or ""))
 
 
 def killed_midway(home: Path, anvil: Anvil, coin: str) -> list[tuple[int, int]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,8 +20,8 @@ import pytest
 
 from contract.tables import exact_amount
 from contract.times import from_unix, to_unix
+from tests.processes import Process, holderlake, start_holderlake
 
-ROOT = Path(__file__).parents[2]
 ZERO = "0x" + "0" * 40
 DECIMALS = {"erc20": 18, "erc721": 0}
 STEPS = 10
@@ -37,19 +35,8 @@ class Home:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))}
         self.environment = clean | {"HOLDERLAKE_HOME": str(folder), "DAGSTER_DISABLE_TELEMETRY": "yes"} | settings
 
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "pipelines.cli", *arguments]
-
     def run(self, *arguments: str) -> Any:
-        done = subprocess.run(
-            self.command(*arguments, "--json"),
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
+        done = holderlake(*arguments, "--json", env=self.environment)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -77,9 +64,7 @@ def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     log = (home.folder / "serve.log").open("w")
-    process = subprocess.Popen(
-        home.command("serve", "--port", str(port)), cwd=ROOT, env=home.environment, stdout=log, stderr=log
-    )
+    process = start_holderlake("serve", "--port", str(port), env=home.environment, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for(url, process)
@@ -91,11 +76,11 @@ def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert key not in (home.folder / "serve.log").read_text()
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+def _wait_for(url: str, process: Process) -> None:
     for _ in range(300):
         assert process.poll() is None, "the service ended"
         try:
-            httpx.get(f"{url}/v0/chains")
+            httpx.get(f"{url}/v0/chains", verify=False)
             return
         except httpx.TransportError:
             time.sleep(0.1)

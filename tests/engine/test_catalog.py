@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -20,8 +18,7 @@ from engine.errors import BadSource
 from engine.records import Label, TokenInfo
 from engine.store import Store
 from tests.engine.world import END, UINT256, Row, a_token, held, table, transfer, world
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import start
 
 FIRST_RELEASE = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -162,22 +159,14 @@ def test_processes_that_open_a_store_at_once_all_find_it_ready(tmp_path: Path, m
         run(tmp_path, f"PRAGMA journal_mode = WAL; {FIRST_RELEASE} INSERT INTO tokens VALUES {', '.join(rows)}")
         expected = "50"
     openers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _OPEN, str(tmp_path)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
+        start(_OPEN, str(tmp_path), imports=["engine.store"], stdin=PIPE, stdout=PIPE, stderr=PIPE) for _ in range(3)
     ]
     for opener in openers:
         assert opener.stdout.readline() == "ready\n"
     for opener in openers:
         opener.stdin.write("now\n")
         opener.stdin.flush()
-    told = [opener.communicate(timeout=60) for opener in openers]
+    told = [opener.communicate() for opener in openers]
     assert told == [(f"{expected}\n", "")] * 3
 
 
@@ -243,9 +232,9 @@ def test_a_process_that_is_killed_while_it_takes_over_a_store_can_begin_again(ea
     rows = [transfer(f"mint -> {number % 50}", 1, at=number, tx_hash=f"t{number}") for number in range(20_000)]
     with_histories(earlier, *rows, *HISTORY)
     for delay in (0.25, 0.35, 0.45, 0.6):
-        opener = subprocess.Popen([sys.executable, "-c", _OPEN, str(earlier)], cwd=ROOT, stdin=PIPE, stdout=PIPE)
-        assert opener.stdout.readline() == b"ready\n"
-        opener.stdin.write(b"now\n")
+        opener = start(_OPEN, str(earlier), imports=["engine.store"], stdin=PIPE, stdout=PIPE)
+        assert opener.stdout.readline() == "ready\n"
+        opener.stdin.write("now\n")
         opener.stdin.flush()
         time.sleep(delay - 0.2)
         opener.kill()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -18,9 +15,9 @@ from engine.changelog import note_change
 from engine.records import TRANSFERS, Label
 from engine.store import Store
 from tests.engine.world import COIN, a_token, settled, table, transfer, world
+from tests.processes import run
 
 Build = Callable[..., Store]
-ROOT = Path(__file__).parents[2]
 OTHER = ("bsc", "other")
 
 
@@ -175,9 +172,7 @@ with Store(Path(sys.argv[1])) as store:
 def test_what_another_process_imports_is_seen_at_once(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     known = store.generation()
-    told = subprocess.run(
-        [sys.executable, "-c", _IMPORT, str(store.root)], cwd=ROOT, check=True, capture_output=True, text=True
-    )
+    told = run(_IMPORT, str(store.root), imports=["engine.store", "tests.engine.world"])
     assert store.generation() == int(told.stdout) == known + 1
     assert store.first_change_since(known) == 40
     assert store.snapshot().generation() == known + 1

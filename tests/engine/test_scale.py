@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -51,9 +49,9 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.processes import PIPE, start
 
 Build = Callable[..., Store]
-ROOT = Path(__file__).parents[2]
 DAY = 86_400
 ANSWERS = int(os.environ.get("HOLDERLAKE_ANSWERS", "60"))
 """Random answers compared with brute force; the full run has 500."""
@@ -211,10 +209,9 @@ with Store(Path(sys.argv[1])) as store:
 def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(4):
-        command = [sys.executable, "-c", _IMPORT_ON_AND_ON, str(tmp_path)]
-        importer = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        importer = start(_IMPORT_ON_AND_ON, str(tmp_path), imports=["engine.store", "tests.engine.world"], stdout=PIPE)
         assert importer.stdout is not None
-        assert importer.stdout.readline() == b"ready\n"
+        assert importer.stdout.readline() == "ready\n"
         time.sleep(chance.uniform(0.05, 0.6))
         importer.send_signal(signal.SIGKILL)
         importer.wait()

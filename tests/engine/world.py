@@ -29,6 +29,7 @@ from engine.holders import holders_as_of
 from engine.maps import map_as_of
 from engine.records import TRANSFERS, Label, Rules, TokenInfo
 from engine.store import Store
+from tests.examples import some
 
 Row = dict[str, Any]
 Key = tuple[str, str]
@@ -49,7 +50,7 @@ UINT256 = 2**256 - 1
 
 def settled(examples: int) -> settings:
     """Hypothesis settings: the same examples in every run, and no clock."""
-    return settings(max_examples=examples, deadline=None, derandomize=True, database=None)
+    return settings(max_examples=some(examples), deadline=None, derandomize=True, database=None)
 
 
 # ---------------------------------------------------------------------- telling a world

@@ -6,14 +6,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.processes import PIPE, start_holderlake
 from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
@@ -23,13 +22,8 @@ MODULES: Final = ROOT / "explorer" / "page" / "node_modules"
 @contextmanager
 def exploring(home: Path) -> Iterator[str]:
     """The address of the explorer of a home. It must end in order when it is interrupted."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", "explore", "--port", "0"],
-        cwd=ROOT,
-        env=os.environ | {"HOLDERLAKE_HOME": str(home)},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    environment = os.environ | {"HOLDERLAKE_HOME": str(home)}
+    with start_holderlake("explore", "--port", "0", env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", said)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +13,8 @@ import pytest
 
 from resources.lake import Lake
 from resources.warehouse import Warehouse
-from tests.explorer.serving import ROOT, exploring
+from tests.explorer.serving import exploring
+from tests.processes import holderlake
 from tests.resources.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
 
 TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
@@ -155,14 +154,6 @@ def test_questions_that_are_asked_while_versions_change_are_all_answered(http: h
 
 
 def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "explore", "--port", "0"],
-        cwd=ROOT,
-        env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = holderlake("explore", "--port", "0", env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""})
     assert done.returncode == 1
     assert "'holderlake demo'" in done.stderr.replace("\n", " ")

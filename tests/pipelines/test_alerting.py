@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -21,15 +19,15 @@ from contract.times import utc_now
 from pipelines.alerting import find, tell
 from pipelines.cli import app
 from pipelines.definitions import build_defs
-from pipelines.runs import dagster_instance, ingest_day
+from pipelines.runs import ingest_day
 from resources.alert_book import AlertBook
 from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Endpoint, Workspace
 from tests.filling import MakeWorkspace
+from tests.processes import DEVNULL, start
 from tests.receiver import Receiver
 from tests.resources.lakes import DAYS, write_holders
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "0x000000000000000000000000000000000000000a"
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -172,7 +170,7 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_key(home: Home, 
     )
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
-    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(settings)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = start(code, json.dumps(settings), imports=["pipelines.alerting"], stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
         time.sleep(0.02)
     assert tell(workspace, DAYS[1] + MINUTE).is_busy
@@ -192,13 +190,6 @@ def test_a_webhook_that_is_named_later_is_not_told_what_was_before(home: Home, r
 
 
 # Dagster
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    with dagster_instance(tmp_path / "dagster") as opened:
-        yield opened
 
 
 def test_the_sensor_tells_after_a_load_and_keeps_quiet_without_one(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from contract.tables import TABLES
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
 from pipelines.history import QuickEventLog
-from pipelines.runs import dagster_instance, fill, ingest_day
+from pipelines.runs import fill, ingest_day
 from resources.lake import SIDE_TABLES
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace
@@ -32,13 +31,6 @@ from tests.filling import MakeWorkspace
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 TABLE_ASSETS = sorted(set(TABLES) - set(SIDE_TABLES))
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
-    with dagster_instance(tmp_path / "dagster") as opened:
-        yield opened
 
 
 def _small(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:

@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from json import dumps
@@ -46,8 +44,8 @@ from service.keys import KeyStore
 from service.run import BackgroundService
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
+from tests.processes import DAGSTER, run
 
-ROOT = Path(__file__).parents[2]
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
 WORLD = sample_world()
@@ -275,15 +273,13 @@ def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
     own: Path, make_direct: MakeWorkspace, tmp_path: Path
 ) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
-    command = [sys.executable, "-c", _FILL, "run", *(one.isoformat() for one in instants)]
-    killed = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"DIES_AT": "3"}, stdout=subprocess.DEVNULL, check=False
-    )
+    arguments = ["run", *(one.isoformat() for one in instants)]
+    killed = run(_FILL, *arguments, imports=DAGSTER, env=os.environ | {"DIES_AT": "3"})
     assert killed.returncode == -signal.SIGKILL
     assert list((own / "lake").glob("**/*.next")), "no commit was under way"
     begun = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert 0 < len([name for name, _ in begun if name in {"maps", "holders"}]) < 2 * len(WEEKS)
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    assert run(_FILL, *arguments, imports=DAGSTER).returncode == 0
     ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert {name: ended[name] for name in begun} == begun
     with Store(own / "engine") as store:

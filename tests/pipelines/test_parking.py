@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,13 +28,6 @@ COST = MapRequest(chain=CHAIN, token_address="native", options=MapOptions(return
 PART = 3 * COST + COST // 2
 """Hundredths of a credit: enough for half of the maps."""
 INSTANTS = [datetime(2026, 5, 1) + timedelta(days=day) for day in range(6)]
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    with dagster_instance(tmp_path / "dagster") as opened:
-        yield opened
 
 
 @pytest.fixture

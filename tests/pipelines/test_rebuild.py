@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +29,7 @@ from resources import journal
 from resources.lake import LakeError
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill, spoil
+from tests.processes import DEVNULL, start_holderlake
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
@@ -182,10 +181,9 @@ def test_a_killed_rebuild_leaves_a_lake_and_is_done_by_the_next(make_workspace: 
     for family in (CHAINS, HOLDERS):
         fill(workspace, family, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake)
-    command = [str(Path(sys.executable).with_name("holderlake")), "rebuild"]
     environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
     for sign in ("lake.rebuilding/_manifests", "lake.rebuilding/holders", "warehouse.duckdb.rebuilt*"):
-        running = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running = start_holderlake("rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
         while running.poll() is None and not list(workspace.settings.home.glob(sign)):
             time.sleep(0.002)
         running.kill()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
@@ -18,13 +16,12 @@ from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_contex
 from engine.store import Store
 from pipelines.definitions import build_defs
 from pipelines.embedded import make_workspace
-from pipelines.runs import dagster_instance
 from resources.settings import Settings
 from resources.workspace import Workspace
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, ScriptedNode
+from tests.processes import Ended, holderlake
 
-ROOT = Path(__file__).parents[2]
 FIRST_DAY = "2023-11-14"
 """The day of the made-up chain's first block; a day has 7,200 blocks."""
 Serve = Callable[..., ScriptedNode]
@@ -37,11 +34,10 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
-    with dagster_instance(tmp_path / "dagster") as opened:
-        opened.add_dynamic_partitions("chain", ["test"])
-        yield opened
+def instance(instance: DagsterInstance) -> DagsterInstance:
+    """Dagster's history, which knows of the chain."""
+    instance.add_dynamic_partitions("chain", ["test"])
+    return instance
 
 
 def workspace_of(home: Path, *urls: str, token: str = TOKEN, **more: Any) -> Workspace:
@@ -160,17 +156,9 @@ def test_the_schedule_asks_for_the_day_that_has_ended(tmp_path: Path, instance: 
     assert [isinstance(one, RunRequest) and one.partition_key for one in requests] == ["test|2026-05-01"]
 
 
-def run(home: Path, *arguments: str, command: str = "import-rpc", **settings: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *arguments: str, command: str = "import-rpc", **settings: str) -> Ended:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", command, *arguments],
-        cwd=ROOT,
-        env=own | {"HOLDERLAKE_HOME": str(home)} | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return holderlake(command, *arguments, env=own | {"HOLDERLAKE_HOME": str(home)} | settings)
 
 
 def test_the_command_names_the_chain_by_its_id_and_reports_for_machines(tmp_path: Path, serve: Serve) -> None:

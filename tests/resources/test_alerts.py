@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,13 @@ CHAIN, TOKEN = "eth", "0xa"
 LATER = timedelta(hours=1)
 DAY = timedelta(days=1)
 HOSTILE = "'; DROP TABLE maps; --\n<!channel> \u202e"
+
+
+@pytest.fixture
+def lake(empty_warehouse: Path, lake: Lake) -> Lake:
+    """A lake beside a warehouse that has its views already."""
+    shutil.copy(empty_warehouse, lake.root.parent)
+    return lake
 
 
 def found(

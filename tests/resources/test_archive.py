@@ -9,8 +9,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -26,8 +24,8 @@ from contract.requests import HoldersRequest, MapOptions, MapRequest, Request, S
 from resources import packs
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
 from tests.filling import spoil
+from tests.processes import PIPE, start
 
-ROOT = Path(__file__).parents[2]
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456)
 LATER = datetime(2026, 11, 21)
 AS_OF = datetime(2026, 11, 20)
@@ -198,10 +196,11 @@ def test_threads_that_write_the_same_answer_do_not_disturb_each_other(tmp_path: 
 
 WRITE_FOR_EVER = """
 import random
+import sys
 from datetime import datetime
 from contract.requests import ChainsRequest
 from resources.archive import AnswerArchive
-archive = AnswerArchive(path)
+archive = AnswerArchive(sys.argv[1])
 request = ChainsRequest()
 number = 0
 while True:
@@ -214,10 +213,9 @@ while True:
 
 
 def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npath = sys.argv[1]\n{WRITE_FOR_EVER}"
     archive = AnswerArchive(tmp_path)
     for pause in (0.02, 0.05, 0.08):
-        writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+        writer = start(WRITE_FOR_EVER, str(tmp_path), imports=["resources.archive"], stdout=PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
         time.sleep(pause)

@@ -20,6 +20,7 @@ from contract.wire import MalformedAnswer, decode
 from resources import bulk, normalise
 from resources.normalise import BadAnswer
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, older_map, scores, token_map, transfer
+from tests.examples import some
 
 AS_OF = datetime(2026, 11, 20)
 Tables = Mapping[str, pa.Table]
@@ -322,14 +323,14 @@ numbers = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=some(300))
 @given(st.lists(numbers, min_size=1, max_size=8))
 def test_amounts_are_exact_however_they_are_written(texts: Sequence[str]) -> None:
     told = [transfer(f"0x{i}", BOB, total_value=Raw(text.encode())) for i, text in enumerate(texts)]
     agree("subgraph", encode(told))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some(200))
 @given(numbers, numbers, st.sampled_from(["share", "figure"]))
 def test_shares_and_figures_are_the_same_floats_however_they_are_written(one: str, two: str, which: str) -> None:
     if which == "share":
@@ -339,7 +340,7 @@ def test_shares_and_figures_are_the_same_floats_however_they_are_written(one: st
         agree("map", encode(token_map(metrics=token_map()["metrics"] | {"scores": figures})))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some(100))
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_a_share_is_the_nearest_float(shares: Sequence[float]) -> None:
     agree("holders", encode([holder(f"0x{rank}", rank, share=share) for rank, share in enumerate(shares, 1)]))
@@ -361,7 +362,7 @@ date_times = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=some(300))
 @given(st.lists(date_times, min_size=1, max_size=4))
 def test_date_times_are_the_same_instants_however_they_are_written(texts: Sequence[str | None]) -> None:
     told = [{"address": str(i), "address_details": details(first_activity_date=t)} for i, t in enumerate(texts)]
@@ -377,7 +378,7 @@ addresses = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some(200))
 @given(st.lists(st.tuples(addresses, st.integers(1, 5)), max_size=6))
 def test_addresses_are_written_as_the_contract_writes_them(held: Sequence[tuple[str, int]]) -> None:
     agree("holders", encode([holder(address, rank) for address, rank in held]))
@@ -401,7 +402,7 @@ clusters = st.lists(
 edges = st.lists(st.builds(transfer, addresses, addresses, total_value=numbers.map(lambda text: Raw(text.encode()))))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(150))
 @given(clusters, edges, edges, st.permutations(range(1, 5)))
 def test_maps_of_every_content_agree(
     clusters: list[Any], inside: list[Any], outside: list[Any], ranks: list[int]
@@ -466,13 +467,13 @@ def bent(draw: st.DrawFn, kind: str) -> bytes:
     return encode(plain)
 
 
-@settings(deadline=None, max_examples=1_000)
+@settings(deadline=None, max_examples=some(1_000))
 @given(st.sampled_from(sorted(BASES)).flatmap(lambda kind: st.tuples(st.just(kind), bent(kind))))
 def test_answers_bent_at_random_agree(answer: tuple[str, bytes]) -> None:
     agree(*answer)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=some(300))
 @given(st.data())
 def test_bytes_bent_at_random_agree(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(BASES)))

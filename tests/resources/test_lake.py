@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ import pytest
 
 from contract.tables import TABLES, build
 from resources.lake import Lake, LakeError, Manifest
+from tests.processes import run
 from tests.resources.lakes import (
     DAYS,
     LEARNT,
@@ -32,7 +31,6 @@ from tests.resources.lakes import (
     write_maps,
 )
 
-ROOT = Path(__file__).parents[2]
 DAY = DAYS[0]
 OLD = {"0xa": [["0x1", "0x2"]], "0xb": [["0x3", "0x4"], ["0x5", "0x6"]]}
 NEW = {"0xa": [["0x1", "0x2", "0x9"]], "0xb": [["0x3", "0x4"]]}
@@ -490,7 +488,7 @@ def dying(*arguments):
 os.replace = dying
 write_maps(Lake(Path({str(lake.root)!r})), "eth", DAYS[0], {NEW!r})
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
+    done = run(script, imports=["tests.resources.lakes"])
     assert done.returncode == 9
     assert any(path.endswith(".next") for path in files(lake))
     found = contents(lake)

@@ -6,8 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from resources.errors import ProviderError
 from resources.ledger import CreditLedger
 from resources.provider import Counters, Provider
 from tests.filling import spoil
+from tests.processes import run
 from tests.resources.misbehaving import (
     CHAINS,
     Misbehaving,
@@ -43,7 +42,6 @@ from tests.resources.misbehaving import (
     token_map,
 )
 
-ROOT = Path(__file__).parents[2]
 AS_OF = datetime(2026, 11, 20)
 T = TypeVar("T")
 MAP = answer(token_map())
@@ -412,7 +410,7 @@ def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tm
 
 
 PAY_AND_DIE = """
-import asyncio, os
+import asyncio, os, sys
 from datetime import datetime
 from contract.requests import MapRequest
 from resources.archive import AnswerArchive
@@ -447,11 +445,9 @@ asyncio.run(main())
 def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
     tmp_path: Path, moment: str, calls_after: int
 ) -> None:
-    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{PAY_AND_DIE}"
-
     async def work(stage: Stage) -> None:
-        arguments = [sys.executable, "-c", code, str(tmp_path), stage.server.address, moment]
-        died = await asyncio.to_thread(subprocess.run, arguments, check=False)
+        arguments = [str(tmp_path), stage.server.address, moment]
+        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments, imports=["resources.provider"])
         assert died.returncode == -signal.SIGKILL
         assert stage.calls == 1
         assert stage.books() == (0, MAP_BASE)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,6 +16,7 @@ from contract.tables import TABLES, build, exact_amount
 from resources import layout
 from resources.lake import Lake
 from resources.warehouse import Warehouse, WarehouseError
+from tests.processes import PIPE, run, start
 from tests.resources.lakes import (
     DAYS,
     LEARNT,
@@ -32,7 +30,6 @@ from tests.resources.lakes import (
     write_maps,
 )
 
-ROOT = Path(__file__).parents[2]
 DAY = DAYS[0]
 
 
@@ -294,22 +291,20 @@ while not Path({str(warehouse.path)!r}).with_name("done").exists():
     time.sleep(0.05)
 print(reads, whole)
 """
-    readers = [
-        subprocess.Popen([sys.executable, "-c", reader], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    readers = [start(reader, imports=["resources.warehouse"], stdout=PIPE) for _ in range(2)]
     for one in readers:
         assert one.stdout is not None
         assert one.stdout.readline() == "10\n"
     partitions(DAYS[1:26])
     warehouse.load(lake)
     partitions(DAYS[26:27])
-    killed = subprocess.run([sys.executable, "-c", killed_amid_a_load(lake, warehouse)], cwd=ROOT, check=False)
+    killed = run(killed_amid_a_load(lake, warehouse), imports=["resources.warehouse"])
     assert killed.returncode == 9
     for day in DAYS[27:]:
         partitions([day])
         warehouse.load(lake)
     warehouse.path.with_name("done").touch()
-    told = [one.communicate(timeout=60)[0] for one in readers]
+    told = [one.communicate()[0] for one in readers]
     assert all(text.endswith(" {5}\n") and int(text.split()[0]) > 1 for text in told), told
     assert count(warehouse, "holders") == 10 * len(DAYS)
 
@@ -367,7 +362,7 @@ def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
     script = killed_amid_a_load(lake, warehouse)
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60, check=False)
+    done = run(script, imports=["resources.warehouse"])
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
     assert count(warehouse, "holders") == 1
@@ -437,13 +432,13 @@ def test_the_file_is_of_a_format_that_the_drivers_of_analysts_tools_know(lake: L
 def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start(tool, imports=["resources.warehouse"], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
+        assert process.stdout.readline() == "open\n"
         for ask in (lambda: asked(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
             with pytest.raises(WarehouseError, match="close it there, or connect that program read-only"):
                 ask()
-        process.communicate(b"\n")
+        process.communicate("\n")
     assert asked(warehouse, "FROM maps") == []
 
 

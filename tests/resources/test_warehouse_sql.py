@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,12 @@ from tests.resources.lakes import (
 )
 
 DAY = DAYS[0]
+
+
+@pytest.fixture
+def warehouse(empty_warehouse: Path, tmp_path: Path) -> Warehouse:
+    """A warehouse of the test's own, which has its views already."""
+    return Warehouse(Path(shutil.copy(empty_warehouse, tmp_path)))
 
 
 # Views and macros

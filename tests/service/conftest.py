@@ -158,7 +158,9 @@ def _connect(base_url: str, keys: KeyStore, allowance: int, custom_plan: bool) -
     secret = keys.create("test", allowance, custom_plan)
     key = keys.find(secret)
     assert key is not None
-    return Caller(httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=30), keys, key, secret)
+    # without 'verify' it would read all certificate authorities, 28 ms a client; this is plain HTTP
+    http = httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=30, verify=False)
+    return Caller(http, keys, key, secret)
 
 
 @dataclass(frozen=True)

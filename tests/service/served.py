@@ -1,4 +1,4 @@
-"""A small app on the service's server, as a program: ``python -m tests.service.served PORT PROCESSES SETTINGS``."""
+"""A small app on the service's server, as a program; its arguments are the port, the processes and settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,3 @@ def main() -> int:
     sys.stdout.write("closed in order")
     leave_threads()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

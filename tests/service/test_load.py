@@ -6,19 +6,18 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import aiohttp
 import pytest
 
 from service.keys import KeyStore
+from tests import processes
+from tests.processes import Process
 
-ROOT = Path(__file__).parents[2]
 CLIENTS = 64
 SECRET = b"a secret of sixteen bytes at least"
 
@@ -52,9 +51,7 @@ def keys(ledger: str) -> Iterator[KeyStore]:
 
 
 @contextmanager
-def _processes(
-    folder: Path, ledger: str, count: int, per_minute: int = 10_000
-) -> Iterator[list[tuple[str, subprocess.Popen[bytes]]]]:
+def _processes(folder: Path, ledger: str, count: int, per_minute: int = 10_000) -> Iterator[list[tuple[str, Process]]]:
     """Services in processes of their own over one store and one ledger: their addresses and themselves."""
     with ExitStack() as stack:
         started = []
@@ -62,7 +59,7 @@ def _processes(
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
             arguments = [str(folder), ledger, SECRET.hex(), str(port), str(per_minute)]
-            process = subprocess.Popen([sys.executable, "-c", _SERVE, *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
+            process = processes.start(_SERVE, *arguments, imports=processes.SERVICE, stderr=processes.DEVNULL)
             stack.callback(process.wait)
             stack.callback(process.kill)
             started.append((f"http://127.0.0.1:{port}", process))
@@ -71,36 +68,32 @@ def _processes(
         yield started
 
 
-async def _wait_until_open(base_url: str, process: subprocess.Popen[bytes]) -> None:
-    async with httpx.AsyncClient() as http:
+async def _wait_until_open(base_url: str, process: Process) -> None:
+    async with aiohttp.ClientSession() as http:
         for _ in range(600):
             try:
-                await http.get(f"{base_url}/health")
-                return
-            except httpx.TransportError:
+                async with http.get(f"{base_url}/health"):
+                    return
+            except aiohttp.ClientConnectionError:
                 assert process.poll() is None, "the service could not start"
                 await asyncio.sleep(0.05)
     raise TimeoutError("the service did not open its port")
 
 
-async def _ask(
-    base_urls: Sequence[str], secret: str, requests: int, victim: subprocess.Popen[bytes] | None = None
-) -> Counter[str]:
+async def _ask(base_urls: Sequence[str], secret: str, requests: int, victim: Process | None = None) -> Counter[str]:
     """Outcomes of requests by 64 clients at once, spread over the services; the victim is killed midway."""
     outcomes: Counter[str] = Counter()
     left = iter(range(requests))
-    async with httpx.AsyncClient(
-        headers={"X-ApiKey": secret}, timeout=30, limits=httpx.Limits(max_connections=CLIENTS)
-    ) as http:
+    async with aiohttp.ClientSession(headers={"X-ApiKey": secret}, timeout=aiohttp.ClientTimeout(30)) as http:
 
         async def client() -> None:
             for number in left:
                 if victim is not None and number == requests // 4:
                     os.kill(victim.pid, signal.SIGKILL)
                 try:
-                    answer = await http.get(f"{base_urls[number % len(base_urls)]}/v0/chains")
-                    outcomes["200" if answer.status_code == 200 else answer.json()["code"]] += 1
-                except httpx.TransportError:
+                    async with http.get(f"{base_urls[number % len(base_urls)]}/v0/chains") as answer:
+                        outcomes["200" if answer.status == 200 else (await answer.json())["code"]] += 1
+                except aiohttp.ClientConnectionError:
                     outcomes["no answer"] += 1
 
         await asyncio.gather(*(client() for _ in range(CLIENTS)))

@@ -7,8 +7,6 @@ import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,10 +24,12 @@ from contract.requests import ENDPOINTS
 from service.keys import KeyStore
 from service.run import BackgroundApp, BackgroundService
 from service.server import listen
+from tests import processes as started
+from tests.processes import PIPE, SERVICE, run, start
 from tests.service.served import BROKEN
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
-ROOT = Path(__file__).parents[2]
+_SMALL_APP = "import sys; from tests.service import served; sys.exit(served.main())"
 
 
 _SERVE = """
@@ -48,7 +48,7 @@ print("closed in order")
 class Process:
     """A small app on the service's server, in a process of its own or several."""
 
-    running: subprocess.Popen[str]
+    running: started.Process
     port: int
     log: Path
 
@@ -58,7 +58,7 @@ class Process:
 
     def get(self, path: str) -> httpx.Response:
         """An answer over a connection of its own, which may meet any of the processes."""
-        return httpx.get(f"{self.url}{path}", timeout=30)
+        return httpx.get(f"{self.url}{path}", timeout=30, verify=False)
 
     def wait_until(self, true: Callable[[], Any]) -> Any:
         """What becomes true within a time that is ample."""
@@ -92,7 +92,7 @@ class Process:
     def ended(self) -> tuple[int, str]:
         """The exit code, and what was said on standard output."""
         said, _ = self.running.communicate(timeout=60)
-        return self.running.returncode, said.strip()
+        return self.running.wait(), (said or "").strip()
 
 
 Serve = Callable[..., Process]
@@ -106,10 +106,10 @@ def free_port() -> int:
 @contextmanager
 def serving(folder: Path, processes: int = 0, **settings: Any) -> Iterator[Process]:
     port, log_path = free_port(), folder / "log"
-    command = [sys.executable, "-m", "tests.service.served", str(port), str(processes), json.dumps(settings)]
+    arguments = (str(port), str(processes), json.dumps(settings))
     with (
         log_path.open("w") as errors,
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as running,
+        start(_SMALL_APP, *arguments, imports=["tests.service.served"], stdout=PIPE, stderr=errors) as running,
     ):
         made = Process(running, port, log_path)
         try:
@@ -165,10 +165,10 @@ def test_a_service_that_can_not_start_says_so():
 
 def test_serving_ends_in_order_when_told_to_stop(world: Any, tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "log"
-    command = [sys.executable, "-c", _SERVE, str(world.store.root), str(tmp_path / "keys.sqlite"), str(port)]
+    arguments = (str(world.store.root), str(tmp_path / "keys.sqlite"), str(port))
     with (
         log.open("w") as errors,
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as running,
+        start(_SERVE, *arguments, imports=SERVICE, stdout=PIPE, stderr=errors) as running,
     ):
         process = Process(running, port, log)
         process.wait_until(lambda: process.get("/v0/chains").status_code == 401)
@@ -247,9 +247,8 @@ def test_processes_end_when_their_supervisor_was_killed(serve: Serve) -> None:
 
 
 def test_processes_that_can_not_start_end_the_service() -> None:
-    command = [sys.executable, "-m", "tests.service.served", str(free_port()), "1", "{}"]
     broken = {**os.environ, BROKEN: "yes"}
-    ended = subprocess.run(command, cwd=ROOT, env=broken, capture_output=True, text=True, timeout=60, check=False)
+    ended = run(_SMALL_APP, str(free_port()), "1", "{}", imports=["tests.service.served"], env=broken)
     assert ended.returncode == 1
     assert "RuntimeError: the app is broken" in ended.stderr
 
