@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from contract.times import to_unix
-from engine import crowds
+from engine import crowds, kernels
 from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
@@ -279,12 +279,11 @@ class _Ledger:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
         apart."""
-        left_out = np.zeros(max(self._dictionary.size, 1), np.bool_)
-        left_out[self._changed] = True
-        skipped, days = (left_out, self._zero), (self._first_day, self._instant_of)
+        left_out = kernels.slots_of(np.append(self._changed, self._zero) if self._zero >= 0 else self._changed)
+        days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:
-            stop = crowds.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
+            stop = crowds.enough_rows(base.holders, *intervals, left_out, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
@@ -292,7 +291,7 @@ class _Ledger:
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
         places = self._places(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
-        rows = rows[: crowds.kept_rows(base.holders, *intervals, stop, *skipped, *days, rows)]
+        rows = rows[: crowds.kept_rows(base.holders, *intervals, stop, left_out, *days, rows)]
         size = len(rows) + len(places)
         found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
         crowds.merge_rows(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.kernels import compiled
+from engine.kernels import compiled, is_in
 from engine.words import Array
 
 # ---------------------------------------------------------------------- balances in their order
@@ -26,20 +26,19 @@ def enough_rows(
     end_days: Array,
     start: int,
     left_out: Array,
-    zero: int,
     first_day: int,
     instant_of: Array,
     instants: int,
     most: int,
 ) -> int:
     """The row of the intervals, from the start on, before which there are ``most`` that hold at each of the instants;
-    ``left_out`` marks addresses that do not count."""
+    ``left_out`` are slots of addresses that do not count."""
     counts, short = np.zeros(instants, np.int64), instants
     for row in range(start, len(holders)):
         if short == 0:
             return row
         first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
-        if first == last or holders[row] == zero or left_out[holders[row]]:
+        if first == last or is_in(left_out, holders[row]):
             continue
         for instant in range(first, last):
             counts[instant] += 1
@@ -55,13 +54,12 @@ def kept_rows(
     start: int,
     stop: int,
     left_out: Array,
-    zero: int,
     first_day: int,
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for addresses ``left_out``,
-    and tells how many they are."""
+    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for addresses in the slots
+    ``left_out``, and tells how many they are."""
     count, last_day = 0, first_day + len(instant_of) - 1
     for row in range(start, stop):  # without a branch, for nobody could foretell it
         rows[count] = row
@@ -72,7 +70,7 @@ def kept_rows(
         rows[kept] = row
         first = _instant(first_days[row], first_day, instant_of)
         holds = first < _instant(end_days[row], first_day, instant_of)
-        kept += holds & (holders[row] != zero) & (not left_out[holders[row]])
+        kept += holds & (not is_in(left_out, holders[row]))
     return kept
 
 

@@ -50,15 +50,15 @@ def counting(view: View, tokens: TokenKeys) -> Array:
 
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
-    """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` (a mark
-    for each number of an address) or with anyone."""
+    """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` or with
+    anyone."""
     addresses = addresses.astype(np.int32)
-    marks = np.empty(0, np.bool_) if others is None else others
+    slots = np.empty(0, np.int32) if others is None else kernels.slots_of(others)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        places, found = kernels.kept_entries(run.others, run.kinds, addresses, starts, cuts, counts, marks)
+        places, found = kernels.kept_entries(run.others, run.kinds, addresses, starts, cuts, counts, slots)
         kinds = run.kinds[places]
         owners = np.repeat(np.arange(len(addresses), dtype=np.int32), found)
         times = run.times[places].astype(np.int64)

@@ -244,7 +244,7 @@ def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
     dictionary, nothing = scene.view.dictionary, np.empty(0, np.int64)
     if not scene.options.use_time_nodes:
         return _Meetings(nothing, nothing, nothing, nothing, nothing, np.full((size, 0), -1))
-    places = np.flatnonzero(_are_exchanges(scene)[around.others])
+    places = np.flatnonzero(_are_exchanges(scene, around.others))
     exchanges, which = np.unique(around.others[places], return_inverse=True)
     ranks = dictionary.ranks(exchanges)
     windows = around.times[places] // rules.time_window
@@ -275,13 +275,12 @@ def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
     return _Meetings(exchanges, of_window, shared.places, shared.things, dropped_from, chosen)
 
 
-def _are_exchanges(scene: Scene) -> Array:
-    """For each number of an address, whether it is an exchange or an allow-listed contract: never nodes of their own,
-    these are nodes in a window of time."""
-    marks: Array = (scene.kinds & (CEX | DEX)) != 0
+def _are_exchanges(scene: Scene, addresses: Array) -> Array:
+    """Of each address, whether it is an exchange or an allow-listed contract: never nodes of their own, these are nodes
+    in a window of time."""
+    marks: Array = (scene.kinds[addresses] & (CEX | DEX)) != 0
     allowed = scene.view.dictionary.find(sorted(scene.store.rules.time_allowed))
-    marks[allowed[allowed >= 0]] = True
-    return marks
+    return marks | kernels.among(addresses, kernels.slots_of(allowed[allowed >= 0]))
 
 
 # ---------------------------------------------------------------------- what connects them
@@ -289,11 +288,9 @@ def _are_exchanges(scene: Scene) -> Array:
 
 def _among_nodes(scene: Scene, around: Entries, further: Array, counts: Array) -> Entries:
     """The transfers among those who are ever shown, and with and among the ``further`` nodes, each once."""
-    size = len(scene.kinds)
-    inside, beyond = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    inside[around.addresses], beyond[further] = True, True
-    mine = around.at(np.flatnonzero((inside[around.others] & ~around.inward) | beyond[around.others]))
-    others = entries_of(scene.view, further, counts, int(scene.seconds[-1]), beyond)
+    inside, beyond = (kernels.among(around.others, kernels.slots_of(some)) for some in (around.addresses, further))
+    mine = around.at(np.flatnonzero((inside & ~around.inward) | beyond))
+    others = entries_of(scene.view, further, counts, int(scene.seconds[-1]), further)
     others = others.at(np.flatnonzero(~others.inward))
     addresses = np.concatenate([mine.addresses, others.addresses])
     moved = Entries(

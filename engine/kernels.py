@@ -23,6 +23,49 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(nogil=True)(function))
 
 
+# ---------------------------------------------------------------------- few numbers among many
+
+
+@compiled
+def slots_of(numbers: Array) -> Array:
+    """A table in which ``is_in`` finds the numbers (none below 0): as small as they are few, whatever their size."""
+    size = 16
+    while size < 4 * len(numbers):
+        size *= 2
+    slots = np.full(size, -1, np.int32)
+    for number in numbers:
+        slot = _slot(number, size)
+        while slots[slot] >= 0 and slots[slot] != number:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = number
+    return slots
+
+
+@compiled
+def _slot(number: int, size: int) -> int:
+    return ((np.int64(number) * 0x9E3779B1) >> 15) & (size - 1)  # type: ignore[return-value]  # numba has one kind of int
+
+
+@compiled
+def is_in(slots: Array, number: int) -> bool:
+    """Whether the number is one of those that the slots are of."""
+    slot = _slot(number, len(slots))
+    while slots[slot] >= 0:
+        if slots[slot] == number:
+            return True
+        slot = (slot + 1) & (len(slots) - 1)
+    return False
+
+
+@compiled
+def among(numbers: Array, slots: Array) -> Array:
+    """Of each of the numbers, whether it is one of those that the slots are of."""
+    found = np.empty(len(numbers), np.bool_)
+    for place in range(len(numbers)):
+        found[place] = is_in(slots, numbers[place])
+    return found
+
+
 # ---------------------------------------------------------------------- entries of addresses
 
 
@@ -61,10 +104,10 @@ def notes_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
 
 @compiled
 def kept_entries(
-    others: Array, kinds: Array, addresses: Array, starts: Array, ends: Array, counts: Array, marks: Array
+    others: Array, kinds: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array]:
     """Places of the entries from each address's start to its end that are of a token that counts, not to itself and,
-    where there are ``marks``, with another that is marked; and how many each address has."""
+    where there are ``slots``, with another that is in them; and how many each address has."""
     size = 0
     for owner in range(len(addresses)):
         size += ends[owner] - starts[owner]
@@ -73,7 +116,7 @@ def kept_entries(
         before = found
         for place in range(starts[owner], ends[owner]):
             other = others[place]
-            if counts[kinds[place] >> 1] and other != addresses[owner] and (len(marks) == 0 or marks[other]):
+            if counts[kinds[place] >> 1] and other != addresses[owner] and (len(slots) == 0 or is_in(slots, other)):
                 places[found] = place
                 found += 1
         kept[owner] = found - before

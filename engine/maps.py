@@ -162,8 +162,15 @@ def _fresh(scene: Scene, free: Rows) -> Rows:
     store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
     begun = first_times(store, scene.view)
     since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
-    is_young = (begun <= seconds[-1]) & (begun > since)  # one after another, then bytes here and there
-    free = free.at(np.flatnonzero(is_young[free.addresses]))
+
+    def are_young(begun: Array) -> Array:
+        young: Array = (begun <= seconds[-1]) & (begun > since)
+        return young
+
+    # of many, those of all addresses one after another, then bytes here and there
+    are_many = 8 * len(free.addresses) > len(begun)
+    young = are_young(begun)[free.addresses] if are_many else are_young(begun[free.addresses])
+    free = free.at(np.flatnonzero(young))
     begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
