@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from contract.times import to_unix
-from engine import crowds, kernels
+from engine import crowds
 from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
@@ -29,7 +29,6 @@ from engine.words import (
     Array,
     count_positive,
     falling,
-    falling_keys,
     fitting,
     from_limbs,
     is_something,
@@ -40,6 +39,9 @@ from engine.words import (
     widened,
     wider,
 )
+
+_FEW_EQUALS: Final = 64
+"""Holders of the same balance who are looked through one by one."""
 
 
 @dataclass(frozen=True)
@@ -198,12 +200,18 @@ class _Ledger:
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
         return firsts, lasts
 
-    def _intervals(self, part: Part, addresses: Array) -> Rows:
-        """What the part says of the addresses at the instants."""
-        _, places = _places_of(part, addresses)
+    def _places(self, part: Part, addresses: Array) -> Array:
+        """The places of the part's intervals of the rising addresses that hold at some of the instants."""
+        days = (self._first_day, self._first_day + len(self._instant_of) - 1)
+        numbers = addresses.astype(np.int32)
+        places = crowds.intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
         firsts, lasts = self._spans(part, places)
-        held = np.flatnonzero(firsts < lasts)
-        return Rows(part.holders[places[held]], part.balances[places[held]], firsts[held], lasts[held])
+        held: Array = places[firsts < lasts]
+        return held
+
+    def _intervals(self, part: Part, places: Array) -> Rows:
+        """What the part says at the places."""
+        return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Rows]:
         """Addresses, rising, whose balance is not always what the base says of the day before; and their balances."""
@@ -222,7 +230,7 @@ class _Ledger:
         if not pieces or self._base is None:
             return np.empty(0, np.int32), _no_rows()
         changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
-        unchanged = self._intervals(self._base, changed)
+        unchanged = self._intervals(self._base, self._places(self._base, changed))
         pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
@@ -263,7 +271,7 @@ class _Ledger:
             return told
         rows = self._now.at(self._now.addresses == self._zero)
         if not (self._changed == self._zero).any():
-            rows = self._intervals(self._base, np.array([self._zero]))
+            rows = self._intervals(self._base, self._places(self._base, np.array([self._zero])))
         for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
             told[first:last] = [-balance] * (last - first)
         return told
@@ -279,19 +287,19 @@ class _Ledger:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
         apart."""
-        left_out = kernels.slots_of(np.append(self._changed, self._zero) if self._zero >= 0 else self._changed)
+        left_out = np.sort(self._places(base, np.union1d(self._changed, [self._zero])))
         days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:
-            stop = crowds.enough_rows(base.holders, *intervals, left_out, *days, self._instants, most)
+            stop = crowds.enough_rows(*intervals, left_out, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
         numbers, which = np.unique(new.addresses, return_inverse=True)
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
-        places = self._places(new, base, start, stop)
+        places = self._places_of_new(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
-        rows = rows[: crowds.kept_rows(base.holders, *intervals, stop, left_out, *days, rows)]
+        rows = rows[: crowds.kept_rows(*intervals, stop, left_out, *days, rows)]
         size = len(rows) + len(places)
         found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
         crowds.merge_rows(
@@ -299,19 +307,14 @@ class _Ledger:
         )
         return found
 
-    def _places(self, new: Rows, base: Part, start: int, stop: int) -> Array:
+    def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
-        lane = new.balances.shape[1]
-
-        def held(places: Array) -> Array:
-            return falling_keys(widened(base.balances[places], lane))
-
-        keys, first, last = falling_keys(new.balances), np.full(len(new.firsts), start), np.full(len(new.firsts), stop)
-        places = places_among(keys, held, first, last)
-        ends = places_among(keys, held, places, last, after_equals=True)
+        places, ends = crowds.places_among_falling(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most are as large as the base says of the day's end, and stand there already
-        own = _own_places(base, new.at(tied))
+        own = crowds.own_places(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
+        own[many] = _own_places(base, new.at(tied[many]))
         places[tied] = np.where(own < 0, places[tied], own)
         tied = tied[own < 0]
         if len(tied):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.kernels import compiled, is_in
+from engine.kernels import compiled
 from engine.words import Array
 
 # ---------------------------------------------------------------------- balances in their order
@@ -21,7 +21,6 @@ def _instant(day: int, first_day: int, instant_of: Array) -> Any:
 
 @compiled
 def enough_rows(
-    holders: Array,
     first_days: Array,
     end_days: Array,
     start: int,
@@ -32,23 +31,23 @@ def enough_rows(
     most: int,
 ) -> int:
     """The row of the intervals, from the start on, before which there are ``most`` that hold at each of the instants;
-    ``left_out`` are slots of addresses that do not count."""
-    counts, short = np.zeros(instants, np.int64), instants
-    for row in range(start, len(holders)):
+    ``left_out`` are those, rising, that do not count."""
+    counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
+    for row in range(start, len(first_days)):
         if short == 0:
             return row
-        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
-        if first == last or is_in(left_out, holders[row]):
+        if skipped < len(left_out) and left_out[skipped] == row:
+            skipped += 1
             continue
+        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
         for instant in range(first, last):
             counts[instant] += 1
             short -= counts[instant] == most
-    return len(holders)
+    return len(first_days)
 
 
 @compiled
 def kept_rows(
-    holders: Array,
     first_days: Array,
     end_days: Array,
     start: int,
@@ -58,20 +57,126 @@ def kept_rows(
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for addresses in the slots
-    ``left_out``, and tells how many they are."""
-    count, last_day = 0, first_day + len(instant_of) - 1
+    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for those ``left_out``, which
+    rise, and tells how many they are."""
+    kept, last_day, skipped = 0, first_day + len(instant_of) - 1, np.searchsorted(left_out, start)
+    every_day = True  # has an instant, as the only one of a single map has
+    for place in range(len(instant_of) - 1):
+        every_day &= instant_of[place] < instant_of[place + 1]
     for row in range(start, stop):  # without a branch, for nobody could foretell it
-        rows[count] = row
-        count += (first_days[row] < last_day) & (end_days[row] > first_day)
-    kept = 0
-    for place in range(count):
-        row = rows[place]
         rows[kept] = row
-        first = _instant(first_days[row], first_day, instant_of)
-        holds = first < _instant(end_days[row], first_day, instant_of)
-        kept += holds & (not is_in(left_out, holders[row]))
+        holds = (first_days[row] < last_day) & (end_days[row] > first_day)
+        if not every_day:
+            first = _instant(first_days[row], first_day, instant_of)
+            holds &= first < _instant(end_days[row], first_day, instant_of)
+        if skipped < len(left_out) and left_out[skipped] == row:
+            skipped += 1
+            holds = False
+        kept += holds
     return kept
+
+
+@compiled
+def intervals_of(
+    addresses: Array, index: Array, places: Array, first_days: Array, end_days: Array, day: int, last_day: int
+) -> Array:
+    """Places of the intervals that hold between the two days, of addresses that rise."""
+    found, size, low = np.empty(len(addresses), np.int32), 0, 0
+    for address in addresses:
+        low = _first_at_least(index, address, low, len(index))
+        high = _first_at_least(index, address + 1, low, len(index))
+        begin, after = low, high
+        while begin < after:  # those of an address stand by day, each ending before the next begins
+            middle = (begin + after) // 2
+            if end_days[places[middle]] <= day:
+                begin = middle + 1
+            else:
+                after = middle
+        while begin < high and first_days[places[begin]] < last_day:
+            if size == len(found):
+                larger = np.empty(2 * size, np.int32)
+                larger[:size] = found
+                found = larger
+            found[size] = places[begin]
+            size, begin = size + 1, begin + 1
+        low = high
+    return found[:size].copy()
+
+
+@compiled
+def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
+    """Where the first of the rising numbers stands that is not below the least; sought near ``low`` first."""
+    step = 1
+    while low + step < high and numbers[low + step] < least:
+        low += step
+        step *= 2
+    high = min(low + step, high)
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _is_larger(ones: Array, one: int, others: Array, other: int) -> Any:
+    """Whether the one number is larger than the other; both may be of any width."""
+    width, other_width = ones.shape[1], others.shape[1]
+    for place in range(max(width, other_width) - 1, -1, -1):
+        # a shorter number goes on with its sign; all but the highest words have none
+        word = ones[one, place] if place < width else np.uint64(np.int64(ones[one, width - 1]) >> 63)
+        own = others[other, place] if place < other_width else np.uint64(np.int64(others[other, other_width - 1]) >> 63)
+        if word != own:
+            if place == max(width, other_width) - 1:
+                return np.int64(word) > np.int64(own)
+            return word > own
+    return False
+
+
+@compiled
+def places_among_falling(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
+    """Where each of the new balances, which fall, belongs among those from start to stop, which fall too: before the
+    first one that is no larger, and before the first one that is smaller."""
+    firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
+    begin = start
+    for number in range(len(new)):
+        low, step = begin, 1
+        while low + step < stop and _is_larger(balances, low + step, new, number):
+            low, step = low + step, 2 * step
+        high = min(low + step, stop)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_larger(balances, middle, new, number):
+                low = middle + 1
+            else:
+                high = middle
+        begin, step = low, 1
+        while low < stop and not _is_larger(new, number, balances, low):  # few are equal, if any
+            low, step = min(low + step, stop), 2 * step
+        high, low = low, max(begin, low - step // 2)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_larger(new, number, balances, middle):
+                high = middle
+            else:
+                low = middle + 1
+        firsts[number], lasts[number] = begin, low
+    return firsts, lasts
+
+
+@compiled
+def own_places(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
+    """For each address its place between its first and last one, where it stands among the first so many of these, or
+    -1."""
+    found = np.full(len(addresses), -1, np.int64)
+    for number in range(len(addresses)):
+        for place in range(firsts[number], min(lasts[number], firsts[number] + most)):
+            if holders[place] == addresses[number]:
+                found[number] = place
+                break
+    return found
 
 
 @compiled
@@ -96,7 +201,7 @@ def merge_rows(
     """Puts into the last four the intervals' ``rows`` and new ones, which stand before the intervals at their rising
     places: holders, balances, first and last instants (excluded)."""
     kept, lane, wide = len(rows), balances.shape[1], new_balances.shape[1]
-    found, new = 0, 0
+    found, new, is_one = 0, 0, len(instant_of) == 2
     for place in range(kept + 1):
         while new < len(places) and (place == kept or places[new] <= rows[place]):
             found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
@@ -107,8 +212,8 @@ def merge_rows(
             break
         row = rows[place]
         found_holders[found] = holders[row]
-        firsts[found] = _instant(first_days[row], first_day, instant_of)
-        lasts[found] = _instant(end_days[row], first_day, instant_of)
+        firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
+        lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
         for word in range(lane):
             found_balances[found, word] = balances[row, word]
         for word in range(lane, wide):  # the sign goes on
