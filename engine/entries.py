@@ -58,11 +58,8 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        places, found = kernels.kept_entries(run.others, run.kinds, addresses, starts, cuts, counts, slots)
-        kinds = run.kinds[places]
-        owners = np.repeat(np.arange(len(addresses), dtype=np.int32), found)
-        times = run.times[places].astype(np.int64)
-        pieces.append(Entries(addresses, owners, run.others[places], kinds >> 1, (kinds & 1).astype(np.bool_), times))
+        columns = kernels.kept_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
+        pieces.append(Entries(addresses, *columns))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]

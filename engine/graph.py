@@ -117,8 +117,13 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     counts = counting(view, counted_tokens(scene.store, (scene.token.chain, scene.token.address)))
     around = entries_of(view, owners, counts, int(seconds[-1]))
 
-    magic = _magic_nodes(scene, around, shown, top)
-    meetings = _meetings(scene, around, shown)
+    allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
+    # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
+    wallets, exchanges = kernels.apart(
+        around.others, scene.kinds, CEX | DEX | CONTRACT, CEX | DEX, kernels.slots_of(allowed[allowed >= 0])
+    )
+    magic = _magic_nodes(scene, around, wallets, shown, top)
+    meetings = _meetings(scene, around, exchanges, shown)
     tied = np.unique(magic[magic >= 0])
     names = Names(view.dictionary, np.concatenate([top.addresses, tied, meetings.exchanges]))
     present = np.zeros((len(names.numbers), len(seconds)), np.bool_)
@@ -176,13 +181,12 @@ def _shared(entries: Entries, places: Array, keys: Array, least: int, in_order: 
     return _Shared(places[kept], things[kept], firsts[kept], distinct[able])
 
 
-def _magic_nodes(scene: Scene, around: Entries, shown: Array, top: Top) -> Array:
-    """The neighbours at each instant that are wallets of their own, the most connected first, as many as the rules
-    allow: numbers of addresses, -1 for none."""
+def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top: Top) -> Array:
+    """The neighbours at each instant that are wallets of their own (entries at the ``places``), the most connected
+    first, as many as the rules allow: numbers of addresses, -1 for none."""
     rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
     if not scene.options.use_magic_nodes:
         return np.full((size, 0), -1)
-    places = np.flatnonzero((scene.kinds[around.others] & (CEX | DEX | CONTRACT)) == 0)
     others = around.others[places].astype(np.int64)
     shared = _shared(
         around, places, others, rules.magic_links, lambda keys: np.argsort(scene.view.dictionary.ranks(keys))
@@ -239,23 +243,22 @@ class _Meetings:
     chosen: Array
 
 
-def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
+def _meetings(scene: Scene, around: Entries, places: Array, shown: Array) -> _Meetings:
+    """The windows in which the entries at the places, with exchanges, are uses."""
     rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
     dictionary, nothing = scene.view.dictionary, np.empty(0, np.int64)
     if not scene.options.use_time_nodes:
         return _Meetings(nothing, nothing, nothing, nothing, nothing, np.full((size, 0), -1))
-    places = np.flatnonzero(_are_exchanges(scene, around.others))
-    exchanges, which = np.unique(around.others[places], return_inverse=True)
-    ranks = dictionary.ranks(exchanges)
+    which, _, found, _ = kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
+    ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
+    exchanges[ranks] = found
     windows = around.times[places] // rules.time_window
     base = int(windows.min(initial=0))
     keys = (ranks[which].astype(np.int64) << 32) | (windows - base)
     shared = _shared(around, places, keys, rules.time_links, np.argsort)
-    in_order = np.empty_like(exchanges)
-    in_order[ranks] = exchanges
-    of_window = in_order[shared.keys >> 32]
+    of_window = exchanges[shared.keys >> 32]
     owners_drop = scene.supernodes_from(around.addresses)
-    things_drop = scene.supernodes_from(exchanges)[np.searchsorted(exchanges, of_window)]
+    things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
     chosen = kernels.strongest(
         around.starts(shared.places),
         around.times[shared.places],
@@ -273,14 +276,6 @@ def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
     )
     dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.things])
     return _Meetings(exchanges, of_window, shared.places, shared.things, dropped_from, chosen)
-
-
-def _are_exchanges(scene: Scene, addresses: Array) -> Array:
-    """Of each address, whether it is an exchange or an allow-listed contract: never nodes of their own, these are nodes
-    in a window of time."""
-    marks: Array = (scene.kinds[addresses] & (CEX | DEX)) != 0
-    allowed = scene.view.dictionary.find(sorted(scene.store.rules.time_allowed))
-    return marks | kernels.among(addresses, kernels.slots_of(allowed[allowed >= 0]))
 
 
 # ---------------------------------------------------------------------- what connects them

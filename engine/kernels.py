@@ -30,7 +30,7 @@ def compiled(function: F) -> F:
 def slots_of(numbers: Array) -> Array:
     """A table in which ``is_in`` finds the numbers (none below 0): as small as they are few, whatever their size."""
     size = 16
-    while size < 4 * len(numbers):
+    while size < 8 * len(numbers):
         size *= 2
     slots = np.full(size, -1, np.int32)
     for number in numbers:
@@ -104,23 +104,50 @@ def notes_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
 
 @compiled
 def kept_entries(
-    others: Array, kinds: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
-) -> tuple[Array, Array]:
-    """Places of the entries from each address's start to its end that are of a token that counts, not to itself and,
-    where there are ``slots``, with another that is in them; and how many each address has."""
+    others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The entries from each address's start to its end that are of a token that counts, not to itself and, where there
+    are ``slots``, with another that is in them: places of the owners, the others, tokens, whether inward, seconds."""
     size = 0
     for owner in range(len(addresses)):
         size += ends[owner] - starts[owner]
-    places, kept, found = np.empty(size, np.int64), np.zeros(len(addresses), np.int64), 0
+    places, until, found = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
     for owner in range(len(addresses)):
-        before = found
-        for place in range(starts[owner], ends[owner]):
-            other = others[place]
-            if counts[kinds[place] >> 1] and other != addresses[owner] and (len(slots) == 0 or is_in(slots, other)):
+        address = addresses[owner]
+        if len(slots):
+            for place in range(starts[owner], ends[owner]):
+                if is_in(slots, others[place]) and counts[kinds[place] >> 1] and others[place] != address:
+                    places[found] = place
+                    found += 1
+        else:
+            for place in range(starts[owner], ends[owner]):  # without a branch, for nobody could foretell it
                 places[found] = place
-                found += 1
-        kept[owner] = found - before
-    return places[:found].copy(), kept
+                found += counts[kinds[place] >> 1] & (others[place] != address)
+        until[owner] = found
+    owners, kept_others, tokens = np.empty(found, np.int32), np.empty(found, np.int32), np.empty(found, np.int32)
+    inward, seconds = np.empty(found, np.bool_), np.empty(found, np.int64)
+    number = 0
+    for owner in range(len(addresses)):
+        while number < until[owner]:
+            place = places[number]
+            owners[number], kept_others[number], tokens[number] = owner, others[place], kinds[place] >> 1
+            inward[number], seconds[number] = kinds[place] & 1, times[place]
+            number += 1
+    return owners, kept_others, tokens, inward, seconds
+
+
+@compiled
+def apart(others: Array, kinds: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
+    """Places of the others whose kind (by number) has none of the bits of ``ones``; and of those that have any of the
+    ``further`` bits, or are in the slots."""
+    first, second = np.empty(len(others) + 1, np.int64), np.empty(len(others) + 1, np.int64)
+    size, further_size = 0, 0
+    for place in range(len(others)):
+        kind = kinds[others[place]]
+        first[size] = second[further_size] = place
+        size += (kind & ones) == 0
+        further_size += ((kind & further) != 0) | is_in(slots, others[place])
+    return first[:size].copy(), second[:further_size].copy()
 
 
 @compiled
