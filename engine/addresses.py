@@ -237,6 +237,17 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
     return store.derive("kinds", (view, store.metadata_generation()), find)
 
 
+def marks_of_addresses(store: Store, view: View) -> Array:
+    """A bit for every address by its number, eight to a byte, the lowest first: whether it is an exchange, a pool, a
+    contract or busy. So few bytes stay near the processor, as those of ``kinds_of_addresses`` do not."""
+
+    def find() -> Array:
+        is_marked = (kinds_of_addresses(store, view) & (CEX | DEX | CONTRACT | BUSY)) != 0
+        return np.packbits(is_marked, bitorder="little")
+
+    return store.derive("marks", (view, store.metadata_generation()), find)
+
+
 def _kind(label: AddressLabel) -> int:
     return CEX * label.is_cex + DEX * label.is_dex + CONTRACT * label.is_contract + LABELLED
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.times import to_unix
 from engine import kernels
-from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, supernodes_from, wallets_until
+from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, marks_of_addresses, supernodes_from, wallets_until
 from engine.balances import Balances
 from engine.clusters import Cluster, Clusters, Standing, clusters_of
 from engine.entries import Entries, Names, counting, entries_of, joined_entries
@@ -32,12 +32,13 @@ from engine.words import Array, from_ints, lane_of
 
 @dataclass(frozen=True)
 class Scene:
-    """Where graphs are drawn: the store and its arrays, the kinds of all addresses, the token, the rising seconds, the
-    options."""
+    """Where graphs are drawn: the store and its arrays, kinds and marks of all addresses, the token, the rising
+    seconds, the options."""
 
     store: Store
     view: View
     kinds: Array
+    marks: Array
     token: TokenInfo
     seconds: Array
     options: MapOptions
@@ -45,7 +46,8 @@ class Scene:
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> Scene:
         """The scene, with the kinds that the store knows."""
-        return Scene(store, view, kinds_of_addresses(store, view), token, seconds, options)
+        kinds, marks = kinds_of_addresses(store, view), marks_of_addresses(store, view)
+        return Scene(store, view, kinds, marks, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
         """The instant from which each address belongs on no map: as exchange, contract or hypernode."""
@@ -120,7 +122,12 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
     # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
     wallets, exchanges = kernels.apart(
-        around.others, scene.kinds, CEX | DEX | CONTRACT, CEX | DEX, kernels.slots_of(allowed[allowed >= 0])
+        around.others,
+        scene.kinds,
+        scene.marks,
+        CEX | DEX | CONTRACT,
+        CEX | DEX,
+        kernels.slots_of(allowed[allowed >= 0]),
     )
     magic = _magic_nodes(scene, around, wallets, shown, top)
     meetings = _meetings(scene, around, exchanges, shown)

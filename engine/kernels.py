@@ -137,16 +137,28 @@ def kept_entries(
 
 
 @compiled
-def apart(others: Array, kinds: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
+def marked(numbers: Array, marks: Array) -> Array:
+    """Places of the numbers that have a bit in the marks (eight to a byte, the lowest first)."""
+    places, size = np.empty(len(numbers) + 1, np.int32), 0
+    for place in range(len(numbers)):
+        places[size] = place
+        size += (marks[numbers[place] >> 3] >> (numbers[place] & 7)) & 1
+    return places[:size].copy()
+
+
+@compiled
+def apart(others: Array, kinds: Array, marks: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
     """Places of the others whose kind (by number) has none of the bits of ``ones``; and of those that have any of the
-    ``further`` bits, or are in the slots."""
+    ``further`` bits, or are in the slots. Only those that have a bit in the marks have any of all these."""
     first, second = np.empty(len(others) + 1, np.int64), np.empty(len(others) + 1, np.int64)
     size, further_size = 0, 0
     for place in range(len(others)):
-        kind = kinds[others[place]]
+        other = others[place]
+        is_marked = np.int64((marks[other >> 3] >> (other & 7)) & 1)
+        kind = kinds[other * is_marked] * is_marked  # as there are few, these are near the processor, too
         first[size] = second[further_size] = place
         size += (kind & ones) == 0
-        further_size += ((kind & further) != 0) | is_in(slots, others[place])
+        further_size += ((kind & further) != 0) | is_in(slots, other)
     return first[:size].copy(), second[:further_size].copy()
 
 
