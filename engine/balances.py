@@ -191,7 +191,9 @@ class _Ledger:
         self._first_day = int(days[0])
         self._instant_of = np.searchsorted(days, np.arange(days[0], days[-1] + 2)).astype(np.int32)
         self._base = parts[0] if parts else None
-        self._changed, self._now = self._changes(parts, seconds)
+        zero = np.array([self._zero], np.int32)
+        self._zero_places = self._places(self._base, zero) if self._base else zero[:0]
+        self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
         """The instants at which intervals hold, from one to another (excluded); none where these are the same."""
@@ -213,8 +215,9 @@ class _Ledger:
         """What the part says at the places."""
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
-    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Rows]:
-        """Addresses, rising, whose balance is not always what the base says of the day before; and their balances."""
+    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
+        """Addresses, rising, whose balance is not always what the base says of the day before; the places of what it
+        says of them; and their balances."""
         pieces = []
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
@@ -228,9 +231,10 @@ class _Ledger:
                     pieces.append(Rows(holders, spread, once, once + np.int32(1)))
         pieces = [piece for piece in pieces if len(piece.addresses)]
         if not pieces or self._base is None:
-            return np.empty(0, np.int32), _no_rows()
+            return np.empty(0, np.int32), np.empty(0, np.int32), _no_rows()
         changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
-        unchanged = self._intervals(self._base, self._places(self._base, changed))
+        places = self._places(self._base, changed)
+        unchanged = self._intervals(self._base, places)
         pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
@@ -238,7 +242,7 @@ class _Ledger:
         rows = self._added_up(
             [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
         )
-        return changed, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
+        return changed, places, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
         """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
@@ -271,7 +275,7 @@ class _Ledger:
             return told
         rows = self._now.at(self._now.addresses == self._zero)
         if not (self._changed == self._zero).any():
-            rows = self._intervals(self._base, self._places(self._base, np.array([self._zero])))
+            rows = self._intervals(self._base, self._zero_places)
         for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
             told[first:last] = [-balance] * (last - first)
         return told
@@ -287,7 +291,7 @@ class _Ledger:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
         apart."""
-        left_out = np.sort(self._places(base, np.union1d(self._changed, [self._zero])))
+        left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:

@@ -200,25 +200,26 @@ def merge_rows(
 ) -> None:
     """Puts into the last four the intervals' ``rows`` and new ones, which stand before the intervals at their rising
     places: holders, balances, first and last instants (excluded)."""
-    kept, lane, wide = len(rows), balances.shape[1], new_balances.shape[1]
-    found, new, is_one = 0, 0, len(instant_of) == 2
-    for place in range(kept + 1):
-        while new < len(places) and (place == kept or places[new] <= rows[place]):
+    lane, wide, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
+    found, place = 0, 0
+    for new in range(len(places) + 1):
+        stop = places[new] if new < len(places) else len(holders)
+        while place < len(rows) and rows[place] < stop:
+            row = rows[place]
+            found_holders[found] = holders[row]
+            firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
+            lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
+            found_balances[found, 0] = balances[row, 0]
+            for word in range(1, lane):
+                found_balances[found, word] = balances[row, word]
+            for word in range(lane, wide):  # the sign goes on
+                found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
+            found, place = found + 1, place + 1
+        if new < len(places):
             found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
             for word in range(wide):
                 found_balances[found, word] = new_balances[new, word]
-            found, new = found + 1, new + 1
-        if place == kept:
-            break
-        row = rows[place]
-        found_holders[found] = holders[row]
-        firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
-        lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
-        for word in range(lane):
-            found_balances[found, word] = balances[row, word]
-        for word in range(lane, wide):  # the sign goes on
-            found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
-        found += 1
+            found += 1
 
 
 # ---------------------------------------------------------------------- sums of balances

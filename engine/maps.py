@@ -170,10 +170,11 @@ def _fresh(scene: Scene, free: Rows) -> Rows:
         young: Array = (begun <= seconds[-1]) & (begun > since)
         return young
 
-    # of many, those of all addresses one after another, then bytes here and there
-    are_many = 8 * len(free.addresses) > len(begun)
-    young = are_young(begun)[free.addresses] if are_many else are_young(begun[free.addresses])
-    free = free.at(np.flatnonzero(young))
+    if 8 * len(free.addresses) > len(begun):  # all addresses one after another, then bits here and there
+        young = kernels.marked(free.addresses, np.packbits(are_young(begun), bitorder="little"))
+    else:
+        young = np.flatnonzero(are_young(begun[free.addresses]))
+    free = free.at(young)
     begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
