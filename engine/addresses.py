@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from contract.tables import TABLES
 from contract.times import to_unix
+from engine import kernels
 from engine.adjacency import NEVER, Run
 from engine.arrays import spans
 from engine.dictionary import UNKNOWN
@@ -33,6 +34,8 @@ BUSY: Final = 8
 """It has more transfers than a map allows, if not at every instant."""
 LABELLED: Final = 16
 """A label, or a token of that address, tells something of it."""
+MARKED: Final = CEX | DEX | CONTRACT | BUSY
+"""Kinds by which maps leave addresses out, or treat them in a way of their own."""
 
 
 @dataclass(frozen=True)
@@ -237,15 +240,13 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
     return store.derive("kinds", (view, store.metadata_generation()), find)
 
 
-def marks_of_addresses(store: Store, view: View) -> Array:
-    """A bit for every address by its number, eight to a byte, the lowest first: whether it is an exchange, a pool, a
-    contract or busy. So few bytes stay near the processor, as those of ``kinds_of_addresses`` do not."""
+def sieve_of_kinds(store: Store, view: View) -> Array:
+    """What rules out most addresses that have none of the kinds ``MARKED``, see ``kernels.sieve_of``."""
 
     def find() -> Array:
-        is_marked = (kinds_of_addresses(store, view) & (CEX | DEX | CONTRACT | BUSY)) != 0
-        return np.packbits(is_marked, bitorder="little")
+        return kernels.sieve_of(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
 
-    return store.derive("marks", (view, store.metadata_generation()), find)
+    return store.derive("sieve of kinds", (view, store.metadata_generation()), find)
 
 
 def _kind(label: AddressLabel) -> int:

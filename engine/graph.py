@@ -17,7 +17,7 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.times import to_unix
 from engine import kernels
-from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, marks_of_addresses, supernodes_from, wallets_until
+from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, sieve_of_kinds, supernodes_from, wallets_until
 from engine.balances import Balances
 from engine.clusters import Cluster, Clusters, Standing, clusters_of
 from engine.entries import Entries, Names, counting, entries_of, joined_entries
@@ -32,13 +32,13 @@ from engine.words import Array, from_ints, lane_of
 
 @dataclass(frozen=True)
 class Scene:
-    """Where graphs are drawn: the store and its arrays, kinds and marks of all addresses, the token, the rising
-    seconds, the options."""
+    """Where graphs are drawn: the store and its arrays, kinds of all addresses and their sieve, the token, the
+    rising seconds, the options."""
 
     store: Store
     view: View
     kinds: Array
-    marks: Array
+    sieve: Array
     token: TokenInfo
     seconds: Array
     options: MapOptions
@@ -46,8 +46,8 @@ class Scene:
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> Scene:
         """The scene, with the kinds that the store knows."""
-        kinds, marks = kinds_of_addresses(store, view), marks_of_addresses(store, view)
-        return Scene(store, view, kinds, marks, token, seconds, options)
+        kinds, sieve = kinds_of_addresses(store, view), sieve_of_kinds(store, view)
+        return Scene(store, view, kinds, sieve, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
         """The instant from which each address belongs on no map: as exchange, contract or hypernode."""
@@ -124,7 +124,7 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     wallets, exchanges = kernels.apart(
         around.others,
         scene.kinds,
-        scene.marks,
+        scene.sieve,
         CEX | DEX | CONTRACT,
         CEX | DEX,
         kernels.slots_of(allowed[allowed >= 0]),

@@ -66,6 +66,37 @@ def among(numbers: Array, slots: Array) -> Array:
     return found
 
 
+@compiled
+def sieve_of(numbers: Array) -> Array:
+    """Bits by which ``may_be_in`` rules out most numbers but these: some sixteen for each of them, so of few it stays
+    near the processor, however many others there are."""
+    size = 64
+    while size < 16 * len(numbers):
+        size *= 2
+    sieve = np.zeros(size, np.bool_)
+    for number in numbers:
+        sieve[_slot(number, size)] = True
+    return sieve
+
+
+@compiled
+def may_be_in(sieve: Array, number: int) -> Any:
+    """Whether the number may be one of those that the sieve is of: it is not where this says no."""
+    return sieve[_slot(number, len(sieve))]
+
+
+@compiled
+def of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Array:
+    """Places of the numbers whose kinds have any of the bits; the sieve is of all numbers that have."""
+    places, size = np.empty(len(numbers) + 1, np.int32), 0
+    for place in range(len(numbers)):
+        number = numbers[place]
+        if may_be_in(sieve, number) and kinds[number] & bits:
+            places[size] = place
+            size += 1
+    return places[:size].copy()
+
+
 # ---------------------------------------------------------------------- entries of addresses
 
 
@@ -113,49 +144,38 @@ def kept_entries(
         size += ends[owner] - starts[owner]
     places, until, found = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
     for owner in range(len(addresses)):
-        address = addresses[owner]
         if len(slots):
             for place in range(starts[owner], ends[owner]):
-                if is_in(slots, others[place]) and counts[kinds[place] >> 1] and others[place] != address:
+                if is_in(slots, others[place]) and counts[kinds[place] >> 1]:
                     places[found] = place
                     found += 1
         else:
             for place in range(starts[owner], ends[owner]):  # without a branch, for nobody could foretell it
                 places[found] = place
-                found += counts[kinds[place] >> 1] & (others[place] != address)
+                found += counts[kinds[place] >> 1]
         until[owner] = found
     owners, kept_others, tokens = np.empty(found, np.int32), np.empty(found, np.int32), np.empty(found, np.int32)
     inward, seconds = np.empty(found, np.bool_), np.empty(found, np.int64)
-    number = 0
+    number, kept = 0, 0
     for owner in range(len(addresses)):
         while number < until[owner]:
             place = places[number]
-            owners[number], kept_others[number], tokens[number] = owner, others[place], kinds[place] >> 1
-            inward[number], seconds[number] = kinds[place] & 1, times[place]
-            number += 1
-    return owners, kept_others, tokens, inward, seconds
+            owners[kept], kept_others[kept], tokens[kept] = owner, others[place], kinds[place] >> 1
+            inward[kept], seconds[kept] = kinds[place] & 1, times[place]
+            number, kept = number + 1, kept + (others[place] != addresses[owner])
+    return owners[:kept], kept_others[:kept], tokens[:kept], inward[:kept], seconds[:kept]
 
 
 @compiled
-def marked(numbers: Array, marks: Array) -> Array:
-    """Places of the numbers that have a bit in the marks (eight to a byte, the lowest first)."""
-    places, size = np.empty(len(numbers) + 1, np.int32), 0
-    for place in range(len(numbers)):
-        places[size] = place
-        size += (marks[numbers[place] >> 3] >> (numbers[place] & 7)) & 1
-    return places[:size].copy()
-
-
-@compiled
-def apart(others: Array, kinds: Array, marks: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
-    """Places of the others whose kind (by number) has none of the bits of ``ones``; and of those that have any of the
-    ``further`` bits, or are in the slots. Only those that have a bit in the marks have any of all these."""
-    first, second = np.empty(len(others) + 1, np.int64), np.empty(len(others) + 1, np.int64)
+def apart(others: Array, kinds: Array, sieve: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
+    """Places of the others whose kinds have none of the bits of ``ones``; and of those that have any of the ``further``
+    bits, or are in the slots. The sieve is of all numbers that have any of all these bits."""
+    first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
     size, further_size = 0, 0
     for place in range(len(others)):
         other = others[place]
-        is_marked = np.int64((marks[other >> 3] >> (other & 7)) & 1)
-        kind = kinds[other * is_marked] * is_marked  # as there are few, these are near the processor, too
+        may_be = np.int64(may_be_in(sieve, other))
+        kind = kinds[other * may_be] * may_be  # without a branch, and mostly without a look far away
         first[size] = second[further_size] = place
         size += (kind & ones) == 0
         further_size += ((kind & further) != 0) | is_in(slots, other)

@@ -20,7 +20,17 @@ from contract.requests import MapOptions
 from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
 from engine import kernels, metrics
-from engine.addresses import CEX, CONTRACT, DEX, Activity, activity, detail_columns, first_times, labels_of_kinds
+from engine.addresses import (
+    CEX,
+    CONTRACT,
+    DEX,
+    MARKED,
+    Activity,
+    activity,
+    detail_columns,
+    first_times,
+    labels_of_kinds,
+)
 from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.labels import AddressLabel
@@ -130,7 +140,7 @@ def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]
 def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
-    rows, marked = held.rows, kernels.marked(held.rows.addresses, scene.marks)
+    rows, marked = held.rows, kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], scene.wallets_until(addresses) > instants)
@@ -170,11 +180,10 @@ def _fresh(scene: Scene, free: Rows) -> Rows:
         young: Array = (begun <= seconds[-1]) & (begun > since)
         return young
 
-    if 8 * len(free.addresses) > len(begun):  # all addresses one after another, then bits here and there
-        young = kernels.marked(free.addresses, np.packbits(are_young(begun), bitorder="little"))
-    else:
-        young = np.flatnonzero(are_young(begun[free.addresses]))
-    free = free.at(young)
+    # of many, those of all addresses one after another, then bytes here and there
+    are_many = 8 * len(free.addresses) > len(begun)
+    young = are_young(begun)[free.addresses] if are_many else are_young(begun[free.addresses])
+    free = free.at(np.flatnonzero(young))
     begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
