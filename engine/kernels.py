@@ -287,6 +287,42 @@ def strongest(
 
 
 @compiled
+def add_values(
+    found: Array,
+    rows: Array,
+    times: Array,
+    ends: Array,
+    all_times: Array,
+    senders: Array,
+    receivers: Array,
+    words: Array,
+) -> None:
+    """Adds to each of the rows of ``found`` (limbs) what the transfers at its second, between its ends (sender times
+    2**32, plus receiver), moved; the rows stand by rising times, and the transfers, as columns from ``all_times`` on,
+    too."""
+    low, count, lane = 0, len(all_times), words.shape[1]
+    for row in rows:
+        second, step, high = times[row], 1, low
+        while high < count and np.int64(all_times[high]) < second:
+            low, high, step = high + 1, high + step, 2 * step
+        high = min(high, count)
+        while low < high:
+            middle = (low + high) // 2
+            if np.int64(all_times[middle]) < second:
+                low = middle + 1
+            else:
+                high = middle
+        place = low
+        while place < count and np.int64(all_times[place]) == second:
+            if (np.int64(senders[place]) << 32) | np.int64(receivers[place]) == ends[row]:
+                for word in range(lane):
+                    value = words[place, word]
+                    found[row, 2 * word] += np.int64(value & np.uint64(0xFFFFFFFF))
+                    found[row, 2 * word + 1] += np.int64(value >> np.uint64(32))
+            place += 1
+
+
+@compiled
 def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
     """For each span of pairs (a row) a representative of every node's component, by union-find."""
     roots = np.empty((len(starts) - 1, nodes), np.int32)
