@@ -150,12 +150,12 @@ def anonymous_peak() -> Iterator[list[float]]:
     system takes back pages of mapped files as it likes. Looked at a hundred times a second, where there is Linux's
     /proc; else nought."""
     most, over = [0.0], threading.Event()
-    status = Path("/proc/self/status")
+    pages = Path("/proc/self/statm")  # all, those in memory, and of these the ones that files are mapped to
 
     def watch() -> None:
-        while status.exists() and not over.wait(0.01):
-            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-            most[0] = max(most[0], int(fields["RssAnon"].split()[0]) / 1e6)
+        while pages.exists() and not over.wait(0.01):
+            _, resident, of_files, *_ = map(int, pages.read_bytes().split())
+            most[0] = max(most[0], (resident - of_files) * resource.getpagesize() / 1e9)
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()

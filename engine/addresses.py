@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from contract.tables import TABLES
 from contract.times import to_unix
+from engine import kernels
 from engine.adjacency import NEVER, Run
 from engine.arrays import spans
 from engine.dictionary import UNKNOWN
@@ -33,6 +34,8 @@ BUSY: Final = 8
 """It has more transfers than a map allows, if not at every instant."""
 LABELLED: Final = 16
 """A label, or a token of that address, tells something of it."""
+MARKED: Final = CEX | DEX | CONTRACT | BUSY
+"""Kinds by which maps leave addresses out, or treat them in a way of their own."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,15 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
         return kinds
 
     return store.derive("kinds", (view, store.metadata_generation()), find)
+
+
+def sieve_of_kinds(store: Store, view: View) -> Array:
+    """What rules out most addresses that have none of the kinds ``MARKED``, see ``kernels.sieve_of``."""
+
+    def find() -> Array:
+        return kernels.sieve_of(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
+
+    return store.derive("sieve of kinds", (view, store.metadata_generation()), find)
 
 
 def _kind(label: AddressLabel) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,6 @@ from engine.words import (
     Array,
     count_positive,
     falling,
-    falling_keys,
     fitting,
     from_limbs,
     is_something,
@@ -40,6 +39,9 @@ from engine.words import (
     widened,
     wider,
 )
+
+_FEW_EQUALS: Final = 64
+"""Holders of the same balance who are looked through one by one."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,9 @@ class _Ledger:
         self._first_day = int(days[0])
         self._instant_of = np.searchsorted(days, np.arange(days[0], days[-1] + 2)).astype(np.int32)
         self._base = parts[0] if parts else None
-        self._changed, self._now = self._changes(parts, seconds)
+        zero = np.array([self._zero], np.int32)
+        self._zero_places = self._places(self._base, zero) if self._base else zero[:0]
+        self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
         """The instants at which intervals hold, from one to another (excluded); none where these are the same."""
@@ -198,15 +202,22 @@ class _Ledger:
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
         return firsts, lasts
 
-    def _intervals(self, part: Part, addresses: Array) -> Rows:
-        """What the part says of the addresses at the instants."""
-        _, places = _places_of(part, addresses)
+    def _places(self, part: Part, addresses: Array) -> Array:
+        """The places of the part's intervals of the rising addresses that hold at some of the instants."""
+        days = (self._first_day, self._first_day + len(self._instant_of) - 1)
+        numbers = addresses.astype(np.int32)
+        places = crowds.intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
         firsts, lasts = self._spans(part, places)
-        held = np.flatnonzero(firsts < lasts)
-        return Rows(part.holders[places[held]], part.balances[places[held]], firsts[held], lasts[held])
+        held: Array = places[firsts < lasts]
+        return held
 
-    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Rows]:
-        """Addresses, rising, whose balance is not always what the base says of the day before; and their balances."""
+    def _intervals(self, part: Part, places: Array) -> Rows:
+        """What the part says at the places."""
+        return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
+
+    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
+        """Addresses, rising, whose balance is not always what the base says of the day before; the places of what it
+        says of them; and their balances."""
         pieces = []
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
@@ -220,9 +231,10 @@ class _Ledger:
                     pieces.append(Rows(holders, spread, once, once + np.int32(1)))
         pieces = [piece for piece in pieces if len(piece.addresses)]
         if not pieces or self._base is None:
-            return np.empty(0, np.int32), _no_rows()
+            return np.empty(0, np.int32), np.empty(0, np.int32), _no_rows()
         changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
-        unchanged = self._intervals(self._base, changed)
+        places = self._places(self._base, changed)
+        unchanged = self._intervals(self._base, places)
         pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
@@ -230,7 +242,7 @@ class _Ledger:
         rows = self._added_up(
             [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
         )
-        return changed, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
+        return changed, places, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
         """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
@@ -263,7 +275,7 @@ class _Ledger:
             return told
         rows = self._now.at(self._now.addresses == self._zero)
         if not (self._changed == self._zero).any():
-            rows = self._intervals(self._base, np.array([self._zero]))
+            rows = self._intervals(self._base, self._zero_places)
         for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
             told[first:last] = [-balance] * (last - first)
         return told
@@ -279,20 +291,19 @@ class _Ledger:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
         apart."""
-        left_out = np.zeros(max(self._dictionary.size, 1), np.bool_)
-        left_out[self._changed] = True
-        skipped, days = (left_out, self._zero), (self._first_day, self._instant_of)
+        left_out = np.union1d(self._replaced, self._zero_places)
+        days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:
-            stop = crowds.enough_rows(base.holders, *intervals, *skipped, *days, self._instants, most)
+            stop = crowds.enough_rows(*intervals, left_out, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
         numbers, which = np.unique(new.addresses, return_inverse=True)
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
-        places = self._places(new, base, start, stop)
+        places = self._places_of_new(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
-        rows = rows[: crowds.kept_rows(base.holders, *intervals, stop, *skipped, *days, rows)]
+        rows = rows[: crowds.kept_rows(*intervals, stop, left_out, *days, rows)]
         size = len(rows) + len(places)
         found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
         crowds.merge_rows(
@@ -300,19 +311,14 @@ class _Ledger:
         )
         return found
 
-    def _places(self, new: Rows, base: Part, start: int, stop: int) -> Array:
+    def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
-        lane = new.balances.shape[1]
-
-        def held(places: Array) -> Array:
-            return falling_keys(widened(base.balances[places], lane))
-
-        keys, first, last = falling_keys(new.balances), np.full(len(new.firsts), start), np.full(len(new.firsts), stop)
-        places = places_among(keys, held, first, last)
-        ends = places_among(keys, held, places, last, after_equals=True)
+        places, ends = crowds.places_among_falling(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most are as large as the base says of the day's end, and stand there already
-        own = _own_places(base, new.at(tied))
+        own = crowds.own_places(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
+        own[many] = _own_places(base, new.at(tied[many]))
         places[tied] = np.where(own < 0, places[tied], own)
         tied = tied[own < 0]
         if len(tied):

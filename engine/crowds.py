@@ -4,7 +4,7 @@ as those of ``kernels``; what is large is made by who calls them, for numpy asks
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,59 +21,162 @@ def _instant(day: int, first_day: int, instant_of: Array) -> Any:
 
 @compiled
 def enough_rows(
-    holders: Array,
     first_days: Array,
     end_days: Array,
     start: int,
     left_out: Array,
-    zero: int,
     first_day: int,
     instant_of: Array,
     instants: int,
     most: int,
 ) -> int:
     """The row of the intervals, from the start on, before which there are ``most`` that hold at each of the instants;
-    ``left_out`` marks addresses that do not count."""
-    counts, short = np.zeros(instants, np.int64), instants
-    for row in range(start, len(holders)):
+    ``left_out`` are those, rising, that do not count."""
+    counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
+    for row in range(start, len(first_days)):
         if short == 0:
             return row
-        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
-        if first == last or holders[row] == zero or left_out[holders[row]]:
+        if skipped < len(left_out) and left_out[skipped] == row:
+            skipped += 1
             continue
+        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
         for instant in range(first, last):
             counts[instant] += 1
             short -= counts[instant] == most
-    return len(holders)
+    return len(first_days)
 
 
 @compiled
 def kept_rows(
-    holders: Array,
     first_days: Array,
     end_days: Array,
     start: int,
     stop: int,
     left_out: Array,
-    zero: int,
     first_day: int,
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for addresses ``left_out``,
-    and tells how many they are."""
-    count, last_day = 0, first_day + len(instant_of) - 1
+    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for those ``left_out``, which
+    rise, and tells how many they are."""
+    kept, last_day, skipped = 0, first_day + len(instant_of) - 1, np.searchsorted(left_out, start)
+    every_day = True  # has an instant, as the only one of a single map has
+    for place in range(len(instant_of) - 1):
+        every_day &= instant_of[place] < instant_of[place + 1]
     for row in range(start, stop):  # without a branch, for nobody could foretell it
-        rows[count] = row
-        count += (first_days[row] < last_day) & (end_days[row] > first_day)
-    kept = 0
-    for place in range(count):
-        row = rows[place]
         rows[kept] = row
-        first = _instant(first_days[row], first_day, instant_of)
-        holds = first < _instant(end_days[row], first_day, instant_of)
-        kept += holds & (holders[row] != zero) & (not left_out[holders[row]])
+        holds = (first_days[row] < last_day) & (end_days[row] > first_day)
+        if not every_day:
+            first = _instant(first_days[row], first_day, instant_of)
+            holds &= first < _instant(end_days[row], first_day, instant_of)
+        if skipped < len(left_out) and left_out[skipped] == row:
+            skipped += 1
+            holds = False
+        kept += holds
     return kept
+
+
+@compiled
+def intervals_of(
+    addresses: Array, index: Array, places: Array, first_days: Array, end_days: Array, day: int, last_day: int
+) -> Array:
+    """Places of the intervals that hold between the two days, of addresses that rise."""
+    found, size, low = np.empty(len(addresses), np.int32), 0, 0
+    for address in addresses:
+        low = _first_at_least(index, address, low, len(index))
+        high = _first_at_least(index, address + 1, low, len(index))
+        begin, after = low, high
+        while begin < after:  # those of an address stand by day, each ending before the next begins
+            middle = (begin + after) // 2
+            if end_days[places[middle]] <= day:
+                begin = middle + 1
+            else:
+                after = middle
+        while begin < high and first_days[places[begin]] < last_day:
+            if size == len(found):
+                larger = np.empty(2 * size, np.int32)
+                larger[:size] = found
+                found = larger
+            found[size] = places[begin]
+            size, begin = size + 1, begin + 1
+        low = high
+    return found[:size].copy()
+
+
+@compiled
+def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
+    """Where the first of the rising numbers stands that is not below the least; sought near ``low`` first."""
+    step = 1
+    while low + step < high and numbers[low + step] < least:
+        low += step
+        step *= 2
+    high = min(low + step, high)
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _is_larger(ones: Array, one: int, others: Array, other: int) -> Any:
+    """Whether the one number is larger than the other; both may be of any width."""
+    width, other_width = ones.shape[1], others.shape[1]
+    for place in range(max(width, other_width) - 1, -1, -1):
+        # a shorter number goes on with its sign; all but the highest words have none
+        word = ones[one, place] if place < width else np.uint64(np.int64(ones[one, width - 1]) >> 63)
+        own = others[other, place] if place < other_width else np.uint64(np.int64(others[other, other_width - 1]) >> 63)
+        if word != own:
+            if place == max(width, other_width) - 1:
+                return np.int64(word) > np.int64(own)
+            return word > own
+    return False
+
+
+@compiled
+def places_among_falling(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
+    """Where each of the new balances, which fall, belongs among those from start to stop, which fall too: before the
+    first one that is no larger, and before the first one that is smaller."""
+    firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
+    begin = start
+    for number in range(len(new)):
+        low, step = begin, 1
+        while low + step < stop and _is_larger(balances, low + step, new, number):
+            low, step = low + step, 2 * step
+        high = min(low + step, stop)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_larger(balances, middle, new, number):
+                low = middle + 1
+            else:
+                high = middle
+        begin, step = low, 1
+        while low < stop and not _is_larger(new, number, balances, low):  # few are equal, if any
+            low, step = min(low + step, stop), 2 * step
+        high, low = low, max(begin, low - step // 2)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_larger(new, number, balances, middle):
+                high = middle
+            else:
+                low = middle + 1
+        firsts[number], lasts[number] = begin, low
+    return firsts, lasts
+
+
+@compiled
+def own_places(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
+    """For each address its place between its first and last one, where it stands among the first so many of these, or
+    -1."""
+    found = np.full(len(addresses), -1, np.int64)
+    for number in range(len(addresses)):
+        for place in range(firsts[number], min(lasts[number], firsts[number] + most)):
+            if holders[place] == addresses[number]:
+                found[number] = place
+                break
+    return found
 
 
 @compiled
@@ -97,25 +200,26 @@ def merge_rows(
 ) -> None:
     """Puts into the last four the intervals' ``rows`` and new ones, which stand before the intervals at their rising
     places: holders, balances, first and last instants (excluded)."""
-    kept, lane, wide = len(rows), balances.shape[1], new_balances.shape[1]
-    found, new = 0, 0
-    for place in range(kept + 1):
-        while new < len(places) and (place == kept or places[new] <= rows[place]):
+    lane, wide, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
+    found, place = 0, 0
+    for new in range(len(places) + 1):
+        stop = places[new] if new < len(places) else len(holders)
+        while place < len(rows) and rows[place] < stop:
+            row = rows[place]
+            found_holders[found] = holders[row]
+            firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
+            lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
+            found_balances[found, 0] = balances[row, 0]
+            for word in range(1, lane):
+                found_balances[found, word] = balances[row, word]
+            for word in range(lane, wide):  # the sign goes on
+                found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
+            found, place = found + 1, place + 1
+        if new < len(places):
             found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
             for word in range(wide):
                 found_balances[found, word] = new_balances[new, word]
-            found, new = found + 1, new + 1
-        if place == kept:
-            break
-        row = rows[place]
-        found_holders[found] = holders[row]
-        firsts[found] = _instant(first_days[row], first_day, instant_of)
-        lasts[found] = _instant(end_days[row], first_day, instant_of)
-        for word in range(lane):
-            found_balances[found, word] = balances[row, word]
-        for word in range(lane, wide):  # the sign goes on
-            found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
-        found += 1
+            found += 1
 
 
 # ---------------------------------------------------------------------- sums of balances
@@ -163,68 +267,36 @@ def add_spans(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
 
 
 @compiled
-def _square(words: Array, row: int, sign: int, size: int, squares: Array) -> None:
+def _add_square(words: Array, row: int, sign: int, size: int, squares: Array) -> None:
     for one in range(size):
-        for other in range(size):
-            product = np.uint64(_limb(words, row, one)) * np.uint64(_limb(words, row, other))
-            squares[one + other] += sign * np.int64(product & np.uint64(0xFFFFFFFF))
-            squares[one + other + 1] += sign * np.int64(product >> np.uint64(32))
-    _carry(squares)
+        value = np.uint64(_limb(words, row, one))
+        for other in range(one + 1):
+            product, times = value * np.uint64(_limb(words, row, other)), sign * (1 + (other < one))
+            squares[one + other] += times * np.int64(product & np.uint64(0xFFFFFFFF))
+            squares[one + other + 1] += times * np.int64(product >> np.uint64(32))
 
 
 @compiled
-def _before(words: Array, row: int, active: Array, counts: Array, sums: Array, size: int, reached: Array) -> int:
-    """How many numbers are active before the row; their limbs' sums are put into ``reached``."""
-    reached[:] = 0
-    found, block = 0, row >> 6
-    while block > 0:
-        found += counts[block]
-        for place in range(size):
-            reached[place] += sums[block, place]
-        block &= block - 1
-    for other in range(row & ~63, row):
+def _add_product(limbs: Array, place: int, limb: int, times: int) -> None:
+    """Adds a limb so many times (less than 2**31), in halves: a thousand million of them are added before a carry."""
+    limbs[place] += (limb * times) & 0xFFFFFFFF
+    limbs[place + 1] += (limb * times) >> 32
+
+
+@compiled
+def _add_before(words: Array, row: int, active: Array, nodes: Array, starts: Array, reached: Array) -> None:
+    """Adds the active numbers before the row to what those before its node of the highest level come to."""
+    width = nodes.shape[1]
+    for level in range(_LEVELS - 2, -1, -1):
+        shift, start = _SHIFT + _STEP * level, starts[level]
+        for node in range(start + ((row >> (shift + _STEP)) << _STEP), start + (row >> shift)):
+            for place in range(width):
+                reached[place] += nodes[node, place]
+    for other in range((row >> _SHIFT) << _SHIFT, row):
         if active[other]:
-            found += 1
-            for place in range(size):
+            reached[width - 1] += 1
+            for place in range(width - 1):
                 reached[place] += _limb(words, other, place)
-    return found
-
-
-@compiled
-def _change(
-    words: Array,
-    row: int,
-    sign: int,
-    active: Array,
-    counts: Array,
-    sums: Array,
-    size: int,
-    total: Array,
-    squares: Array,
-    weighted: Array,
-    reached: Array,
-) -> None:
-    if sign < 0:
-        active[row] = False
-        for place in range(size):
-            total[place] -= _limb(words, row, place)
-    rank = _before(words, row, active, counts, sums, size, reached) + 1
-    for place in range(len(weighted)):  # those after it stand one place further down with it
-        own = _limb(words, row, place) if place < size else 0
-        weighted[place] += sign * (rank * own + total[place] - reached[place])
-    _carry(weighted)
-    if sign > 0:
-        active[row] = True
-        for place in range(size):
-            total[place] += _limb(words, row, place)
-    _carry(total)
-    _square(words, row, sign, size, squares)
-    block = (row >> 6) + 1
-    while block < len(counts):
-        counts[block] += sign
-        for place in range(size):
-            sums[block, place] += sign * _limb(words, row, place)
-        block += block & -block
 
 
 @compiled
@@ -235,23 +307,22 @@ def _reaches_half(reached: Array, total: Array) -> bool:
 
 
 @compiled
-def _half(words: Array, active: Array, counts: Array, sums: Array, size: int, total: Array) -> int:
+def _half(words: Array, active: Array, nodes: Array, starts: Array, total: Array) -> int:
     """How many of the first active numbers together make half of the total."""
-    step, block, found = 1, 0, 0
-    while 2 * step < len(counts):
-        step *= 2
+    size, found, node = nodes.shape[1] - 1, 0, 0
     reached, tried = np.zeros_like(total), np.zeros_like(total)
-    while step:
-        if block + step < len(counts):
+    for level in range(_LEVELS - 1, -1, -1):
+        node <<= _STEP
+        while starts[level] + node < starts[level + 1]:
             tried[:] = reached
             for place in range(size):
-                tried[place] += sums[block + step, place]
-            if not _reaches_half(tried, total):
-                block += step
-                reached[:] = tried
-                found += counts[block]
-        step //= 2
-    for row in range(64 * block, min(64 * block + 64, len(active))):
+                tried[place] += nodes[starts[level] + node, place]
+            if _reaches_half(tried, total):
+                break
+            reached[:] = tried
+            found += nodes[starts[level] + node, size]
+            node += 1
+    for row in range(node << _SHIFT, min((node + 1) << _SHIFT, len(active))):
         if active[row]:
             if _reaches_half(reached, total):
                 break
@@ -259,6 +330,12 @@ def _half(words: Array, active: Array, counts: Array, sums: Array, size: int, to
             for place in range(size):
                 reached[place] += _limb(words, row, place)
     return found
+
+
+_SHIFT: Final = 4
+_STEP: Final = 3
+_LEVELS: Final = 4
+"""Sums over active numbers stand in nodes: of 16 rows each, of 8 such nodes, and so on; so many levels of them."""
 
 
 @compiled
@@ -270,54 +347,119 @@ def crowd_sums(
     largest make half of the sum.
 
     ``begins`` are the rows by their first instant (``begin_starts`` where each instant's begin), ``ends`` those that
-    end before the last instant. ``size`` limbs of each number are looked at. Sums by blocks of 64 rows stand in a
-    Fenwick tree, so a change costs the logarithm of their number.
+    end before the last instant. ``size`` limbs of each number are looked at. An instant's changes are made in the order
+    of rows, so what stands before one is found by a few sums near it.
     """
     rows, instants = len(words), len(begin_starts) - 1
-    blocks = (rows + 63) // 64
-    active = np.zeros(rows, np.bool_)
-    counts, sums = np.zeros(blocks + 1, np.int64), np.zeros((blocks + 1, size), np.int64)
+    active, starts = np.zeros(rows, np.bool_), np.zeros(_LEVELS + 1, np.int64)
+    for level in range(_LEVELS):
+        starts[level + 1] = starts[level] + (rows >> (_SHIFT + _STEP * level)) + 1
+    nodes = np.zeros((starts[_LEVELS], size + 1), np.int64)  # sums of limbs, and how many they are
     total, weighted = np.zeros(size + 2, np.int64), np.zeros(size + 2, np.int64)
-    squares, reached = np.zeros(2 * size + 2, np.int64), np.zeros(size + 2, np.int64)
+    squares = np.zeros(2 * size + 2, np.int64)
     count = 0
     told_counts, told_halves = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
     told_totals, told_weighted = np.zeros((instants, size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
     told_squares = np.zeros((instants, 2 * size + 2), np.int64)
-    for now in range(instants):
-        if now == 0:
-            for place in range(begin_starts[0], begin_starts[1]):
-                row = begins[place]
-                active[row], block = True, (row >> 6) + 1
-                count += 1
-                counts[block] += 1
-                for limb in range(size):
-                    value = _limb(words, row, limb)
-                    sums[block, limb] += value
-                    total[limb] += value
-                    weighted[limb] += (count * value) & 0xFFFFFFFF
-                    weighted[limb + 1] += (count * value) >> 32
-                    for other in range(limb + 1):
-                        product, twice = np.uint64(value) * np.uint64(_limb(words, row, other)), 1 + (other < limb)
-                        squares[limb + other] += twice * np.int64(product & np.uint64(0xFFFFFFFF))
-                        squares[limb + other + 1] += twice * np.int64(product >> np.uint64(32))
-                if count & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
-                    _carry(weighted)
-                    _carry(squares)
-            _carry(total)
+    for place in range(begin_starts[0], begin_starts[1]):
+        row = begins[place]
+        active[row], node = True, row >> _SHIFT
+        count += 1
+        nodes[node, size] += 1
+        for limb in range(size):
+            value = _limb(words, row, limb)
+            nodes[node, limb] += value
+            total[limb] += value
+            weighted[limb] += (count * value) & 0xFFFFFFFF
+            weighted[limb + 1] += (count * value) >> 32
+            for other in range(limb + 1):
+                product, twice = np.uint64(value) * np.uint64(_limb(words, row, other)), 1 + (other < limb)
+                squares[limb + other] += twice * np.int64(product & np.uint64(0xFFFFFFFF))
+                squares[limb + other + 1] += twice * np.int64(product >> np.uint64(32))
+        if count & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
             _carry(weighted)
             _carry(squares)
-            for block in range(1, blocks + 1):
-                above = block + (block & -block)
-                if above <= blocks:
-                    counts[above] += counts[block]
-                    sums[above] += sums[block]
-        else:
-            for place in range(end_starts[now], end_starts[now + 1]):
-                _change(words, ends[place], -1, active, counts, sums, size, total, squares, weighted, reached)
-                count -= 1
-            for place in range(begin_starts[now], begin_starts[now + 1]):
-                _change(words, begins[place], 1, active, counts, sums, size, total, squares, weighted, reached)
-                count += 1
+    for level in range(_LEVELS - 1):
+        for node in range(starts[level + 1] - starts[level]):
+            for place in range(size + 1):
+                nodes[starts[level + 1] + (node >> _STEP), place] += nodes[starts[level] + node, place]
+    for now in range(instants):
+        if now > 0:
+            count += _make_changes(
+                words,
+                ends[end_starts[now] : end_starts[now + 1]],
+                begins[begin_starts[now] : begin_starts[now + 1]],
+                active,
+                nodes,
+                starts,
+                total,
+                squares,
+                weighted,
+            )
+        _carry(total)
+        _carry(weighted)
+        _carry(squares)
         told_counts[now], told_totals[now], told_squares[now], told_weighted[now] = count, total, squares, weighted
-        told_halves[now] = _half(words, active, counts, sums, size, total) if count else 0
+        told_halves[now] = _half(words, active, nodes, starts, total) if count else 0
     return told_counts, told_totals, told_squares, told_weighted, told_halves
+
+
+@compiled
+def _make_changes(
+    words: Array,
+    ends: Array,
+    begins: Array,
+    active: Array,
+    nodes: Array,
+    starts: Array,
+    total: Array,
+    squares: Array,
+    weighted: Array,
+) -> int:
+    """Makes the rows active no more that end, and those that begin, both rising; and tells how many more there are.
+
+    A number that stays active is moved by as many places as rows changed before it: those after a change are all but
+    what stands before it.
+    """
+    size, shift = nodes.shape[1] - 1, 0
+    before, reached, begun = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size, np.int64)
+    top, ended, began, made = starts[_LEVELS - 1], 0, 0, 0
+    while ended < len(ends) or began < len(begins):
+        sign = -1 if began == len(begins) or (ended < len(ends) and ends[ended] < begins[began]) else 1
+        if sign < 0:
+            row, ended = ends[ended], ended + 1
+        else:
+            row, began = begins[began], began + 1
+        while top < starts[_LEVELS - 1] + (row >> (_SHIFT + _STEP * (_LEVELS - 1))):
+            for place in range(size + 1):
+                before[place] += nodes[top, place]
+            top += 1
+        reached[:] = before
+        _add_before(words, row, active, nodes, starts, reached)
+        rank = reached[size] + 1 - (shift if sign < 0 else 0)
+        for place in range(size):
+            limb, unchanged = _limb(words, row, place), reached[place] - begun[place]
+            _add_product(weighted, place, limb, sign * rank)
+            weighted[place] -= sign * (unchanged & 0xFFFFFFFF)
+            weighted[place + 1] -= sign * (unchanged >> 32)
+            total[place] += sign * limb
+            begun[place] += limb if sign > 0 else 0
+        _add_square(words, row, sign, size, squares)
+        active[row] = sign > 0
+        for level in range(_LEVELS):
+            node = starts[level] + (row >> (_SHIFT + _STEP * level))
+            nodes[node, size] += sign
+            for place in range(size):
+                nodes[node, place] += sign * _limb(words, row, place)
+        shift += sign
+        made += 1
+        if made & 0xFFFFF == 0:
+            _carry(weighted)
+            _carry(squares)
+    rest = total.copy()
+    rest[:size] -= begun
+    _carry(rest)
+    for place in range(size + 1):
+        _add_product(weighted, place, rest[place], shift)
+    weighted[size + 1] += rest[size + 1] * shift
+    return shift

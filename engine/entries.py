@@ -50,19 +50,16 @@ def counting(view: View, tokens: TokenKeys) -> Array:
 
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
-    """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` (a mark
-    for each number of an address) or with anyone."""
+    """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` or with
+    anyone."""
     addresses = addresses.astype(np.int32)
-    marks = np.empty(0, np.bool_) if others is None else others
+    slots = np.empty(0, np.int32) if others is None else kernels.slots_of(others)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        places, found = kernels.kept_entries(run.others, run.kinds, addresses, starts, cuts, counts, marks)
-        kinds = run.kinds[places]
-        owners = np.repeat(np.arange(len(addresses), dtype=np.int32), found)
-        times = run.times[places].astype(np.int64)
-        pieces.append(Entries(addresses, owners, run.others[places], kinds >> 1, (kinds & 1).astype(np.bool_), times))
+        columns = kernels.kept_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
+        pieces.append(Entries(addresses, *columns))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]

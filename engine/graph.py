@@ -17,7 +17,7 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.times import to_unix
 from engine import kernels
-from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, supernodes_from, wallets_until
+from engine.addresses import CEX, CONTRACT, DEX, kinds_of_addresses, sieve_of_kinds, supernodes_from, wallets_until
 from engine.balances import Balances
 from engine.clusters import Cluster, Clusters, Standing, clusters_of
 from engine.entries import Entries, Names, counting, entries_of, joined_entries
@@ -32,12 +32,13 @@ from engine.words import Array, from_ints, lane_of
 
 @dataclass(frozen=True)
 class Scene:
-    """Where graphs are drawn: the store and its arrays, the kinds of all addresses, the token, the rising seconds, the
-    options."""
+    """Where graphs are drawn: the store and its arrays, kinds of all addresses and their sieve, the token, the
+    rising seconds, the options."""
 
     store: Store
     view: View
     kinds: Array
+    sieve: Array
     token: TokenInfo
     seconds: Array
     options: MapOptions
@@ -45,7 +46,8 @@ class Scene:
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> Scene:
         """The scene, with the kinds that the store knows."""
-        return Scene(store, view, kinds_of_addresses(store, view), token, seconds, options)
+        kinds, sieve = kinds_of_addresses(store, view), sieve_of_kinds(store, view)
+        return Scene(store, view, kinds, sieve, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
         """The instant from which each address belongs on no map: as exchange, contract or hypernode."""
@@ -117,8 +119,18 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     counts = counting(view, counted_tokens(scene.store, (scene.token.chain, scene.token.address)))
     around = entries_of(view, owners, counts, int(seconds[-1]))
 
-    magic = _magic_nodes(scene, around, shown, top)
-    meetings = _meetings(scene, around, shown)
+    allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
+    # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
+    wallets, exchanges = kernels.apart(
+        around.others,
+        scene.kinds,
+        scene.sieve,
+        CEX | DEX | CONTRACT,
+        CEX | DEX,
+        kernels.slots_of(allowed[allowed >= 0]),
+    )
+    magic = _magic_nodes(scene, around, wallets, shown, top)
+    meetings = _meetings(scene, around, exchanges, shown)
     tied = np.unique(magic[magic >= 0])
     names = Names(view.dictionary, np.concatenate([top.addresses, tied, meetings.exchanges]))
     present = np.zeros((len(names.numbers), len(seconds)), np.bool_)
@@ -176,13 +188,12 @@ def _shared(entries: Entries, places: Array, keys: Array, least: int, in_order: 
     return _Shared(places[kept], things[kept], firsts[kept], distinct[able])
 
 
-def _magic_nodes(scene: Scene, around: Entries, shown: Array, top: Top) -> Array:
-    """The neighbours at each instant that are wallets of their own, the most connected first, as many as the rules
-    allow: numbers of addresses, -1 for none."""
+def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top: Top) -> Array:
+    """The neighbours at each instant that are wallets of their own (entries at the ``places``), the most connected
+    first, as many as the rules allow: numbers of addresses, -1 for none."""
     rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
     if not scene.options.use_magic_nodes:
         return np.full((size, 0), -1)
-    places = np.flatnonzero((scene.kinds[around.others] & (CEX | DEX | CONTRACT)) == 0)
     others = around.others[places].astype(np.int64)
     shared = _shared(
         around, places, others, rules.magic_links, lambda keys: np.argsort(scene.view.dictionary.ranks(keys))
@@ -239,23 +250,22 @@ class _Meetings:
     chosen: Array
 
 
-def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
+def _meetings(scene: Scene, around: Entries, places: Array, shown: Array) -> _Meetings:
+    """The windows in which the entries at the places, with exchanges, are uses."""
     rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
     dictionary, nothing = scene.view.dictionary, np.empty(0, np.int64)
     if not scene.options.use_time_nodes:
         return _Meetings(nothing, nothing, nothing, nothing, nothing, np.full((size, 0), -1))
-    places = np.flatnonzero(_are_exchanges(scene)[around.others])
-    exchanges, which = np.unique(around.others[places], return_inverse=True)
-    ranks = dictionary.ranks(exchanges)
+    which, _, found, _ = kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
+    ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
+    exchanges[ranks] = found
     windows = around.times[places] // rules.time_window
     base = int(windows.min(initial=0))
     keys = (ranks[which].astype(np.int64) << 32) | (windows - base)
     shared = _shared(around, places, keys, rules.time_links, np.argsort)
-    in_order = np.empty_like(exchanges)
-    in_order[ranks] = exchanges
-    of_window = in_order[shared.keys >> 32]
+    of_window = exchanges[shared.keys >> 32]
     owners_drop = scene.supernodes_from(around.addresses)
-    things_drop = scene.supernodes_from(exchanges)[np.searchsorted(exchanges, of_window)]
+    things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
     chosen = kernels.strongest(
         around.starts(shared.places),
         around.times[shared.places],
@@ -275,25 +285,14 @@ def _meetings(scene: Scene, around: Entries, shown: Array) -> _Meetings:
     return _Meetings(exchanges, of_window, shared.places, shared.things, dropped_from, chosen)
 
 
-def _are_exchanges(scene: Scene) -> Array:
-    """For each number of an address, whether it is an exchange or an allow-listed contract: never nodes of their own,
-    these are nodes in a window of time."""
-    marks: Array = (scene.kinds & (CEX | DEX)) != 0
-    allowed = scene.view.dictionary.find(sorted(scene.store.rules.time_allowed))
-    marks[allowed[allowed >= 0]] = True
-    return marks
-
-
 # ---------------------------------------------------------------------- what connects them
 
 
 def _among_nodes(scene: Scene, around: Entries, further: Array, counts: Array) -> Entries:
     """The transfers among those who are ever shown, and with and among the ``further`` nodes, each once."""
-    size = len(scene.kinds)
-    inside, beyond = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    inside[around.addresses], beyond[further] = True, True
-    mine = around.at(np.flatnonzero((inside[around.others] & ~around.inward) | beyond[around.others]))
-    others = entries_of(scene.view, further, counts, int(scene.seconds[-1]), beyond)
+    inside, beyond = (kernels.among(around.others, kernels.slots_of(some)) for some in (around.addresses, further))
+    mine = around.at(np.flatnonzero((inside & ~around.inward) | beyond))
+    others = entries_of(scene.view, further, counts, int(scene.seconds[-1]), further)
     others = others.at(np.flatnonzero(~others.inward))
     addresses = np.concatenate([mine.addresses, others.addresses])
     moved = Entries(

@@ -23,6 +23,80 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(nogil=True)(function))
 
 
+# ---------------------------------------------------------------------- few numbers among many
+
+
+@compiled
+def slots_of(numbers: Array) -> Array:
+    """A table in which ``is_in`` finds the numbers (none below 0): as small as they are few, whatever their size."""
+    size = 16
+    while size < 8 * len(numbers):
+        size *= 2
+    slots = np.full(size, -1, np.int32)
+    for number in numbers:
+        slot = _slot(number, size)
+        while slots[slot] >= 0 and slots[slot] != number:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = number
+    return slots
+
+
+@compiled
+def _slot(number: int, size: int) -> int:
+    return ((np.int64(number) * 0x9E3779B1) >> 15) & (size - 1)  # type: ignore[return-value]  # numba has one kind of int
+
+
+@compiled
+def is_in(slots: Array, number: int) -> bool:
+    """Whether the number is one of those that the slots are of."""
+    slot = _slot(number, len(slots))
+    while slots[slot] >= 0:
+        if slots[slot] == number:
+            return True
+        slot = (slot + 1) & (len(slots) - 1)
+    return False
+
+
+@compiled
+def among(numbers: Array, slots: Array) -> Array:
+    """Of each of the numbers, whether it is one of those that the slots are of."""
+    found = np.empty(len(numbers), np.bool_)
+    for place in range(len(numbers)):
+        found[place] = is_in(slots, numbers[place])
+    return found
+
+
+@compiled
+def sieve_of(numbers: Array) -> Array:
+    """Bits by which ``may_be_in`` rules out most numbers but these: some sixteen for each of them, so of few it stays
+    near the processor, however many others there are."""
+    size = 64
+    while size < 16 * len(numbers):
+        size *= 2
+    sieve = np.zeros(size, np.bool_)
+    for number in numbers:
+        sieve[_slot(number, size)] = True
+    return sieve
+
+
+@compiled
+def may_be_in(sieve: Array, number: int) -> Any:
+    """Whether the number may be one of those that the sieve is of: it is not where this says no."""
+    return sieve[_slot(number, len(sieve))]
+
+
+@compiled
+def of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Array:
+    """Places of the numbers whose kinds have any of the bits; the sieve is of all numbers that have."""
+    places, size = np.empty(len(numbers) + 1, np.int32), 0
+    for place in range(len(numbers)):
+        number = numbers[place]
+        if may_be_in(sieve, number) and kinds[number] & bits:
+            places[size] = place
+            size += 1
+    return places[:size].copy()
+
+
 # ---------------------------------------------------------------------- entries of addresses
 
 
@@ -61,23 +135,51 @@ def notes_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
 
 @compiled
 def kept_entries(
-    others: Array, kinds: Array, addresses: Array, starts: Array, ends: Array, counts: Array, marks: Array
-) -> tuple[Array, Array]:
-    """Places of the entries from each address's start to its end that are of a token that counts, not to itself and,
-    where there are ``marks``, with another that is marked; and how many each address has."""
+    others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The entries from each address's start to its end that are of a token that counts, not to itself and, where there
+    are ``slots``, with another that is in them: places of the owners, the others, tokens, whether inward, seconds."""
     size = 0
     for owner in range(len(addresses)):
         size += ends[owner] - starts[owner]
-    places, kept, found = np.empty(size, np.int64), np.zeros(len(addresses), np.int64), 0
+    places, until, found = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
     for owner in range(len(addresses)):
-        before = found
-        for place in range(starts[owner], ends[owner]):
-            other = others[place]
-            if counts[kinds[place] >> 1] and other != addresses[owner] and (len(marks) == 0 or marks[other]):
+        if len(slots):
+            for place in range(starts[owner], ends[owner]):
+                if is_in(slots, others[place]) and counts[kinds[place] >> 1]:
+                    places[found] = place
+                    found += 1
+        else:
+            for place in range(starts[owner], ends[owner]):  # without a branch, for nobody could foretell it
                 places[found] = place
-                found += 1
-        kept[owner] = found - before
-    return places[:found].copy(), kept
+                found += counts[kinds[place] >> 1]
+        until[owner] = found
+    owners, kept_others, tokens = np.empty(found, np.int32), np.empty(found, np.int32), np.empty(found, np.int32)
+    inward, seconds = np.empty(found, np.bool_), np.empty(found, np.int64)
+    number, kept = 0, 0
+    for owner in range(len(addresses)):
+        while number < until[owner]:
+            place = places[number]
+            owners[kept], kept_others[kept], tokens[kept] = owner, others[place], kinds[place] >> 1
+            inward[kept], seconds[kept] = kinds[place] & 1, times[place]
+            number, kept = number + 1, kept + (others[place] != addresses[owner])
+    return owners[:kept], kept_others[:kept], tokens[:kept], inward[:kept], seconds[:kept]
+
+
+@compiled
+def apart(others: Array, kinds: Array, sieve: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
+    """Places of the others whose kinds have none of the bits of ``ones``; and of those that have any of the ``further``
+    bits, or are in the slots. The sieve is of all numbers that have any of all these bits."""
+    first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
+    size, further_size = 0, 0
+    for place in range(len(others)):
+        other = others[place]
+        may_be = np.int64(may_be_in(sieve, other))
+        kind = kinds[other * may_be] * may_be  # without a branch, and mostly without a look far away
+        first[size] = second[further_size] = place
+        size += (kind & ones) == 0
+        further_size += ((kind & further) != 0) | is_in(slots, other)
+    return first[:size].copy(), second[:further_size].copy()
 
 
 @compiled
@@ -182,6 +284,42 @@ def strongest(
             best[place], chosen[now, place] = worth, thing
             found = min(found + 1, most)
     return chosen
+
+
+@compiled
+def add_values(
+    found: Array,
+    rows: Array,
+    times: Array,
+    ends: Array,
+    all_times: Array,
+    senders: Array,
+    receivers: Array,
+    words: Array,
+) -> None:
+    """Adds to each of the rows of ``found`` (limbs) what the transfers at its second, between its ends (sender times
+    2**32, plus receiver), moved; the rows stand by rising times, and the transfers, as columns from ``all_times`` on,
+    too."""
+    low, count, lane = 0, len(all_times), words.shape[1]
+    for row in rows:
+        second, step, high = times[row], 1, low
+        while high < count and np.int64(all_times[high]) < second:
+            low, high, step = high + 1, high + step, 2 * step
+        high = min(high, count)
+        while low < high:
+            middle = (low + high) // 2
+            if np.int64(all_times[middle]) < second:
+                low = middle + 1
+            else:
+                high = middle
+        place = low
+        while place < count and np.int64(all_times[place]) == second:
+            if (np.int64(senders[place]) << 32) | np.int64(receivers[place]) == ends[row]:
+                for word in range(lane):
+                    value = words[place, word]
+                    found[row, 2 * word] += np.int64(value & np.uint64(0xFFFFFFFF))
+                    found[row, 2 * word + 1] += np.int64(value >> np.uint64(32))
+            place += 1
 
 
 @compiled

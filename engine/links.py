@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from engine import kernels
 from engine.arrays import spans
 from engine.entries import Names
 from engine.manifest import View
-from engine.parts import Part
-from engine.words import Array, from_limbs, limbs, together, wider
+from engine.words import Array, from_limbs, together, wider
 
 _CELLS = 1 << 22
 """Instants times links that are looked at together."""
@@ -193,28 +194,18 @@ def _values(view: View, names: Names, transfers: Transfers) -> Array:
     # each part's lane holds its own sums, and no others
     lane = wider(lane) if any(len(some) > 1 for some in parts.values()) else lane
     found = np.zeros((len(ends), 2 * lane), np.int64)
-    for token in tokens:
-        mine = np.flatnonzero(transfers.tokens == token)
-        mine = mine[np.lexsort((mine, ends[mine], transfers.times[mine]))]
-        is_first = (np.diff(transfers.times[mine], prepend=-1) != 0) | (np.diff(ends[mine], prepend=-1) != 0)
-        once = mine[is_first]
+    order = np.lexsort((ends, transfers.times, transfers.tokens))  # of equal ones the first stays the first
+    columns = (transfers.tokens[order], transfers.times[order], ends[order])
+    is_first = np.zeros(len(order), np.bool_)
+    for column in columns:
+        is_first |= np.diff(column, prepend=-1) != 0
+    once = order[is_first]
+    edges = np.searchsorted(transfers.tokens[once], [*tokens, np.iinfo(np.int32).max]).tolist()
+    for token, (start, end) in zip(tokens, pairwise(edges), strict=True):
+        rows = once[start:end]
         for part in parts[token]:
-            _add_values(found, part, ends[once], transfers.times[once], once)
+            moves = part.moves
+            kernels.add_values(
+                found, rows, transfers.times, ends, moves.times, moves.senders, moves.receivers, moves.values
+            )
     return found
-
-
-def _add_values(found: Array, part: Part, ends: Array, times: Array, rows: Array) -> None:
-    moves = part.moves
-    if not len(moves) or times[-1] < moves.times[0] or times[0] > moves.times[-1]:
-        return
-    limits = np.iinfo(moves.times.dtype)
-    seconds = np.clip(times, limits.min, limits.max).astype(moves.times.dtype)
-    starts = np.searchsorted(moves.times, seconds, side="left")
-    stops = np.searchsorted(moves.times, seconds, side="right")
-    places, asked = spans(starts, stops), np.repeat(np.arange(len(times)), stops - starts)
-    same = (moves.senders[places].astype(np.int64) << 32) | moves.receivers[places]
-    hits = np.flatnonzero(same == ends[asked])
-    if len(hits):
-        values, asked = limbs(moves.values[places[hits]]), asked[hits]
-        firsts = np.flatnonzero(np.diff(asked, prepend=-1))
-        found[rows[asked[firsts]], : values.shape[1]] += np.add.reduceat(values, firsts, axis=0)

@@ -19,8 +19,18 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.tables import TABLES
 from contract.times import dt_update_text, to_unix
-from engine import metrics
-from engine.addresses import CEX, CONTRACT, DEX, Activity, activity, detail_columns, first_times, labels_of_kinds
+from engine import kernels, metrics
+from engine.addresses import (
+    CEX,
+    CONTRACT,
+    DEX,
+    MARKED,
+    Activity,
+    activity,
+    detail_columns,
+    first_times,
+    labels_of_kinds,
+)
 from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.labels import AddressLabel
@@ -40,8 +50,8 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 class Drawing:
     """All that the tables of some instants (rising ``seconds``) tell, wherever it was found.
 
-    ``book`` knows the tokens of links and ``keys`` their numbers; ``held`` are all holders with the ``kinds`` of each,
-    ``free`` and ``fresh`` those that belong on a map, and the fresh wallets among them, while they do. ``known`` is
+    ``book`` knows the tokens of links and ``keys`` their numbers; ``marked`` are holders with ``kinds`` that matter,
+    ``free`` and ``fresh`` all those that belong on a map, and the fresh wallets among them, while they do. ``known`` is
     what transfers say of the top holders, then of the magic nodes, each as of its instant, and ``labels`` what labels
     say of each node.
     """
@@ -53,7 +63,7 @@ class Drawing:
     seconds: Array
     scored: bool
     supplies: list[int]
-    held: Rows
+    marked: Rows
     kinds: Array
     free: Rows
     fresh: Rows
@@ -130,11 +140,14 @@ def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]
 def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
-    rows, until = held.rows, scene.wallets_until(held.rows.addresses)
+    rows, marked = held.rows, kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
-    top = Top(instants, rows.addresses[places], rows.balances[places], until[places] > instants)
+    addresses = rows.addresses[places]
+    top = Top(instants, addresses, rows.balances[places], scene.wallets_until(addresses) > instants)
     graphs = graphs_of(scene, top)
-    free = rows._replace(lasts=np.maximum(rows.firsts, np.minimum(rows.lasts, until)))
+    some, lasts = rows.at(marked), rows.lasts.copy()
+    lasts[marked] = np.maximum(some.firsts, np.minimum(some.lasts, scene.wallets_until(some.addresses)))
+    free = rows._replace(lasts=lasts)
     of_magic, ranks = np.nonzero(graphs.magic >= 0)
     wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
     known = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
@@ -146,8 +159,8 @@ def _drawing(scene: Scene) -> Drawing:
         seconds,
         scene.options.return_decentralization_score,
         held.supplies,
-        rows,
-        scene.kinds[rows.addresses],
+        some,
+        scene.kinds[some.addresses],
         free,
         _fresh(scene, free),
         top,
@@ -162,8 +175,15 @@ def _fresh(scene: Scene, free: Rows) -> Rows:
     store, seconds, age = scene.store, scene.seconds, scene.store.rules.fresh_wallet_seconds
     begun = first_times(store, scene.view)
     since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
-    is_young = (begun <= seconds[-1]) & (begun > since)  # one after another, then bytes here and there
-    free = free.at(np.flatnonzero(is_young[free.addresses]))
+
+    def are_young(begun: Array) -> Array:
+        young: Array = (begun <= seconds[-1]) & (begun > since)
+        return young
+
+    # of many, those of all addresses one after another, then bytes here and there
+    are_many = 8 * len(free.addresses) > len(begun)
+    young = are_young(begun)[free.addresses] if are_many else are_young(begun[free.addresses])
+    free = free.at(np.flatnonzero(young))
     begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
@@ -176,10 +196,9 @@ def _fresh(scene: Scene, free: Rows) -> Rows:
 
 def _map_columns(drawing: Drawing) -> Columns:
     size = len(drawing.seconds)
-    marked = np.flatnonzero(drawing.kinds & (CEX | DEX | CONTRACT))
 
     def held_by(kind: int) -> list[int]:
-        return sums_at(drawing.held.at(marked[(drawing.kinds[marked] & kind) != 0]), size)
+        return sums_at(drawing.marked.at((drawing.kinds & kind) != 0), size)
 
     shown = _shown(drawing)
     entities = metrics.entities_at(drawing.free, shown)

@@ -56,9 +56,7 @@ def _known_names(view: View, addresses: Collection[str]) -> Names:
 
 
 def _links_among(view: View, names: Names, tokens: TokenKeys, seconds: Array, supernodes_from: Array) -> Links:
-    marks = np.zeros(view.dictionary.size, np.bool_)
-    marks[names.numbers] = True
-    entries = entries_of(view, names.numbers, counting(view, tokens), int(seconds[0]), marks)
+    entries = entries_of(view, names.numbers, counting(view, tokens), int(seconds[0]), names.numbers)
     entries = entries.at(np.flatnonzero(~entries.inward))
     senders, receivers = (names.places(ends) for ends in entries.ends())
     transfers = Transfers(senders, receivers, entries.tokens, entries.times)

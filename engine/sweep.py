@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from contract.requests import MapOptions
 from contract.times import utc_now
-from engine.addresses import first_times, kinds_of_addresses
+from engine.addresses import first_times, kinds_of_addresses, sieve_of_kinds
 from engine.arrays import let_go
 from engine.balances import mappable_token
 from engine.holders import holders_of
@@ -61,7 +61,7 @@ def sweep(
         _rest(view, counted_tokens(snapshot, key))
         return tables
 
-    kinds_of_addresses(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
+    sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
     found: list[dict[str, pa.Table]] = []
     for tables in _side_by_side(_asked(draw, tokens, instants, options.limit)):
         found += [tables] if tables["maps"].num_rows else []

@@ -14,6 +14,7 @@ import pyarrow as pa
 from contract.chains import ZERO_ADDRESS
 from contract.requests import MapOptions
 from contract.times import from_unix
+from engine.digests import digests
 from engine.records import TRANSFERS
 from engine.store import Store
 from engine.sweep import sweep, sweep_holders
@@ -39,6 +40,7 @@ def warm() -> None:
         }
         for number, (sender, receiver) in enumerate(ends, start=1)
     ]
+    digests(pa.array(["text"] * 200_001))  # of as many as are hashed by compiled code
     instants = [from_unix(86_400) + timedelta(hours=36 * number) for number in range(3)]
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         store.add_transfers(pa.Table.from_pylist(rows, schema=TRANSFERS), "warm")

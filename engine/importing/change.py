@@ -71,8 +71,8 @@ class Change:
     def __enter__(self) -> Change:
         cursor = self._connect()
         self._ends.callback(cursor.close)
-        self._coding = Coding(cursor)
-        self._numbering = Numbering(self.manifest.volumes, self._opened, cursor, self._budget)
+        self._coding = Coding()
+        self._numbering = Numbering(self.manifest.volumes, self._opened, self._budget)
         self._sorting = Sorting(self._coding, self._numbering.numbered, self._spool, self._budget)
         self._judge = Judge(cursor, self._coding, self._spool, self._budget)
         return self

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from engine.arrays import ArrayFile, read_arrays
-from engine.dictionary import UNKNOWN, Dictionary, Volume, hashes, joined, volume_of
+from engine.dictionary import UNKNOWN, Dictionary, Volume, joined, volume_of
+from engine.digests import digests
 from engine.importing.budget import Budget
 from engine.manifest import Opened, VolumeFile
 from engine.words import Array
@@ -28,11 +28,8 @@ _ADDRESS_BYTES: Final = 80
 class Numbering:
     """The dictionary while it grows. ``volumes`` are those that the catalogue names."""
 
-    def __init__(
-        self, volumes: Sequence[VolumeFile], opened: Opened, cursor: duckdb.DuckDBPyConnection, budget: Budget
-    ) -> None:
+    def __init__(self, volumes: Sequence[VolumeFile], opened: Opened, budget: Budget) -> None:
         self._opened = opened
-        self._cursor = cursor
         self._chunk = budget.chunk
         self._held = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
         self._stored = list(volumes)
@@ -59,7 +56,7 @@ class Numbering:
 
     def _learn(self, texts: pa.Array) -> Array:
         """The number of each of the distinct addresses; those without one get the next ones."""
-        hashed, known = hashes(self._cursor, texts), self.dictionary
+        hashed, known = digests(texts), self.dictionary
         found = known.find_hashed(texts, hashed)
         new = np.flatnonzero(found == UNKNOWN)
         if len(new):

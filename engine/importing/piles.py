@@ -64,8 +64,9 @@ class _Piles(ABC, Generic[T]):
         order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # counted, not compared
         ordered: Array = numbers[order]
         edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+        sorted_out = rows if len(edges) == 2 else self._taken(rows, order)
         for start, end in itertools.pairwise(edges):
-            self.add(int(ordered[start]), self._part(rows, order[start:end]))
+            self.add(int(ordered[start]), self._part(sorted_out, start, end))
 
     def blocks(self, number: int) -> Iterator[T]:
         """The rows of a pile as they were put there, some at a time."""
@@ -104,7 +105,10 @@ class _Piles(ABC, Generic[T]):
     def _measure(self, rows: T) -> tuple[int, int]: ...
 
     @abstractmethod
-    def _part(self, rows: T, places: Array) -> T: ...
+    def _taken(self, rows: T, places: Array) -> T: ...
+
+    @abstractmethod
+    def _part(self, rows: T, start: int, end: int) -> T: ...
 
     @abstractmethod
     def _joined(self, blocks: Sequence[T]) -> T: ...
@@ -132,8 +136,11 @@ class ArrayPiles(_Piles[Columns]):
     def _measure(self, rows: Columns) -> tuple[int, int]:
         return len(rows[0]), sum(column.nbytes for column in rows)
 
-    def _part(self, rows: Columns, places: Array) -> Columns:
+    def _taken(self, rows: Columns, places: Array) -> Columns:
         return tuple(column[places] for column in rows)
+
+    def _part(self, rows: Columns, start: int, end: int) -> Columns:
+        return tuple(column[start:end] for column in rows)
 
     def _joined(self, blocks: Sequence[Columns]) -> Columns:
         return blocks[0] if len(blocks) == 1 else tuple(map(np.concatenate, zip(*blocks, strict=True)))
@@ -166,8 +173,11 @@ class TablePiles(_Piles[pa.Table]):
     def _measure(self, rows: pa.Table) -> tuple[int, int]:
         return rows.num_rows, rows.nbytes
 
-    def _part(self, rows: pa.Table, places: Array) -> pa.Table:
+    def _taken(self, rows: pa.Table, places: Array) -> pa.Table:
         return rows.take(pa.array(places))
+
+    def _part(self, rows: pa.Table, start: int, end: int) -> pa.Table:
+        return rows.slice(start, end - start)
 
     def _joined(self, blocks: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(blocks).combine_chunks()

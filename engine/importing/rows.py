@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from engine.digests import digests
 from engine.errors import BadSource
 from engine.importing.merging import merged
 from engine.parts import Moves, joined_moves
@@ -26,15 +26,6 @@ from engine.records import TRANSFERS
 from engine.words import Array, from_texts
 
 _ROW_GROUP: Final = 131_072
-
-_KEYS: Final = """
--- A transfer's key is (tx_hash, log_index, token_id); one without a transaction is keyed by its block and addresses.
-SELECT md5_number_lower(
-    coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address) || '/' || log_index || '/'
-    || coalesce(token_id, '')
-) AS key
-FROM asked
-"""
 
 TOKEN_COLUMNS: Final = ("chain", "token_address")
 KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source")
@@ -107,8 +98,7 @@ class Coding:
     """Rows of transfers (``TRANSFERS``) to rows on their way and back. Those have columns ``token`` and ``kind``, the
     numbers of their texts, and ``key``, the hash of the key."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
+    def __init__(self) -> None:
         self.tokens = Codes(TOKEN_COLUMNS)
         self._kinds = Codes(KIND_COLUMNS)
 
@@ -135,13 +125,18 @@ class Coding:
         columns |= {name: rows[name] for name in _OWN_COLUMNS}
         return pa.table([columns[name] for name in TRANSFERS.names], _ENCODED)
 
-    def keys(self, table: pa.Table) -> Array:
-        """Hashes of the keys: the same in every version and on every machine."""
-        columns = ["tx_hash", "block_number", "from_address", "to_address", "log_index", "token_id"]
-        self._cursor.register("asked", table.select(columns))
-        found: Array = self._cursor.sql(_KEYS).to_arrow_table()["key"].to_numpy()
-        self._cursor.unregister("asked")
-        return found
+    @staticmethod
+    def keys(table: pa.Table) -> Array:
+        """Hashes of the keys, (tx_hash, log_index, token_id); a row without a transaction is keyed by its block and
+        addresses. The same in every version and on every machine."""
+        transactions, items = table["tx_hash"], pc.fill_null(table["token_id"], "")
+        if transactions.null_count:
+            ends = (table[name] for name in ("from_address", "to_address"))
+            without = pc.binary_join_element_wise(table["block_number"].cast(pa.string()), *ends, ":")
+            transactions = pc.coalesce(transactions, without)
+        return digests(
+            _whole(pc.binary_join_element_wise(transactions, table["log_index"].cast(pa.string()), items, "/"))
+        )
 
 
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:

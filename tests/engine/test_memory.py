@@ -74,6 +74,7 @@ _IMPORT = """
 import hashlib, json, sys, threading, time
 from pathlib import Path
 import numpy as np, pyarrow as pa
+from engine.digests import digests
 from engine.records import TRANSFERS
 from engine.store import Store
 
@@ -109,7 +110,8 @@ def imported(folder, rows):
     with Store(Path(sys.argv[1]) / folder, memory_limit=sys.argv[3]) as store:
         return store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches(rows)), "made").added
 
-imported("small", 8_000)  # so that all is loaded that an import needs whatever its size
+imported("small", 8_000)  # so that all is loaded that an import needs whatever its size,
+digests(pa.array(["text"] * 200_001))  # and what is compiled, for which a small one is too small
 before = now()
 threading.Thread(target=watch, daemon=True).start()
 added = imported("large", int(sys.argv[2]))

@@ -177,6 +177,20 @@ def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
     assert (entities.weighted, entities.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
 
 
+@pytest.mark.parametrize("bits", [20, 255])
+def test_sums_stay_exact_while_very_many_holders_come_and_go(bits: int) -> None:
+    """More than any one sum is over, some of the largest and the smallest among them, all and none at the end."""
+    chance, rows, instants = np.random.default_rng(bits), 20_000, 6
+    sizes = falling([1 + (int(word) << (bits - 20)) for word in chance.integers(0, 2**20, rows)])
+    firsts, lasts = np.sort(chance.integers(0, instants, (2, rows)), axis=0).astype(np.int32)
+    whole = Rows(np.arange(rows), from_ints(sizes, lane_of(sizes[0])), firsts, lasts)
+    nobody = [metrics.Shown([], [], [])] * instants
+    for now, entities in enumerate(metrics.entities_at(whole, nobody)):
+        holds = ((firsts <= now) & (now < lasts)).tolist()
+        held = [size for size, here in zip(sizes, holds, strict=True) if here]
+        assert replace(entities, largest=held) == metrics.entities_of(held)
+
+
 # ---------------------------------------------------------------------- figures of a map
 
 
