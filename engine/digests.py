@@ -1,7 +1,7 @@
 """64 bits of the MD5 of many texts at once: how addresses and the keys of transfers are found.
 
 The hashes stand in the files of every store, so they stay what they are. Several texts are hashed side by side, so that
-one's steps do not wait for each other: a text takes a third of what DuckDB's ``md5_number_lower`` takes, and no lock.
+one's steps do not wait for each other, without the interpreter's lock; ``md5_number_lower`` of DuckDB tells the same.
 """
 
 from __future__ import annotations
