@@ -21,6 +21,7 @@ from engine import crowds
 from engine.arrays import spans
 from engine.dictionary import Dictionary
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from engine.intervals import enough_rows, intervals_of, kept_rows, merge_rows, own_places, places_among_falling
 from engine.manifest import View
 from engine.parts import DAY, Part, changes_of
 from engine.records import TokenInfo
@@ -206,7 +207,7 @@ class _Ledger:
         """The places of the part's intervals of the rising addresses that hold at some of the instants."""
         days = (self._first_day, self._first_day + len(self._instant_of) - 1)
         numbers = addresses.astype(np.int32)
-        places = crowds.intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
+        places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
         firsts, lasts = self._spans(part, places)
         held: Array = places[firsts < lasts]
         return held
@@ -295,7 +296,7 @@ class _Ledger:
         days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
         if most is not None:
-            stop = crowds.enough_rows(*intervals, left_out, *days, self._instants, most)
+            stop = enough_rows(*intervals, left_out, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
@@ -303,20 +304,18 @@ class _Ledger:
         new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
         places = self._places_of_new(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
-        rows = rows[: crowds.kept_rows(*intervals, stop, left_out, *days, rows)]
+        rows = rows[: kept_rows(*intervals, stop, left_out, *days, rows)]
         size = len(rows) + len(places)
         found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
-        crowds.merge_rows(
-            base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found
-        )
+        merge_rows(base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found)
         return found
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
-        places, ends = crowds.places_among_falling(base.balances, new.balances, start, stop)
+        places, ends = places_among_falling(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most are as large as the base says of the day's end, and stand there already
-        own = crowds.own_places(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        own = own_places(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
         many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
         own[many] = _own_places(base, new.at(tied[many]))
         places[tied] = np.where(own < 0, places[tied], own)

@@ -1,6 +1,6 @@
 """The few loops over arrays that numpy has no word for: compiled once by numba and kept beside this file, free of the
 interpreter's lock. Who calls them says what they are for; all sums are exact (limbs of 32 bits, see ``words``). Those
-over balances stand in ``crowds``.
+over balances stand in ``intervals`` and ``crowds``.
 """
 
 from __future__ import annotations
