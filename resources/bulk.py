@@ -16,12 +16,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pydantic import TypeAdapter
 
 from contract import wire
 from contract.chains import normalise_address
 from contract.models import (
-    Address,
     AddressMetadata,
     GroupedTransfer,
     Holder,
@@ -44,8 +42,6 @@ _UNUSUAL: Final = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionEr
 _NOTHING: Final = SimpleNamespace(**dict.fromkeys(DETAIL_COLUMNS))
 """The details of an address without any."""
 _NO_NODES: Final = SimpleNamespace(top_holders=(), magic_nodes=(), time_nodes=())
-
-_token: Final = TypeAdapter(Address).validate_python
 
 
 def map_tables(
@@ -240,7 +236,7 @@ def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, 
         "share": [share for own in clusters for share, _ in own],
         "holder_count": [cluster.holder_count for cluster in told],
         "magic_node_count": [cluster.magic_node_count for cluster in told],
-        **amounts_of("amount", [bytes(cluster.amount) for cluster in told]),
+        **amounts_of("amount", pa.array([bytes(cluster.amount) for cluster in told], pa.string())),
     }
     return assemble(TABLES["clusters"], len(told), common, columns)
 
@@ -287,12 +283,10 @@ def _holder_rows(answers: Sequence[Sequence[Any]], owners: _Owners, common: Comm
 
 
 def _subgraph_rows(told: Iterable[Any], common: Common) -> pa.Table:
-    tokens = _Written(_token)
     seen: dict[Hashable, Any] = {}
     for relationship in told:
-        token = relationship.data.token_key
-        key = (relationship.from_address, relationship.to_address, token.chain, tokens[token.address])
-        seen.setdefault(key, relationship)
+        ends = (relationship.from_address, relationship.to_address, relationship.data.token_key)
+        seen.setdefault(tuple(map(bytes, ends)), relationship)
     links = Links()
     links.add([*seen.values()])
     return assemble(TABLES["subgraph_transfers"], len(seen), common, links.columns())
@@ -308,7 +302,7 @@ def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
 def _holdings(held: Sequence[Any], others: int = 0) -> Columns:
     """Columns of those who hold, with nulls for so many ``others`` after them."""
     nulls = [None] * others
-    amounts = amounts_of("amount", [bytes(each.amount) for each in held])
+    amounts = amounts_of("amount", pa.array([bytes(each.amount) for each in held], pa.string()))
     return {
         "rank": [each.rank for each in held] + nulls,
         "share": shares_of(each.share for each in held) + nulls,

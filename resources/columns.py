@@ -24,6 +24,8 @@ from contract.times import to_unix
 
 Integers = npt.NDArray[np.int64]
 
+_BETWEEN: Final = b"\x1f"
+"""A byte that stands nowhere in JSON."""
 _SIMPLE_AMOUNT: Final = r"^-?[0-9]{1,19}(\.[0-9]{1,18})?$"
 """Numbers that the decimal column holds for sure. Arrow's cast takes others too, and wraps around unnoticed."""
 _SHORT_AMOUNT: Final = 19
@@ -33,6 +35,21 @@ _LAST_SECOND: Final = to_unix(datetime(9999, 12, 31, 23, 59, 59))
 
 _amount: Final = TypeAdapter(Amount).validate_python
 _instants: Final = TypeAdapter(list[Instant | None]).validate_python
+
+
+def together(raws: Iterable[msgspec.Raw]) -> bytes:
+    """Values as they stand in an answer, put together: at once this costs a fraction of what it does one by one."""
+    return _BETWEEN.join(raws)
+
+
+def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
+    """All values of what was put ``together``, as bytes. Raises ``ValueError`` where there are not ``count``."""
+    if not pieces:
+        return pa.array([], pa.binary())
+    values = pc.split_pattern(pa.scalar(_BETWEEN.join(pieces), pa.binary()), _BETWEEN).values
+    if len(values) != count:
+        raise ValueError("a value holds a byte that JSON does not know")
+    return values
 
 
 def number_of(text: bytes) -> float:
@@ -57,12 +74,11 @@ def shares_of(raws: Iterable[msgspec.Raw]) -> list[float]:
     return shares
 
 
-def amounts_of(name: str, numbers: Sequence[bytes]) -> dict[str, pa.Array]:
-    """``amount_columns`` of a column of JSON numbers."""
-    texts = pa.array(numbers, pa.string())
+def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
+    """``amount_columns`` of a column of JSON numbers, as text."""
     simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
-    exact = pa.nulls(len(numbers), pa.string())
+    exact = pa.nulls(len(texts), pa.string())
     if not simple.false_count:
         return {name: decimals, f"{name}_exact": exact}
     odd = pc.invert(simple)
@@ -115,5 +131,6 @@ def refuse_twice_coded(keys: Mapping[str, Integers]) -> None:
         return
     for size, part in zip(sizes, keys.values(), strict=True):
         whole = whole * size + part
-    if len(np.unique(whole)) < len(part):
+    ordered = np.sort(whole)
+    if (ordered[1:] == ordered[:-1]).any():
         raise ValueError("something stands in the answer twice")

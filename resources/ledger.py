@@ -7,15 +7,18 @@ Amounts are hundredths of a credit, days are UTC. Who reserves when stands in ``
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self
 
 from contract.times import utc_now
+from resources.bookings import Booking, HoldOff, Release, Reserve, Reserved, Settle
 from resources.database import Database
 from resources.errors import BudgetExceeded
 
@@ -53,6 +56,29 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
+_STILL_RESERVED: Final = """
+    SELECT json_group_array(id)
+    FROM entries
+    WHERE state = 'reserved' AND id IN (SELECT value FROM json_each(?))
+"""
+_CLOSE: Final = """
+    UPDATE entries
+    SET state = closed.state, cost = closed.cost
+    FROM (
+        SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS state,
+            json_extract(value, '$[2]') AS cost
+        FROM json_each(?)
+    ) AS closed
+    WHERE entries.id = closed.id
+"""
+_ADD: Final = """
+    INSERT INTO entries (run_id, endpoint, subject, day, state, cost)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+        json_extract(value, '$[3]'), 'reserved', json_extract(value, '$[4]')
+    FROM json_each(?)
+    ORDER BY key
+"""
+"""Within a transaction the numbers of new entries follow each other."""
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
 
 
@@ -115,51 +141,6 @@ class Unsettled:
     cost: int
 
 
-@dataclass(frozen=True)
-class Reserve:
-    """The cost of a call that is about to be made, and its place in the queue at a rate of calls a minute."""
-
-    run_id: str
-    endpoint: str
-    subject: str | None
-    cost: int
-    rate_per_minute: int
-
-
-@dataclass(frozen=True)
-class Reserved:
-    """An entry, and the seconds after which its call may be made."""
-
-    entry: int
-    wait: float
-
-
-@dataclass(frozen=True)
-class Settle:
-    """What a reserved call was charged, and what the provider says remains."""
-
-    entry: int
-    cost: int
-    credits_remaining: int | None = None
-
-
-@dataclass(frozen=True)
-class Release:
-    """A reserved call that was not charged."""
-
-    entry: int
-
-
-@dataclass(frozen=True)
-class HoldOff:
-    """The provider wants nobody of this host to call for so many seconds."""
-
-    seconds: float
-
-
-Booking: TypeAlias = Reserve | Settle | Release | HoldOff
-
-
 class CreditLedger:
     """The ledger in the file at ``path``, for any number of threads and processes.
 
@@ -198,72 +179,50 @@ class CreditLedger:
         self.close()
 
     def carry_out(self, bookings: Sequence[Booking]) -> list[Reserved | Exception | None]:
-        """Many bookings in one transaction, in order; each one's result, or the exception that it alone would raise.
+        """Many bookings in one transaction: first what closes entries or holds off, then what reserves, in order.
 
-        Every commit waits for the disk, so many together cost as much as one.
+        Gives each one's result, or the exception that it alone would raise. A commit waits for the disk, and a
+        statement for its turn at the interpreter: many bookings take hardly more of both than one.
         """
-        results: list[Reserved | Exception | None] = []
+        closing = [one for one in bookings if isinstance(one, Settle | Release)]
+        reserving = [one for one in bookings if isinstance(one, Reserve)]
+        pause = max((one.seconds for one in bookings if isinstance(one, HoldOff)), default=0.0)
         with self._db.transaction() as db:
-            for booking in bookings:
-                try:
-                    results.append(self._book(db, booking))
-                except (BudgetExceeded, ValueError) as error:
-                    results.append(error)
+            closed = self._close(db, closing) if closing else []
+            entries = self._reserve(db, reserving) if reserving else []
+            rates = [
+                None if isinstance(entry, BudgetExceeded) else one.rate_per_minute
+                for one, entry in zip(reserving, entries, strict=True)
+            ]
+            waits = self._waits(db, rates, pause) if reserving or pause else []
+        errors = iter(closed)
+        reserved = (
+            entry if isinstance(entry, BudgetExceeded) else Reserved(entry, wait)
+            for entry, wait in zip(entries, waits, strict=True)
+        )
+        results: list[Reserved | Exception | None] = []
+        for one in bookings:
+            of_its_kind = (
+                errors if isinstance(one, Settle | Release) else reserved if isinstance(one, Reserve) else None
+            )
+            results.append(next(of_its_kind) if of_its_kind else None)
         return results
-
-    def _book(self, db: sqlite3.Connection, booking: Booking) -> Reserved | None:
-        if isinstance(booking, Reserve):
-            entry = self._reserve(db, booking.run_id, booking.endpoint, booking.subject, booking.cost)
-            return Reserved(entry, self._next_turn(db, booking.rate_per_minute))
-        if isinstance(booking, Settle):
-            self._settle(db, booking.entry, booking.cost, booking.credits_remaining)
-        elif isinstance(booking, HoldOff):
-            now = self._seconds()
-            db.execute("INSERT OR IGNORE INTO turns VALUES (1, ?, ?)", (now, now))
-            db.execute("UPDATE turns SET free_at = max(free_at, ?)", (now + booking.seconds,))
-        else:
-            self._close_entry(db, booking.entry, "released", 0)
-        return None
 
     def reserve(self, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
         """Reserves the cost of one call and gives the entry's id. Raises ``BudgetExceeded``; then nothing is kept."""
-        with self._db.transaction() as db:
-            return self._reserve(db, run_id, endpoint, subject, cost)
-
-    def _reserve(self, db: sqlite3.Connection, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
-        today = self._now().date()
-        for ceiling in self._ceilings(db, today, run_id):
-            if ceiling.limit is not None and ceiling.used + cost > ceiling.limit:
-                way_out = self._way_out(ceiling.name, today)
-                raise BudgetExceeded(ceiling.name, ceiling.limit, ceiling.used, cost, way_out)
-        added = db.execute(
-            "INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'reserved', ?)",
-            (run_id, endpoint, subject, today.isoformat(), cost),
-        )
-        return added.lastrowid or 0
+        reserved = _one(self.carry_out([Reserve(run_id, endpoint, subject, cost)]))
+        return reserved.entry if reserved else 0
 
     def settle(self, entry: int, cost: int, credits_remaining: int | None = None) -> None:
         """Notes what a reserved call was charged, and what the provider says remains.
 
         Raises ``ValueError`` where the entry is not reserved.
         """
-        with self._db.transaction() as db:
-            self._settle(db, entry, cost, credits_remaining)
-
-    def _settle(self, db: sqlite3.Connection, entry: int, cost: int, credits_remaining: int | None) -> None:
-        self._close_entry(db, entry, "settled", cost)
-        if credits_remaining is not None:
-            at = self._now().isoformat()
-            db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, at))
-            start = self._period(self._now().date())[0].isoformat()
-            if not db.execute("SELECT 1 FROM told_first WHERE period = ?", (start,)).fetchone():
-                settled, _ = _spent_since(db, start)
-                db.execute("INSERT INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
+        _one(self.carry_out([Settle(entry, cost, credits_remaining)]))
 
     def release(self, entry: int) -> None:
         """Notes that a reserved call was not charged. Raises ``ValueError`` where the entry is not reserved."""
-        with self._db.transaction() as db:
-            self._close_entry(db, entry, "released", 0)
+        _one(self.carry_out([Release(entry)]))
 
     def next_turn(self, rate_per_minute: int) -> float:
         """Seconds to wait before the next call, so that all processes together keep within the rate.
@@ -271,14 +230,72 @@ class CreditLedger:
         Each asking takes one place in the queue; places are a minute / rate apart.
         """
         with self._db.transaction() as db:
-            return self._next_turn(db, rate_per_minute)
+            return self._waits(db, [rate_per_minute])[0]
 
-    def _next_turn(self, db: sqlite3.Connection, rate_per_minute: int) -> float:
+    def _close(self, db: sqlite3.Connection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
+        (found,) = db.execute(_STILL_RESERVED, (json.dumps([one.entry for one in closing]),)).fetchone()
+        still = set(json.loads(found))
+        errors: list[ValueError | None] = []
+        closed: list[tuple[int, str, int]] = []
+        told = None
+        for one in closing:
+            if one.entry not in still:
+                errors.append(ValueError(f"ledger entry {one.entry} is not reserved"))
+                continue
+            errors.append(None)
+            still.remove(one.entry)
+            if isinstance(one, Release):
+                closed.append((one.entry, "released", 0))
+            else:
+                closed.append((one.entry, "settled", one.cost))
+                told = told if one.credits_remaining is None else one.credits_remaining
+        db.execute(_CLOSE, (json.dumps(closed),))
+        if told is not None:
+            self._note_told(db, told)
+        return errors
+
+    def _note_told(self, db: sqlite3.Connection, credits_remaining: int) -> None:
+        now = self._now()
+        db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, now.isoformat()))
+        start = self._period(now.date())[0].isoformat()
+        if not db.execute("SELECT 1 FROM told_first WHERE period = ?", (start,)).fetchone():
+            settled, _ = _spent_since(db, start)
+            db.execute("INSERT INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
+
+    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[int | BudgetExceeded]:
+        """The entries of those that fit below the ceilings."""
+        today = self._now().date()
+        ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
+        added: Counter[str] = Counter()  # by run; by none for all
+        results: list[int | BudgetExceeded] = []
+        fitting: list[tuple[str, str, str | None, str, int]] = []
+        for one in reserving:
+            for ceiling in ceilings[one.run_id]:
+                used = ceiling.used + added[one.run_id if ceiling.name == "per_run" else ""]
+                if ceiling.limit is not None and used + one.cost > ceiling.limit:
+                    way_out = self._way_out(ceiling.name, today)
+                    results.append(BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out))
+                    break
+            else:
+                results.append(len(fitting))
+                fitting.append((one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost))
+                added.update({one.run_id: one.cost, "": one.cost})
+        last = db.execute(_ADD, (json.dumps(fitting),)).lastrowid or 0
+        first = last - len(fitting) + 1
+        return [first + result if isinstance(result, int) else result for result in results]
+
+    def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
+        """Seconds until each one's turn, nobody's before the pause is over; who has no rate stands in no queue."""
         now = self._seconds()
         asked_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
-        start = max(now, free_at) if asked_at <= now else now  # the clock was set back: the queue means nothing
-        db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, start + 60 / rate_per_minute))
-        return float(start - now)
+        # Where the clock was set back, the queue means nothing.
+        free_at = max(now + pause, free_at if asked_at <= now else now)
+        waits = []
+        for rate in rates_per_minute:
+            waits.append(free_at - now if rate else 0.0)
+            free_at += 60 / rate if rate else 0.0
+        db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, free_at))
+        return waits
 
     def _seconds(self) -> float:
         return self._now().replace(tzinfo=UTC).timestamp()
@@ -356,13 +373,13 @@ class CreditLedger:
             return this, _day_of_month(today.year, today.month + 1, self._renewal_day)
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this
 
-    @staticmethod
-    def _close_entry(db: sqlite3.Connection, entry: int, state: str, cost: int) -> None:
-        changed = db.execute(
-            "UPDATE entries SET state = ?, cost = ? WHERE id = ? AND state = 'reserved'", (state, cost, entry)
-        ).rowcount
-        if not changed:
-            raise ValueError(f"ledger entry {entry} is not reserved")
+
+def _one(results: Sequence[Reserved | Exception | None]) -> Reserved | None:
+    """The only result; raises it where it is an exception."""
+    (result,) = results
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _used(db: sqlite3.Connection, where: str, value: str) -> int:

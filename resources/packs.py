@@ -56,8 +56,19 @@ _SCHEMA: Final = (
 )
 _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
 _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
-_SUPERSEDE: Final = "UPDATE pieces SET superseded = 1 WHERE name = ? AND superseded = 0"
-_INSERT: Final = "INSERT INTO pieces (name, sha256, fetched_at, pack, start, length) VALUES (?, ?, ?, ?, ?, ?)"
+_KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
+_SUPERSEDE: Final = """
+    UPDATE pieces
+    SET superseded = 1
+    WHERE superseded = 0 AND name IN (SELECT json_extract(value, '$[0]') FROM json_each(?))
+"""
+_INSERT: Final = """
+    INSERT INTO pieces (name, sha256, fetched_at, start, length, superseded, pack)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+        json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'), ?
+    FROM json_each(?)
+    ORDER BY key
+"""
 
 
 class DamagedPiece(Exception):
@@ -257,10 +268,13 @@ def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
 
 def _enter(db: sqlite3.Connection, pack: str, entries: Iterable[tuple[Any, ...]]) -> None:
     """Makes the index know the pieces of a pack, unless somebody else did already."""
-    for name, sha256, fetched_at, start, length in entries:
-        if db.execute("SELECT 1 FROM pieces WHERE pack = ? AND start = ?", (pack, start)).fetchone() is None:
-            db.execute(_SUPERSEDE, (name,))
-            db.execute(_INSERT, (name, sha256, fetched_at, pack, start, length))
+    (known,) = db.execute(_KNOWN, (pack,)).fetchone()
+    there = set(json.loads(known))
+    fresh = [entry for entry in entries if entry[3] not in there]
+    last = {entry[0]: place for place, entry in enumerate(fresh)}
+    rows = json.dumps([(*entry, int(last[entry[0]] > place)) for place, entry in enumerate(fresh)])
+    db.execute(_SUPERSEDE, (rows,))
+    db.execute(_INSERT, (pack, rows))
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:

@@ -8,7 +8,7 @@ and never counts too little.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,9 +19,10 @@ from typing import Any, Final, cast
 from contract.batches import Batches
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
-from resources.client import LONGEST_WAIT, ProviderClient, RawAnswer
+from resources.bookings import Booking, HoldOff, Release, Reserve, Reserved, Settle
+from resources.client import LONGEST_WAIT, ProviderClient
 from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, RateLimited, Unreachable
-from resources.ledger import Booking, CreditLedger, HoldOff, Release, Reserve, Reserved, Settle
+from resources.ledger import CreditLedger
 from resources.pace import Gate
 
 _GATHERING: Final = 0.02
@@ -78,6 +79,14 @@ class _Landed:
     paid: int | None
 
 
+@dataclass(frozen=True)
+class _Paid:
+    """An answer to be archived, and its entry to be settled then."""
+
+    arrived: Arrived
+    settle: Settle
+
+
 class _Flight:
     """One request under way: whoever else wants the same waits here and takes what comes of it."""
 
@@ -109,16 +118,37 @@ class Provider:
         what is in memory."""
         self._client = client
         self._ledger = ledger
-        threads = ThreadPoolExecutor(2, "books")  # they wait for the disk, the one or the other
-        self._books: Batches[Booking, Reserved | None] = Batches(ledger.carry_out, threads, self._patience)
-        self._keeping: Batches[Arrived, ArchivedAnswer] = Batches(archive.put_all, threads, self._patience)
+        self._books: Batches[Booking | _Paid, Reserved | ArchivedAnswer | None] = Batches(
+            self._enter, ThreadPoolExecutor(1, "books"), self._patience
+        )
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
     def _patience(self) -> float:
-        """Where many calls are under way, books and archive wait for a few: each visit to the disk costs the same."""
+        """Where many calls are under way, the books wait for a few: each visit to the disk costs the same."""
         return _GATHERING if self.room.inside >= _MANY else 0.0
+
+    def _enter(self, items: Sequence[Booking | _Paid]) -> list[Reserved | ArchivedAnswer | Exception | None]:
+        """Archives what was paid, then books all: between the two the entries are reserved, so a crash counts them."""
+        results: list[Reserved | ArchivedAnswer | Exception | None] = [None] * len(items)
+        paid = {place: item.arrived for place, item in enumerate(items) if isinstance(item, _Paid)}
+        if paid:
+            for place, kept in zip(paid, self._archived([*paid.values()]), strict=True):
+                results[place] = kept
+        kept_or_none = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
+        bookings = (items[place] for place in kept_or_none)
+        booked = self._ledger.carry_out([one.settle if isinstance(one, _Paid) else one for one in bookings])
+        for place, result in zip(kept_or_none, booked, strict=True):
+            results[place] = results[place] if result is None else result
+        return results
+
+    def _archived(self, arrived: Sequence[Arrived]) -> Sequence[ArchivedAnswer | AnswerNotKept]:
+        try:
+            return self._archive.put_all(arrived)
+        except OSError as error:
+            reason = f"a paid answer could not be written to the archive: {error}"
+            return [AnswerNotKept(reason) for _ in arrived]
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched:
         """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.
@@ -197,12 +227,11 @@ class Provider:
             if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
                 await self._books.submit(HoldOff(error.retry_after))  # other processes are meant as well
             raise
-        # Archived, then settled: between the two the entry is still reserved, so a crash there counts it too.
-        kept = await self._keep(ask, answer)
         cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
-        await self._books.submit(Settle(entry, cost, answer.credits_remaining))
+        arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
+        kept = await self._books.submit(_Paid(arrived, Settle(entry, cost, answer.credits_remaining)))
         self.counters.credits += cost
-        return _Landed(kept, cost)
+        return _Landed(cast(ArchivedAnswer, kept), cost)
 
     async def _reserve(self, request: Request) -> int:
         """Reserves the cost and waits for the call's turn; gives it back where it is not to be made after all."""
@@ -218,18 +247,11 @@ class Provider:
             raise
         return reserved.entry
 
-    async def _give_back(self, booking: asyncio.Future[Reserved | None]) -> None:
+    async def _give_back(self, booking: asyncio.Future[Any]) -> None:
         """Releases what a booking reserved, once it did. Who is cancelled twice would leave it reserved for good."""
         await asyncio.wait([booking])
         if booking.exception() is None:
             await self._books.submit(Release(cast(Reserved, booking.result()).entry))
-
-    async def _keep(self, ask: _Ask, answer: RawAnswer) -> ArchivedAnswer:
-        arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
-        try:
-            return await self._keeping.submit(arrived)
-        except OSError as error:
-            raise AnswerNotKept(f"a paid answer could not be written to the archive: {error}") from error
 
     def _check_open(self, request: Request) -> None:
         error = self._stop_of(request)

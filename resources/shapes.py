@@ -2,7 +2,8 @@
 
 A struct takes less than its model, never more: it converts nothing, and knows neither older shapes, other names of a
 field nor unknown relationships. Where only the model can tell whether a text will do (chain ids, addresses,
-instants), or msgspec would round (numbers), the text is kept, and whoever needs the field asks the model.
+instants), or msgspec would round (numbers), the text is kept, and whoever needs the field asks the model. So is what
+says the same in row after row (who sent, who received, which token): it is read once for all that say it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contract.models import (
     Amount,
     ChainId,
     GroupedTransfer,
+    GroupedTransferData,
     Instant,
     Map,
     Measured,
@@ -46,6 +48,11 @@ _READ_AS: Final[tuple[tuple[Any, Any], ...]] = (
     (Instant, str),
     (RawAmount, Annotated[str, msgspec.Meta(pattern=_DIGITS)]),
 )
+_READ_LATER: Final[dict[type[BaseModel], tuple[str, ...]]] = {
+    GroupedTransfer: ("from_address", "to_address"),
+    GroupedTransferData: ("token_key",),
+}
+"""Fields that hold the same few texts in many rows; see ``links``."""
 _AS_THEY_ARE: Final = (str, int, bool, type(None))
 
 Structs = Callable[[type[BaseModel]], type[msgspec.Struct]]
@@ -70,15 +77,15 @@ def decoder(shape: Any, *, closed: bool) -> msgspec.json.Decoder[Any]:
     @cache
     def struct(model: type[BaseModel]) -> type[msgspec.Struct]:
         hints = get_type_hints(model, include_extras=True)
-        fields = [(name, *_field(model, hints[name], info, struct)) for name, info in model.model_fields.items()]
+        fields = [(name, *_field(model, name, hints[name], info, struct)) for name, info in model.model_fields.items()]
         return msgspec.defstruct(model.__name__, fields, kw_only=True, gc=False, forbid_unknown_fields=closed)
 
     return msgspec.json.Decoder(_kind(shape, struct))
 
 
-def _field(model: type[BaseModel], hint: Any, info: FieldInfo, struct: Structs) -> tuple[Any, ...]:
+def _field(model: type[BaseModel], name: str, hint: Any, info: FieldInfo, struct: Structs) -> tuple[Any, ...]:
     """The type and, where it may be left out, the default of a field."""
-    kind = _kind(hint, struct)
+    kind = msgspec.Raw if name in _READ_LATER.get(model, ()) else _kind(hint, struct)
     if info.metadata and get_origin(hint) is not Annotated:
         kind = _bounded(kind, info.metadata)
     if info.is_required() or info.validation_alias is not None or model in RESHAPED:

@@ -414,8 +414,9 @@ import asyncio, os, sys
 from datetime import datetime
 from contract.requests import MapRequest
 from resources.archive import AnswerArchive
+from resources.bookings import Settle
 from resources.client import ProviderClient
-from resources.ledger import CreditLedger, Settle
+from resources.ledger import CreditLedger
 from resources.provider import Provider
 
 home, address, moment = sys.argv[1:]
