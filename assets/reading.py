@@ -24,7 +24,7 @@ from resources.provider import Fetched
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 32
 _PATIENCE: Final = 0.2
 """Seconds that an answer is held at most."""
 

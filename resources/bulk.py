@@ -7,8 +7,9 @@ way. Small answers (chains, tokens) always do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
+from itertools import repeat
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -28,7 +29,7 @@ from contract.models import (
 )
 from contract.tables import DETAIL_COLUMNS, INSTANT_TYPE, TABLES, assemble
 from resources import normalise
-from resources.columns import amounts_of, date_times_of, measured, refuse_twice, shares_of
+from resources.columns import amounts_of, date_times_of, measured, refuse_twice, shares_of, written
 from resources.links import Links
 from resources.shapes import read
 
@@ -41,6 +42,7 @@ _UNUSUAL: Final = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionEr
 """What the short way raises on anything that it leaves to the long one, which then says what is wrong, if anything."""
 _NOTHING: Final = SimpleNamespace(**dict.fromkeys(DETAIL_COLUMNS))
 """The details of an address without any."""
+_DETAILS: Final = attrgetter(*DETAIL_COLUMNS)
 _NO_NODES: Final = SimpleNamespace(top_holders=(), magic_nodes=(), time_nodes=())
 
 
@@ -109,20 +111,6 @@ def distinct(relationships: Iterable[Relationship]) -> list[Relationship]:
     return list(seen.values())
 
 
-class _Written(dict[str, str]):
-    """Texts as a rule writes them; the rule is asked once for each distinct one."""
-
-    def __init__(self, rule: Callable[[str], str] = normalise_address) -> None:
-        self._rule = rule
-
-    def __missing__(self, text: str) -> str:
-        written = self[text] = self._rule(text)
-        return written
-
-    def all(self, texts: Iterable[str]) -> list[str]:
-        return list(map(self.__getitem__, texts))
-
-
 class _Owners:
     """The tokens whose answers are read together, in the order of the answers."""
 
@@ -150,13 +138,12 @@ def _map_tables(raws: Sequence[bytes], owners: _Owners, common: Common) -> dict[
         answers.append(answer)
     nodes = [answer.nodes or _NO_NODES for answer in answers]
     clusters = [_largest_first(answer.clusters or ()) for answer in answers]
-    written = _Written()
     return {
         "maps": _maps(answers, owners, common),
-        "map_nodes": _map_nodes(nodes, owners, written, common),
+        "map_nodes": _map_nodes(nodes, owners, common),
         "grouped_transfers": _map_transfers(links, owners, common),
         "clusters": _clusters(clusters, owners, common),
-        "cluster_members": _cluster_members(clusters, owners, written, common),
+        "cluster_members": _cluster_members(clusters, owners, common),
     }
 
 
@@ -190,7 +177,7 @@ def _map_row(answer: Any) -> Columns:
     }
 
 
-def _map_nodes(nodes: Sequence[Any], owners: _Owners, written: _Written, common: Common) -> pa.Table:
+def _map_nodes(nodes: Sequence[Any], owners: _Owners, common: Common) -> pa.Table:
     """All top holders, then all magic nodes, then all time nodes."""
     windows = [own.time_nodes or () for own in nodes]
     top = [_ranked(own.top_holders) for own in nodes]
@@ -199,7 +186,7 @@ def _map_nodes(nodes: Sequence[Any], owners: _Owners, written: _Written, common:
     addresses: list[str] = []
     for kind, of_answers in kinds.items():
         for own in of_answers:
-            fresh = written.all([node.address for node in own])
+            fresh = written([node.address for node in own])
             if kind != "time":
                 refuse_twice(fresh)
             addresses += fresh
@@ -241,9 +228,7 @@ def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, 
     return assemble(TABLES["clusters"], len(told), common, columns)
 
 
-def _cluster_members(
-    clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, written: _Written, common: Common
-) -> pa.Table:
+def _cluster_members(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, common: Common) -> pa.Table:
     addresses: list[str] = []
     kinds: list[str] = []
     numbers: list[int] = []
@@ -251,8 +236,8 @@ def _cluster_members(
     for own in clusters:
         before = len(addresses)
         for number, (_, cluster) in enumerate(own, 1):
-            addresses += written.all(cluster.holders)
-            addresses += written.all(cluster.magic_nodes)
+            addresses += written(cluster.holders)
+            addresses += written(cluster.magic_nodes)
             kinds += ["holder"] * len(cluster.holders) + ["magic"] * len(cluster.magic_nodes)
             numbers += [number] * (len(cluster.holders) + len(cluster.magic_nodes))
         refuse_twice(addresses[before:])
@@ -266,10 +251,9 @@ def _ranked(holders: Sequence[Any]) -> list[Any]:
 
 
 def _holder_rows(answers: Sequence[Sequence[Any]], owners: _Owners, common: Common) -> pa.Table:
-    written = _Written()
     addresses: list[str] = []
     for answer in answers:
-        fresh = written.all([holder.address for holder in _ranked(answer)])
+        fresh = written([holder.address for holder in _ranked(answer)])
         refuse_twice(fresh)
         addresses += fresh
     ranked = [holder for answer in answers for holder in _ranked(answer)]
@@ -293,7 +277,7 @@ def _subgraph_rows(told: Iterable[Any], common: Common) -> pa.Table:
 
 
 def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
-    addresses = _Written().all(item.address for item in answer)
+    addresses = written([item.address for item in answer])
     refuse_twice(addresses)
     columns = {"address": addresses, **_details([item.address_details for item in answer])}
     return assemble(TABLES["addresses"], len(answer), common, columns)
@@ -311,5 +295,6 @@ def _holdings(held: Sequence[Any], others: int = 0) -> Columns:
 
 
 def _details(details: Sequence[Any]) -> Columns:
-    columns: Columns = {name: [*map(attrgetter(name), details)] for name in DETAIL_COLUMNS}
+    rows = zip(*map(_DETAILS, details), strict=True) if details else repeat(())
+    columns: Columns = dict(zip(DETAIL_COLUMNS, rows, strict=False))
     return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
+from contract.chains import normalise_address
 from contract.models import Amount, Instant
 from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
 from contract.times import to_unix
@@ -50,6 +51,14 @@ def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
     if len(values) != count:
         raise ValueError("a value holds a byte that JSON does not know")
     return values
+
+
+def written(addresses: list[str]) -> list[str]:
+    """Addresses as the contract writes them. Most stand so in the answer, which one look at all of them tells."""
+    text = "".join(addresses)
+    if text == text.lower() and text.split() == [text]:
+        return addresses
+    return [*map(normalise_address, addresses)]
 
 
 def number_of(text: bytes) -> float:

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from contract.chains import normalise_address
 from contract.models import GROUPED_TRANSFER, Address, ChainId, TokenKey
-from resources.columns import Integers, amounts_of, apart, dates_of, refuse_twice_coded, together
+from resources.columns import Integers, amounts_of, apart, dates_of, refuse_twice_coded, together, written
 from resources.shapes import read
 
 _NO_NUMBERS: Final = np.empty(0, np.int64)
@@ -71,7 +70,7 @@ class Links:
         ends, (senders, receivers) = _coded([*self._texts["from_address"], *self._texts["to_address"]], count, 2)
         tokens, (moved,) = _coded(self._texts["token_key"], count)
         keys = [read(raw, TokenKey) for raw in tokens]
-        addresses = _Distinct(map(normalise_address, _strings(ends)))
+        addresses = _Distinct(written(_strings(ends)))
         chains = _Distinct(_chain(key.chain) for key in keys)
         contracts = _Distinct(_token(key.address) for key in keys)
         codes = {

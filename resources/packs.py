@@ -130,7 +130,7 @@ class Packs:
 
     def sizes(self) -> tuple[int, int]:
         """How many pieces are present, and their bytes on disk."""
-        if not self.root.exists():
+        if not self._is_there():
             return 0, 0
         ((count, stored),) = self._index.rows(_SIZES)
         return int(count), int(stored)
@@ -215,9 +215,13 @@ class Packs:
             _enter(db, pack, [entry])
 
     def _select(self, clauses: str, *values: str) -> list[Place]:
-        if not self.root.exists():  # asking makes nothing
+        if not self._is_there():
             return []
         return _places(self._index.rows, clauses, *values)
+
+    def _is_there(self) -> bool:
+        """Whether there may be something: asking makes no index."""
+        return "_index" in vars(self) or self.root.exists()
 
     @staticmethod
     def _new_pack(fetched_at: str) -> str:

@@ -8,6 +8,7 @@ and never counts too little.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -26,7 +27,11 @@ from resources.ledger import CreditLedger
 from resources.pace import Gate
 
 _GATHERING: Final = 0.02
+"""Seconds that the books wait for more to enter."""
+_BEAT: Final = 0.1
+"""Seconds: calls whose turns come within them are made together, at their end."""
 _MANY: Final = 16
+"""With so many calls under way both are worth their while: waking for each of them alone costs more than the wait."""
 _ASIDE: Final = 32
 """So many answers may wait to be read, whatever the pace."""
 
@@ -126,7 +131,6 @@ class Provider:
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
     def _patience(self) -> float:
-        """Where many calls are under way, the books wait for a few: each visit to the disk costs the same."""
         return _GATHERING if self.room.inside >= _MANY else 0.0
 
     def _enter(self, items: Sequence[Booking | _Paid]) -> list[Reserved | ArchivedAnswer | Exception | None]:
@@ -239,13 +243,20 @@ class Provider:
         booking = self._books.submit(wanted)
         try:
             reserved = cast(Reserved, await asyncio.shield(booking))
-            await asyncio.sleep(reserved.wait)
+            await self._wait_for_turn(reserved.wait)
             if not isinstance(self._stop_of(request), BudgetExceeded):  # what is reserved fits below the ceiling
                 self._check_open(request)
         except (asyncio.CancelledError, _Stopped):
             await self._client.to_the_end(self._give_back(booking))
             raise
         return reserved.entry
+
+    async def _wait_for_turn(self, seconds: float) -> None:
+        now = asyncio.get_running_loop().time()
+        at = now + seconds
+        if self.room.inside >= _MANY:
+            at = math.ceil(at / _BEAT) * _BEAT
+        await asyncio.sleep(at - now)
 
     async def _give_back(self, booking: asyncio.Future[Any]) -> None:
         """Releases what a booking reserved, once it did. Who is cancelled twice would leave it reserved for good."""
