@@ -21,7 +21,6 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -284,14 +283,11 @@ def _merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collect
 
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
     """Rows in the order of their subjects, and those of a subject in their own. Long runs are moved as they are."""
-    texts = rows[subject].combine_chunks().dictionary_encode()
-    codes = texts.indices.to_numpy()
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    if len(starts) * _LONG_RUN >= len(codes):
+    runs = pc.run_end_encode(rows[subject].combine_chunks())
+    if len(runs.values) * _LONG_RUN >= rows.num_rows:
         return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))  # stable
-    named = zip(
-        texts.dictionary.take(texts.indices.take(starts)).to_pylist(), starts, [*starts[1:], len(codes)], strict=True
-    )
+    ends = runs.run_ends.to_pylist()
+    named = zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)
     return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(named)])
 
 
