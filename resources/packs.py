@@ -197,7 +197,7 @@ class Packs:
     def _take_up(self, db: sqlite3.Connection) -> None:
         """Makes the index know what is there, as after a crash or the loss of the index: oldest pieces first."""
         known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
-        found: list[tuple[str, str, tuple[Any, ...]]] = []
+        found: list[tuple[str, str, int, tuple[Any, ...]]] = []
         for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
             if known.get(name) == changed:
@@ -208,10 +208,10 @@ class Packs:
             }
             db.executemany("DELETE FROM pieces WHERE pack = ?", [(pack,) for pack in listed - there])
             for pack in there - listed:
-                found += [(entry[2], pack, entry) for entry in _entries(self.root / pack)]
+                found += [(entry[2], pack, entry[3], entry) for entry in _entries(self.root / pack)]
             if time.time_ns() - changed > _TICK:
                 db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
-        for _, pack, entry in sorted(found):
+        for _, pack, _, entry in sorted(found):
             _enter(db, pack, [entry])
 
     def _select(self, clauses: str, *values: str) -> list[Place]:

@@ -293,6 +293,16 @@ def test_answers_that_came_together_share_a_file(tmp_path: Path) -> None:
     assert [archive.get(one.digest) for one in put] == put
 
 
+def test_of_answers_of_one_name_that_came_together_the_last_counts(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    key = archive.key("provider", a_map(), AS_OF)
+    archive.put_all([Arrived(key, a_map(), raw, NOON, "provider", as_of_text(AS_OF)) for raw in (b"one", b"two")])
+    found = archive.get(key)
+    assert found is not None
+    assert found.raw == b"two"
+    assert archive.version(key, hashlib.sha256(b"one").hexdigest()) is not None
+
+
 def test_a_damaged_answer_takes_none_of_its_file_along(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = kept_together(archive, *(random.Random(seed).randbytes(500) for seed in range(3)))

@@ -386,6 +386,15 @@ def test_addresses_are_written_as_the_contract_writes_them(held: Sequence[tuple[
     agree("map", encode(token_map(clusters=[a_cluster(0.1, [address for address, _ in held])])))
 
 
+@pytest.mark.parametrize(
+    "address", [" 0xab", "0xab\n", "0xAB", "0XaB", "\u2003native", "So1anaCase", "a b", "x\x1cy", ""]
+)
+def test_addresses_with_blanks_and_in_other_letters_are_written_so_too(address: str) -> None:
+    agree("holders", encode([holder(ALICE, 1), holder(address, 2)]))
+    agree("subgraph", encode([transfer(ALICE, address), transfer(address, BOB)]))
+    agree("map", encode(token_map(relationships=[transfer(address, ALICE)], clusters=[a_cluster(0.1, [address])])))
+
+
 # --- Answers bent at random
 
 

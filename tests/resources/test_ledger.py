@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.times import utc_now
+from resources.bookings import Release, Reserve, Reserved, Settle
 from resources.errors import BudgetExceeded
 from resources.ledger import CreditLedger, ReportRow
 
@@ -216,6 +217,28 @@ def test_an_entry_is_closed_once(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="is not reserved"):
             ledger.settle(12345, 1)
         assert ledger.totals().spent == 100
+
+
+def test_of_many_bookings_those_that_make_room_come_first(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
+        entry = ledger.reserve("run", "map", None, 80)
+        wanted = [Reserve("run", "map", None, cost) for cost in (60, 50, 30)]
+        first, second, released, third = ledger.carry_out([*wanted[:2], Release(entry), wanted[2]])
+        assert isinstance(first, Reserved)
+        assert isinstance(second, BudgetExceeded)
+        assert released is None
+        assert isinstance(third, Reserved)
+        assert [left.cost for left in ledger.unsettled()] == [60, 30]
+        assert [left.id for left in ledger.unsettled()] == [first.entry, third.entry]
+
+
+def test_an_entry_that_is_closed_twice_at_once_is_closed_by_the_first(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        entry = ledger.reserve("run", "map", None, 100)
+        settled, released = ledger.carry_out([Settle(entry, 70), Release(entry)])
+        assert settled is None
+        assert isinstance(released, ValueError)
+        assert ledger.totals().spent == 70
 
 
 def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
