@@ -71,7 +71,10 @@ async def ingest(
             landed(done)
             return done
 
-    done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
+    try:
+        done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
+    finally:
+        await asking.reader.finish()
     if outages and not done:
         raise outages[0]
     return done

@@ -81,6 +81,11 @@ class Reader:
         """The result of work on tables, in the thread where all such work is done."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
+    async def finish(self) -> None:
+        """Returns when nothing is being read any more, as where somebody raised and nobody waits for the others."""
+        while self._begun:
+            await asyncio.wait(self._begun)
+
     def _begin(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
