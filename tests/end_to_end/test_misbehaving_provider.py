@@ -43,7 +43,7 @@ from tests.end_to_end.faulty_provider import (
 from tests.filling import fill
 from tests.resources.misbehaving import Step, error
 
-REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "200"))
+REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "150"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
 INSTANTS = [datetime(2026, 1, 1) + timedelta(days=day) for day in range(REQUESTS // (2 * len(TOKENS)) + 1)]
 ASKED = questions(TOKENS, INSTANTS)

@@ -30,7 +30,7 @@ from service.screenshots import PICTURES
 from service.settings import ServiceSettings
 from tests.service.conftest import Running
 
-EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "8"))
 WORLDS = ("small", "sample") if "HOLDERLAKE_EXAMPLES" in os.environ else ("small",)
 SEED = os.environ.get("HOLDERLAKE_SEED", "1")
 RULES = Path(__file__).parents[2] / "schemathesis.toml"
