@@ -347,8 +347,12 @@ def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
         print(f"  {way:<20}{usual[way]:8.2f} ms CPU a map {rate:7.0f} maps/s {peak:7.0f} MB peak  {ratio}{note}")
     for other in ("dlt rest_api", "dlt with our Arrow"):
         if other in usual and "ours" in usual:
-            print(f"  {other} takes {usual[other] / usual['ours']:.1f} x the CPU of ours", end="")
-            print(f", {usual[other] / usual.get('ours with Dagster', usual['ours']):.1f} x with Dagster")
+            told = [
+                f"{usual[other] / usual[own]:.1f} x the CPU of {own}"
+                for own in ("ours", "ours with Dagster")
+                if own in usual
+            ]
+            print(f"  {other} takes {', '.join(told)}")
 
 
 def grow(maps: int, many: int) -> None:
