@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
-from itertools import repeat
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -29,7 +28,7 @@ from contract.models import (
 )
 from contract.tables import DETAIL_COLUMNS, INSTANT_TYPE, TABLES, assemble
 from resources import normalise
-from resources.columns import amounts_of, date_times_of, measured, refuse_twice, shares_of, written
+from resources.columns import amounts_of, date_times_of, measured, refuse_twice, shares_of, texts_of, written
 from resources.links import Links
 from resources.shapes import read
 
@@ -223,7 +222,7 @@ def _clusters(clusters: Sequence[Sequence[tuple[float, Any]]], owners: _Owners, 
         "share": [share for own in clusters for share, _ in own],
         "holder_count": [cluster.holder_count for cluster in told],
         "magic_node_count": [cluster.magic_node_count for cluster in told],
-        **amounts_of("amount", pa.array([bytes(cluster.amount) for cluster in told], pa.string())),
+        **amounts_of("amount", texts_of([cluster.amount for cluster in told])),
     }
     return assemble(TABLES["clusters"], len(told), common, columns)
 
@@ -286,7 +285,7 @@ def _address_rows(answer: Sequence[Any], common: Common) -> pa.Table:
 def _holdings(held: Sequence[Any], others: int = 0) -> Columns:
     """Columns of those who hold, with nulls for so many ``others`` after them."""
     nulls = [None] * others
-    amounts = amounts_of("amount", pa.array([bytes(each.amount) for each in held], pa.string()))
+    amounts = amounts_of("amount", texts_of([each.amount for each in held]))
     return {
         "rank": [each.rank for each in held] + nulls,
         "share": shares_of(each.share for each in held) + nulls,
@@ -295,6 +294,7 @@ def _holdings(held: Sequence[Any], others: int = 0) -> Columns:
 
 
 def _details(details: Sequence[Any]) -> Columns:
-    rows = zip(*map(_DETAILS, details), strict=True) if details else repeat(())
-    columns: Columns = dict(zip(DETAIL_COLUMNS, rows, strict=False))
+    columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
+    if details:
+        columns.update(zip(DETAIL_COLUMNS, zip(*map(_DETAILS, details), strict=True), strict=True))
     return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}

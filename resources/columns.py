@@ -45,12 +45,17 @@ def together(raws: Iterable[msgspec.Raw]) -> bytes:
 
 def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
     """All values of what was put ``together``, as bytes. Raises ``ValueError`` where there are not ``count``."""
-    if not pieces:
+    if not count:
         return pa.array([], pa.binary())
     values = pc.split_pattern(pa.scalar(_BETWEEN.join(pieces), pa.binary()), _BETWEEN).values
     if len(values) != count:
         raise ValueError("a value holds a byte that JSON does not know")
     return values
+
+
+def texts_of(raws: Sequence[msgspec.Raw]) -> pa.Array:
+    """Values as they stand in an answer, as a column of texts."""
+    return apart([together(raws)], len(raws)).cast(pa.string())
 
 
 def written(addresses: list[str]) -> list[str]:

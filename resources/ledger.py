@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -184,28 +185,19 @@ class CreditLedger:
         Gives each one's result, or the exception that it alone would raise. A commit waits for the disk, and a
         statement for its turn at the interpreter: many bookings take hardly more of both than one.
         """
-        closing = [one for one in bookings if isinstance(one, Settle | Release)]
-        reserving = [one for one in bookings if isinstance(one, Reserve)]
+        closing = {place: one for place, one in enumerate(bookings) if isinstance(one, Settle | Release)}
+        reserving = {place: one for place, one in enumerate(bookings) if isinstance(one, Reserve)}
         pause = max((one.seconds for one in bookings if isinstance(one, HoldOff)), default=0.0)
+        results: list[Reserved | Exception | None] = [None] * len(bookings)
         with self._db.transaction() as db:
-            closed = self._close(db, closing) if closing else []
-            entries = self._reserve(db, reserving) if reserving else []
-            rates = [
-                None if isinstance(entry, BudgetExceeded) else one.rate_per_minute
-                for one, entry in zip(reserving, entries, strict=True)
-            ]
-            waits = self._waits(db, rates, pause) if reserving or pause else []
-        errors = iter(closed)
-        reserved = (
-            entry if isinstance(entry, BudgetExceeded) else Reserved(entry, wait)
-            for entry, wait in zip(entries, waits, strict=True)
-        )
-        results: list[Reserved | Exception | None] = []
-        for one in bookings:
-            of_its_kind = (
-                errors if isinstance(one, Settle | Release) else reserved if isinstance(one, Reserve) else None
-            )
-            results.append(next(of_its_kind) if of_its_kind else None)
+            if closing:
+                for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
+                    results[place] = error
+            if pause:
+                self._waits(db, [], pause)
+            if reserving:
+                for place, result in zip(reserving, self._reserve(db, [*reserving.values()]), strict=True):
+                    results[place] = result
         return results
 
     def reserve(self, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
@@ -262,27 +254,30 @@ class CreditLedger:
             settled, _ = _spent_since(db, start)
             db.execute("INSERT INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
-    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[int | BudgetExceeded]:
-        """The entries of those that fit below the ceilings."""
+    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reserved | BudgetExceeded]:
+        """Entries and turns of those that fit below the ceilings."""
         today = self._now().date()
         ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
-        added: Counter[str] = Counter()  # by run; by none for all
-        results: list[int | BudgetExceeded] = []
-        fitting: list[tuple[str, str, str | None, str, int]] = []
+        added: Counter[str | None] = Counter()  # by run, and by None for all
+        errors: list[BudgetExceeded | None] = []
+        fitting: list[Reserve] = []
         for one in reserving:
+            error = None
             for ceiling in ceilings[one.run_id]:
-                used = ceiling.used + added[one.run_id if ceiling.name == "per_run" else ""]
+                used = ceiling.used + added[one.run_id if ceiling.name == "per_run" else None]
                 if ceiling.limit is not None and used + one.cost > ceiling.limit:
                     way_out = self._way_out(ceiling.name, today)
-                    results.append(BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out))
+                    error = BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out)
                     break
-            else:
-                results.append(len(fitting))
-                fitting.append((one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost))
-                added.update({one.run_id: one.cost, "": one.cost})
-        last = db.execute(_ADD, (json.dumps(fitting),)).lastrowid or 0
-        first = last - len(fitting) + 1
-        return [first + result if isinstance(result, int) else result for result in results]
+            errors.append(error)
+            if error is None:
+                fitting.append(one)
+                added.update({one.run_id: one.cost, None: one.cost})
+        rows = [(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost) for one in fitting]
+        last = db.execute(_ADD, (json.dumps(rows),)).lastrowid or 0
+        waits = self._waits(db, [one.rate_per_minute for one in fitting])
+        reserved = map(Reserved, count(last - len(rows) + 1), waits)
+        return [error or next(reserved) for error in errors]
 
     def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
         """Seconds until each one's turn, nobody's before the pause is over; who has no rate stands in no queue."""

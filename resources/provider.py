@@ -140,10 +140,10 @@ class Provider:
         if paid:
             for place, kept in zip(paid, self._archived([*paid.values()]), strict=True):
                 results[place] = kept
-        kept_or_none = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
-        bookings = (items[place] for place in kept_or_none)
-        booked = self._ledger.carry_out([one.settle if isinstance(one, _Paid) else one for one in bookings])
-        for place, result in zip(kept_or_none, booked, strict=True):
+        bookable = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
+        wanted = (items[place] for place in bookable)
+        booked = self._ledger.carry_out([one.settle if isinstance(one, _Paid) else one for one in wanted])
+        for place, result in zip(bookable, booked, strict=True):
             results[place] = results[place] if result is None else result
         return results
 
