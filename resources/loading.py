@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import duckdb
 import msgspec
@@ -27,7 +27,7 @@ from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
-"""So much is taken at once, whatever is to be loaded."""
+"""So many rows are sorted at once, or looked through for duplicates, whatever is to be loaded."""
 _MEMORY: Final = "128MB"
 _MEMORY_OF_MORE: Final = "256MB"
 """What DuckDB may use to sort a batch; and a single partition of more rows, which it does on disk."""
@@ -43,7 +43,8 @@ SELECT * FROM read_parquet($files, hive_partitioning = false)
 {sorting}
 """
 _UNSORTED: Final = frozenset({"grouped_transfers"})
-"""Many rows of a token and instant lie together as they come; sorting them doubles a load for 5 % of the bytes."""
+"""Many rows of a token and instant lie together as they come; sorting them doubles a load for 5 % of the bytes. As they
+are not held in memory, many are taken at once: where one batch ends within a row group, the next one writes it anew."""
 _KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM read_parquet($files, hive_partitioning = false)"
 _SHARED_KEYS: Final = """
 SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
@@ -65,6 +66,7 @@ _REMEMBER: Final = {
     "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM learnt",
 }
 
+Item = TypeVar("Item")
 Partition = tuple[str, str, datetime]
 """Family, chain and instant."""
 
@@ -96,14 +98,14 @@ class Loading:
         """Puts the rows of partitions in place of those that the warehouse has of them; ``held`` is a folder for their
         files while that lasts."""
         for batch in _batches(pending):
-            rows = sum(one.manifest.rows for one in batch)
+            rows = sum(map(_rows_to_sort, batch))
             connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_MORE}'")
             self._take(connection, held, batch)
         for table in SIDE_TABLES:
             self._take_side(connection, held, table)
 
     def _take(self, connection: duckdb.DuckDBPyConnection, held: Path, batch: Sequence[Pending]) -> None:
-        files: dict[str, list[Path]] = {}
+        files: dict[str, dict[Path, int]] = {}
         stale: dict[str, list[Pending]] = {}
         taken = []
         for one in batch:
@@ -114,18 +116,19 @@ class Loading:
                 continue
             taken.append(one)
             for name in names:
-                files.setdefault(name, []).append(found[name])
-                self.rows[name] += one.manifest.tables[name].rows
+                rows = one.manifest.tables[name].rows
+                files.setdefault(name, {})[found[name]] = rows
+                self.rows[name] += rows
                 if one.key in self.known:
                     stale.setdefault(name, []).append(one)
-        for name, paths in files.items():
+        for name, rows_of in files.items():
             _delete(connection, name, stale.get(name, ()))
-            self._note_duplicates(connection, name, paths)
-            _insert(connection, name, paths)
+            for some in _bounded(rows_of):
+                self._note_duplicates(connection, name, some)
+            _insert(connection, name, [*rows_of])
         if len(taken) < _IN_A_ROW * len({(one.manifest.timestamp[:6], one.key[:2]) for one in taken}):
-            for name in files:
-                rows = sum(one.manifest.tables[name].rows for one in taken if name in one.manifest.tables)
-                connection.execute(_MIXED, [name, rows])
+            for name, rows_of in files.items():
+                connection.execute(_MIXED, [name, sum(rows_of.values())])
         _remember(connection, taken)
         self.taken += taken
 
@@ -179,17 +182,28 @@ def _pending(lake: Lake, loaded: Mapping[Partition, str]) -> Iterator[Pending]:
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
-    """The partitions in groups of a bounded size; one that is larger stands alone."""
-    batch: list[Pending] = []
+    """The partitions in groups of which few rows are sorted; one that has more of them stands alone."""
+    for group in _bounded({place: _rows_to_sort(one) for place, one in enumerate(pending)}):
+        for first in range(0, len(group), _BATCH_PARTITIONS):
+            yield [pending[place] for place in group[first : first + _BATCH_PARTITIONS]]
+
+
+def _rows_to_sort(one: Pending) -> int:
+    return sum(table.rows for name, table in one.manifest.tables.items() if name not in _UNSORTED)
+
+
+def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
+    """The items in groups of so many rows at most; one of more rows stands alone."""
+    group: list[Item] = []
     rows = 0
-    for one in pending:
-        if batch and (rows + one.manifest.rows > _BATCH_ROWS or len(batch) == _BATCH_PARTITIONS):
-            yield batch
-            batch, rows = [], 0
-        batch.append(one)
-        rows += one.manifest.rows
-    if batch:
-        yield batch
+    for item, own in rows_of.items():
+        if group and rows + own > _BATCH_ROWS:
+            yield group
+            group, rows = [], 0
+        group.append(item)
+        rows += own
+    if group:
+        yield group
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Sequence[Pending]) -> None:
