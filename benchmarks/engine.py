@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,9 @@ YEARS: Final = 3
 DAY: Final = 86_400
 END: Final = START + YEARS * 365 * DAY
 BATCH: Final = 250_000
+ALIKE: Final = 40
+"""So many tokens are compared with those of a larger store that have as many transfers of their own."""
+ALIKE_ROWS: Final = 10_000_000
 
 _TEXTS: Final = """
 SELECT
@@ -203,15 +206,21 @@ def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
         return {"rows": added, "cpu": spent() - began, "wall": time.monotonic() - wall}
 
 
-def cold_maps(folder: Path, count: int, largest: bool) -> dict[str, Any]:
-    """Maps and holders at random seconds, none of them asked for before: of all tokens in turns, in a random order, so
+def alike(rows: int) -> list[int]:
+    """The tokens of a store that have as many transfers as the 40 largest of one of ten million rows: what they cost
+    tells what the size of the store does, and not that of the token. None in a smaller store."""
+    numbers = [(place + 1) * rows // ALIKE_ROWS - 1 for place in range(ALIKE)]
+    return [number for number in numbers if 0 <= number < TOKENS] if rows >= ALIKE_ROWS else []
+
+
+def cold_maps(folder: Path, count: int, tokens: Sequence[int]) -> dict[str, Any]:
+    """Maps and holders at random seconds, none of them asked for before: of the tokens in turns, in a random order, so
     that chance does not say how often the largest, which the slowest maps are of, are among them."""
     chance, times, holder_times = random.Random(7), [], []
-    order = chance.sample(range(TOKENS), TOKENS)
+    order = chance.sample(tokens, len(tokens))
     with Store(folder / "store") as store:
         for place in range(count):
-            number = 0 if largest else order[place % TOKENS]
-            token, at = token_address(number), from_unix(chance.randint(START + 30 * DAY, END - 1))
+            token, at = token_address(order[place % len(order)]), from_unix(chance.randint(START + 30 * DAY, END - 1))
             holder_times.append(_timed(partial(holders_as_of, store, "eth", token, at, 80)))
             times.append(_timed(partial(map_as_of, store, "eth", token, at, MapOptions(), at)))
     return {"map": quantiles(times), "holders": quantiles(holder_times), "peak": peak()}
@@ -223,10 +232,10 @@ def quantiles(milliseconds: list[float]) -> dict[str, float]:
     return {"median": median(ordered), "p99": ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]}
 
 
-def backfill(folder: Path, days: int, tokens: int) -> dict[str, Any]:
-    """Maps of the largest tokens at the end of each of the last days, in one pass."""
+def backfill(folder: Path, days: int, tokens: Sequence[int]) -> dict[str, Any]:
+    """Maps of the tokens at the end of each of the last days, in one pass."""
     instants = [from_unix(END - DAY * back) for back in range(days, 0, -1)]
-    keys = [("eth", token_address(number)) for number in range(tokens)]
+    keys = [("eth", token_address(number)) for number in tokens]
     with Store(folder / "store") as store:
         began, wall, maps = spent(), time.monotonic(), 0
         for tables in sweep(store, keys, instants, MapOptions()):
@@ -266,23 +275,30 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
         f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB in all, store {told['disk']:.2f} GB"
     )
     print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
-    cold = {"any": alone(cold_maps, folder, chosen.maps, False)}
-    cold["largest"] = alone(cold_maps, folder, chosen.maps // 4 + 1, True)
+    if alike(rows):
+        print(f"like-sized tokens: the {ALIKE} largest of {ALIKE_ROWS:,} rows, or as many of as many transfers each")
+    cold = {"any": alone(cold_maps, folder, chosen.maps, range(TOKENS))}
+    cold["largest"] = alone(cold_maps, folder, chosen.maps // 4 + 1, [0])
+    if alike(rows):
+        cold["like-sized"] = alone(cold_maps, folder, chosen.maps, alike(rows))
     for name, found in cold.items():
         for kind in ("map", "holders"):
             print(f"cold {kind}, {name} token: median {found[kind]['median']:.1f} ms, 99th {found[kind]['p99']:.1f} ms")
         print(f"    peak {found['peak']:.2f} GB", flush=True)
-    largest, every = alone(backfill, folder, chosen.days, 1), alone(backfill, folder, chosen.all_days, TOKENS)
-    for days, name, told in ((chosen.days, "the largest token", largest), (chosen.all_days, "all tokens", every)):
-        each = 1_000 * told["cpu"] / max(told["maps"], 1)
+    passes = {"the largest token": (chosen.days, [0]), "all tokens": (chosen.all_days, range(TOKENS))}
+    if alike(rows):
+        passes["like-sized tokens"] = (chosen.all_days, alike(rows))
+    swept = {name: alone(backfill, folder, *asked) for name, asked in passes.items()}
+    for name, told in swept.items():
+        days, each = passes[name][0], 1_000 * told["cpu"] / max(told["maps"], 1)
         print(f"{days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "
               f"peak {told['peak']:.2f} GB", flush=True)  # fmt: skip
     ours = {
         "holders": cold["largest"]["holders"]["median"],
         "map": cold["largest"]["map"]["median"],
         "any": cold["any"]["map"]["median"],
-        "year": 1_000 * largest["cpu"] * YEAR / chosen.days,
-        "years": 1_000 * every["cpu"] * YEAR / chosen.all_days,
+        "year": 1_000 * swept["the largest token"]["cpu"] * YEAR / chosen.days,
+        "years": 1_000 * swept["all tokens"]["cpu"] * YEAR / chosen.all_days,
     }
     _compare(folder, ours)
 
