@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, cast
@@ -173,129 +171,27 @@ def ours_with_dagster(work: Work) -> dict[str, float]:
 
 
 def dlt_rest_api(work: Work) -> dict[str, float]:
-    """dlt's declarative source, a request for each item of a parent resource, tuned: threads, processes, Parquet.
+    """dlt's declarative source, tuned; amounts arrive as doubles, of which the last digits are lost."""
+    from benchmarks.ingest_dlt import rest_api
 
-    Amounts arrive as doubles: of those with more digits than a double holds, the last ones are lost.
-    """
-    _fetch_by_dlt(work, _dlt_source(work))
+    rest_api(work)
     return {}
 
 
 def dlt_rest_api_exact(work: Work) -> dict[str, float]:
-    """The same, and amounts arrive as they were told: numbers are read as decimals, and columns told their types."""
-    from benchmarks.ingest_floor import SCORES, SUPPLY
+    """The same with amounts as they were told, as ours and the floor's are."""
+    from benchmarks.ingest_dlt import rest_api
 
-    source = _dlt_source(work, _read_decimals)
-    amount = {"data_type": "decimal", "precision": 38, "scale": 18}
-
-    def columns(amounts: Sequence[str], doubles: Sequence[str]) -> dict[str, Any]:
-        typed = [{"name": name} | amount for name in amounts]
-        typed += [{"name": name, "data_type": "double"} for name in doubles]
-        return {"columns": {each["name"]: each for each in typed}}
-
-    held = columns(["holder_data__amount"], ["holder_data__share"])
-    moved = columns(["data__total_value"], [])
-    figures = [f"metrics__supply_stats__{name}" for name in SUPPLY]
-    figures += [f"metrics__scores__{name}" for name in SCORES if name != "nakamoto_coefficient"]
-    source.maps.apply_hints(
-        **columns([], figures),
-        nested_hints={
-            ("relationships",): moved,
-            ("nodes",): {},
-            ("nodes", "top_holders"): held,
-            ("nodes", "magic_nodes"): held,
-            ("nodes", "time_nodes"): {},
-            ("nodes", "time_nodes", "relationships"): moved,
-            ("clusters",): columns(["amount"], ["share"]),
-        },
-    )
-    _fetch_by_dlt(work, source)
+    rest_api(work, exact=True)
     return {}
-
-
-def _read_decimals(response: Any, *_: Any, **__: Any) -> Any:
-    response.json = lambda **_: json.loads(response.content, parse_float=Decimal)
-    return response
-
-
-def _dlt_source(work: Work, *actions: Callable[..., Any]) -> Any:
-    import dlt
-    from dlt.sources.rest_api import rest_api_source
-
-    _tune_dlt(work)
-    wanted = [{"token": token, "at": int(day.timestamp())} for day in work.days for token in work.tokens]
-    return rest_api_source(
-        {
-            "client": {"base_url": f"{work.url}/v0/"},
-            "resources": [
-                dlt.resource([wanted], name="wanted"),
-                {
-                    "name": "maps",
-                    "parallelized": True,
-                    "include_from_parent": ["token", "at"],
-                    "endpoint": {
-                        "path": "tokens/map/eth/{resources.wanted.token}",
-                        "params": {"timestamp": "{resources.wanted.at}"},
-                        "paginator": "single_page",
-                        "data_selector": "$",
-                        "response_actions": [*actions],
-                    },
-                },
-            ],
-        }
-    )
-
-
-def _fetch_by_dlt(work: Work, source: Any) -> None:
-    _dlt_pipeline(work).run(source.with_resources("wanted", "maps"), loader_file_format="parquet")
 
 
 def dlt_with_our_arrow(work: Work) -> dict[str, float]:
     """dlt with the work done for it: requests in its threads, our bytes-to-Arrow, so that it has only to load."""
-    import dlt
-    from dlt.sources.helpers import requests
+    from benchmarks.ingest_dlt import with_our_arrow
 
-    from contract.tables import TABLES as SCHEMAS
-    from contract.tables import learnt
-    from contract.times import to_unix
-    from resources.bulk import map_tables
-
-    _tune_dlt(work)
-
-    @dlt.resource(name="days")
-    def days() -> Iterator[Any]:
-        yield from work.days
-
-    @dlt.transformer(data_from=days, name="maps", parallelized=True)
-    def maps(day: datetime) -> Any:
-        query = {"timestamp": to_unix(day)}
-        found = [requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params=query).content for token in work.tokens]
-        for name, rows in map_tables(found, "eth", work.tokens, day).items():
-            yield dlt.mark.with_table_name(learnt(SCHEMAS[name], rows, day), name)
-
-    _dlt_pipeline(work).run(days | maps, loader_file_format="parquet")
+    with_our_arrow(work)
     return {}
-
-
-def _tune_dlt(work: Work) -> None:
-    for name, value in {
-        "EXTRACT__WORKERS": str(work.concurrency),
-        "EXTRACT__MAX_PARALLEL_ITEMS": str(work.concurrency),
-        "NORMALIZE__WORKERS": "2",
-        "NORMALIZE__DATA_WRITER__FILE_MAX_ITEMS": "100000",
-        "LOAD__WORKERS": "2",
-        "RUNTIME__DLTHUB_TELEMETRY": "false",
-        "RUNTIME__LOG_LEVEL": "CRITICAL",
-        "DLT_DATA_DIR": str(work.home / "dlt"),
-    }.items():
-        os.environ[name] = value
-
-
-def _dlt_pipeline(work: Work) -> Any:
-    import dlt
-
-    destination = dlt.destinations.duckdb(str(work.home / "warehouse.duckdb"))
-    return dlt.pipeline("maps", destination=destination, dataset_name="maps", pipelines_dir=str(work.home / "dlt"))
 
 
 def _workspace(work: Work) -> Any:

@@ -99,12 +99,16 @@ def lake(
     histories: dict[tuple[str, str], list[dict[str, Any]]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """A home into which a client process has ingested every token at ten instants."""
+    """A home into which clients brought every token at ten instants: one a day at a time, the others all at once."""
     url, key = server
     home = Home(tmp_path_factory.mktemp("client"), HOLDERLAKE_PROVIDER__URL=url, HOLDERLAKE_API_KEY=key)
-    for (chain, token), rows in histories.items():
-        moments = [part for instant in _instants(rows) for part in ("--at", instant.isoformat())]
-        home.run("ingest", "--chain", chain, "--token", token, *moments)
+    first, *others = histories
+    moments = [part for instant in _instants(histories[first]) for part in ("--at", instant.isoformat())]
+    home.run("ingest", "--chain", first[0], "--token", first[1], *moments)
+    for chain, token in others:
+        file = home.folder / "instants"
+        file.write_text("\n".join(instant.isoformat() for instant in _instants(histories[chain, token])))
+        home.run("backfill", "--chain", chain, "--token", token, "--instants", str(file))
     for path in home.folder.rglob("*"):
         if path.is_file():
             assert key.encode() not in path.read_bytes(), f"{path} holds the key"
