@@ -207,6 +207,23 @@ def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Wareh
     assert count(warehouse, "holders") == 4
 
 
+def test_relationships_of_many_instants_are_loaded_together_and_each_that_is_there_twice_is_named(
+    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.loading._BATCH_ROWS", 5)
+    for number, day in enumerate(DAYS[:6]):
+        told = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
+        twice = pa.concat_tables([told, told.slice(0, number % 2)])
+        write(lake, "relationships", "eth", day, {"grouped_transfers": twice}, {"0xa"})
+    report = warehouse.load(lake)
+    assert report.duplicates == tuple(
+        f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 rows too many for their key" for day in (2, 4, 6)
+    )
+    assert asked(warehouse, "SELECT day(timestamp), count(*) FROM grouped_transfers GROUP BY ALL ORDER BY ALL") == [
+        (day, 3 + (day % 2 == 0)) for day in range(1, 7)
+    ]
+
+
 def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return asked(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
 
