@@ -64,7 +64,10 @@ def _received(asked: socket.socket, length: int) -> bytes:
 
 def _tell_of_the_ended(*_: object) -> None:
     for process in list(_ended_to):  # others, which an import started, are not ours to wait for
-        ended, status = os.waitpid(process, os.WNOHANG)
+        try:
+            ended, status = os.waitpid(process, os.WNOHANG)
+        except ChildProcessError:  # another signal came meanwhile, and told of it
+            continue
         if not ended:
             continue
         told = _ended_to.pop(process)
