@@ -275,20 +275,25 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
         f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB in all, store {told['disk']:.2f} GB"
     )
     print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
-    if alike(rows):
+    like_sized = alike(rows)
+    if like_sized:
         print(f"like-sized tokens: the {ALIKE} largest of {ALIKE_ROWS:,} rows, or as many of as many transfers each")
-    cold = {"any": alone(cold_maps, folder, chosen.maps, range(TOKENS))}
-    cold["largest"] = alone(cold_maps, folder, chosen.maps // 4 + 1, [0])
-    if alike(rows):
-        cold["like-sized"] = alone(cold_maps, folder, chosen.maps, alike(rows))
+    asked = {
+        "any": (chosen.maps, range(TOKENS)),
+        "largest": (chosen.maps // 4 + 1, [0]),
+        "like-sized": (chosen.maps, like_sized),
+    }
+    cold = {name: alone(cold_maps, folder, count, tokens) for name, (count, tokens) in asked.items() if tokens}
     for name, found in cold.items():
         for kind in ("map", "holders"):
             print(f"cold {kind}, {name} token: median {found[kind]['median']:.1f} ms, 99th {found[kind]['p99']:.1f} ms")
         print(f"    peak {found['peak']:.2f} GB", flush=True)
-    passes = {"the largest token": (chosen.days, [0]), "all tokens": (chosen.all_days, range(TOKENS))}
-    if alike(rows):
-        passes["like-sized tokens"] = (chosen.all_days, alike(rows))
-    swept = {name: alone(backfill, folder, *asked) for name, asked in passes.items()}
+    passes = {
+        "the largest token": (chosen.days, [0]),
+        "all tokens": (chosen.all_days, range(TOKENS)),
+        "like-sized tokens": (chosen.all_days, like_sized),
+    }
+    swept = {name: alone(backfill, folder, days, tokens) for name, (days, tokens) in passes.items() if tokens}
     for name, told in swept.items():
         days, each = passes[name][0], 1_000 * told["cpu"] / max(told["maps"], 1)
         print(f"{days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "

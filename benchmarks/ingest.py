@@ -5,8 +5,8 @@
 One run, one machine: a provider in a process of its own serves maps of 80 nodes and 1,000 relationships, and each way
 fetches them in a process of its own into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
 system; memory is its peak. The floor (aiohttp, msgspec, pyarrow) is what one would write by hand for these documents
-alone: no credits, no archive, no checks, nothing that can be resumed. aiohttp and dlt are no dependencies of ours:
-``pip install --group benchmarks`` brings them; ways that can't be run are left out and named.
+alone: no credits, no archive, no checks, nothing that can be resumed. dlt is no dependency of ours: ``pip install
+--group benchmarks`` brings it; ways that can't be run are left out and named.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _workspace(work: Work) -> Any:
 
 
 WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = {
-    "floor": (floor, "aiohttp"),
+    "floor": (floor, None),
     "ours": (ours, None),
     "ours with Dagster": (ours_with_dagster, None),
     "dlt rest_api": (dlt_rest_api, "dlt"),
@@ -291,7 +291,7 @@ def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
         lake = min((each["cpu_until_lake"] for each in took if "cpu_until_lake" in each), default=None)
         note = "" if lake is None else f"   ({lake / maps * 1_000:.2f} ms until the lake)"
         print(f"  {way:<20}{usual[way]:8.2f} ms CPU a map {rate:7.0f} maps/s {peak:7.0f} MB peak  {ratio}{note}")
-    for other in ("dlt rest_api", "dlt with our Arrow"):
+    for other in (way for way, (_, needed) in WAYS.items() if needed == "dlt"):
         if other in usual and "ours" in usual:
             told = [
                 f"{usual[other] / usual[own]:.1f} x the CPU of {own}"

@@ -207,7 +207,7 @@ def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Wareh
     assert count(warehouse, "holders") == 4
 
 
-def test_relationships_of_many_instants_are_loaded_together_and_each_that_is_there_twice_is_named(
+def test_of_relationships_of_many_instants_each_that_is_there_twice_is_named_however_few_are_looked_through_at_once(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resources.loading._BATCH_ROWS", 5)
