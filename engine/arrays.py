@@ -22,6 +22,9 @@ from engine.words import Array
 Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
+_ROOM: Final = 1 << 30
+_PAGES: Final = Path("/proc/self/statm")
+"""Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 
 
 class ArrayFile:
@@ -111,13 +114,26 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
     return np.ndarray(shape, np.dtype(dtype), mapped, start)
 
 
-def let_go(arrays: Iterable[Array]) -> None:
-    """Takes the arrays' files out of this process's memory. What is read of them again comes from the system's cache,
-    for as long as that has them. For who reads much of very many files once."""
+def make_room(arrays: Iterable[Array]) -> None:
+    """Takes the arrays' files out of this process's memory once files take a gigabyte of it. What is read of them
+    again comes from the system's cache, for as long as that has them. For who reads much of very many files once.
+
+    What files take is told by Linux alone; elsewhere they are let go of at once.
+    """
+    if _mapped() < _ROOM:
+        return
     bases = {id(array.base): array.base for array in arrays}
     for mapped in bases.values():
         if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped() -> float:
+    """Bytes of files that are mapped and in this process's memory."""
+    try:
+        return int(_PAGES.read_bytes().split()[2]) * mmap.PAGESIZE
+    except (OSError, IndexError):
+        return math.inf
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,4 +1,8 @@
-"""Loops over the balances of a token's holders, summed at each of many instants. Compiled as those of ``kernels``."""
+"""Loops over the balances of a token's holders, summed at each of many instants. Compiled as those of ``kernels``.
+
+Balances stand by falling size, so they are gone through once, whatever the instants: what the ones so far come to at
+each instant is kept as what it differs from the instant before, in a Fenwick tree that stays near the processor.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import numpy as np
 from engine.kernels import compiled
 from engine.words import Array
 
-_SHIFT: Final = 4
-_STEP: Final = 3
-_LEVELS: Final = 4
-"""Sums over active numbers stand in nodes: of 16 rows each, of 8 such nodes, and so on; so many levels of them."""
+_NOTES: Final = 1_024
+"""So many times at most is noted what rows so far come to: between two notes stands the one that makes half."""
+_FEWEST: Final = 512
+"""Rows from one note to the next, at least."""
 
 
 @compiled
@@ -28,24 +32,6 @@ def _carry(limbs: Array) -> None:
 
 
 @compiled
-def by_instant(instants: Array, others: Array, count: int) -> tuple[Array, Array]:
-    """Rows by their instants, of which there are so many, rising within each; and where each instant's begin. Rows of
-    later instants, and those whose other instant is the same, are left out."""
-    starts = np.zeros(count + 1, np.int64)
-    for row in range(len(instants)):
-        if instants[row] < count and instants[row] != others[row]:
-            starts[instants[row] + 1] += 1
-    for instant in range(count):
-        starts[instant + 1] += starts[instant]
-    rows, filled = np.empty(starts[count], np.int32), starts.copy()
-    for row in range(len(instants)):
-        if instants[row] < count and instants[row] != others[row]:
-            rows[filled[instants[row]]] = row
-            filled[instants[row]] += 1
-    return rows, starts
-
-
-@compiled
 def add_spans(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
     """Adds each number's limbs to the row of its first instant and takes them from the row of its last: added up row
     after row, they are the sums at each instant."""
@@ -57,193 +43,170 @@ def add_spans(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
 
 
 @compiled
-def _add_square(words: Array, row: int, sign: int, size: int, squares: Array) -> None:
-    for one in range(size):
-        value = np.uint64(_limb(words, row, one))
+def _add_square(limbs: Array, sign: int, squares: Array, instant: int) -> None:
+    for one in range(len(limbs)):
         for other in range(one + 1):
-            product, times = value * np.uint64(_limb(words, row, other)), sign * (1 + (other < one))
-            squares[one + other] += times * np.int64(product & np.uint64(0xFFFFFFFF))
-            squares[one + other + 1] += times * np.int64(product >> np.uint64(32))
+            product, times = np.uint64(limbs[one]) * np.uint64(limbs[other]), sign * (1 + (other < one))
+            squares[instant, one + other] += times * np.int64(product & np.uint64(0xFFFFFFFF))
+            squares[instant, one + other + 1] += times * np.int64(product >> np.uint64(32))
 
 
 @compiled
-def _add_product(limbs: Array, place: int, limb: int, times: int) -> None:
-    """Adds a limb so many times (less than 2**31), in halves: a thousand million of them are added before a carry."""
-    limbs[place] += (limb * times) & 0xFFFFFFFF
-    limbs[place + 1] += (limb * times) >> 32
+def _add_product(limbs: Array, instant: int, place: int, product: int) -> None:
+    """Adds a product in halves, of which a thousand million fit into a word."""
+    limbs[instant, place] += product & 0xFFFFFFFF
+    limbs[instant, place + 1] += product >> 32
 
 
 @compiled
-def _add_before(words: Array, row: int, active: Array, nodes: Array, starts: Array, reached: Array) -> None:
-    """Adds the active numbers before the row to what those before its node of the highest level come to."""
-    width = nodes.shape[1]
-    for level in range(_LEVELS - 2, -1, -1):
-        shift, start = _SHIFT + _STEP * level, starts[level]
-        for node in range(start + ((row >> (shift + _STEP)) << _STEP), start + (row >> shift)):
-            for place in range(width):
-                reached[place] += nodes[node, place]
-    for other in range((row >> _SHIFT) << _SHIFT, row):
-        if active[other]:
-            reached[width - 1] += 1
-            for place in range(width - 1):
-                reached[place] += _limb(words, other, place)
+def _add_change(
+    weighted: Array, instant: int, limbs: Array, sign: int, rank: int, reached: Array, begun: Array
+) -> None:
+    """Adds what a row of that rank changes by beginning or ending (the sign) at an instant: its own part, and one place
+    more or less for those after it that stay. These are all that stay, which are added at the end, but for those before
+    it: what is ``reached`` without what has ``begun`` at the instant."""
+    for place in range(len(limbs)):
+        _add_product(weighted, instant, place, limbs[place] * (sign * rank))
+        _add_product(weighted, instant, place, -sign * (reached[place] - begun[instant, place]))
 
 
 @compiled
-def _reaches_half(reached: Array, total: Array) -> bool:
-    difference = 2 * reached - total
-    _carry(difference)
-    return bool(difference[-1] >= 0)
+def _add_from(tree: Array, instant: int, limbs: Array, sign: int) -> None:
+    """Adds the row, or takes it away, at the instant (not the first) and all later ones."""
+    size = len(limbs)
+    while instant < len(tree):
+        for place in range(size):
+            tree[instant, place] += sign * limbs[place]
+        tree[instant, size] += sign
+        instant += instant & -instant
 
 
 @compiled
-def _half(words: Array, active: Array, nodes: Array, starts: Array, total: Array) -> int:
-    """How many of the first active numbers together make half of the total."""
-    size, found, node = nodes.shape[1] - 1, 0, 0
-    reached, tried = np.zeros_like(total), np.zeros_like(total)
-    for level in range(_LEVELS - 1, -1, -1):
-        node <<= _STEP
-        while starts[level] + node < starts[level + 1]:
-            tried[:] = reached
-            for place in range(size):
-                tried[place] += nodes[starts[level] + node, place]
-            if _reaches_half(tried, total):
-                break
-            reached[:] = tried
-            found += nodes[starts[level] + node, size]
-            node += 1
-    for row in range(node << _SHIFT, min((node + 1) << _SHIFT, len(active))):
-        if active[row]:
-            if _reaches_half(reached, total):
-                break
-            found += 1
-            for place in range(size):
-                reached[place] += _limb(words, row, place)
-    return found
+def _reached_at(tree: Array, instant: int, reached: Array) -> None:
+    """Puts into ``reached`` what the rows so far come to at the instant: limbs of their sum, and their number."""
+    for place in range(len(reached)):
+        reached[place] = tree[0, place]  # what is active from the first instant on
+    while instant > 0:
+        for place in range(len(reached)):
+            reached[place] += tree[instant, place]
+        instant -= instant & -instant
 
 
 @compiled
 def crowd_sums(
-    words: Array, size: int, begins: Array, begin_starts: Array, ends: Array, end_starts: Array
+    words: Array, size: int, firsts: Array, lasts: Array, instants: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Of numbers that stand by falling size, each active for some instants: at each instant the number of active ones,
-    and as limbs their sum, the sum of their squares and that of each times its place (from 1); and how many of the
-    largest make half of the sum.
+    """Of numbers that stand by falling size, each active from one instant to another (excluded): at each instant the
+    number of active ones, and as limbs their sum, the sum of their squares and that of each times its place (from 1);
+    and how many of the largest make half of the sum.
 
-    ``begins`` are the rows by their first instant (``begin_starts`` where each instant's begin), ``ends`` those that
-    end before the last instant. ``size`` limbs of each number are looked at. An instant's changes are made in the order
-    of rows, so what stands before one is found by a few sums near it.
+    ``size`` limbs of each number are looked at.
     """
-    rows, instants = len(words), len(begin_starts) - 1
-    active, starts = np.zeros(rows, np.bool_), np.zeros(_LEVELS + 1, np.int64)
-    for level in range(_LEVELS):
-        starts[level + 1] = starts[level] + (rows >> (_SHIFT + _STEP * level)) + 1
-    nodes = np.zeros((starts[_LEVELS], size + 1), np.int64)  # sums of limbs, and how many they are
-    total, weighted = np.zeros(size + 2, np.int64), np.zeros(size + 2, np.int64)
-    squares = np.zeros(2 * size + 2, np.int64)
-    count = 0
-    told_counts, told_halves = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
-    told_totals, told_weighted = np.zeros((instants, size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
-    told_squares = np.zeros((instants, 2 * size + 2), np.int64)
-    for place in range(begin_starts[0], begin_starts[1]):
-        row = begins[place]
-        active[row], node = True, row >> _SHIFT
-        count += 1
-        nodes[node, size] += 1
-        for limb in range(size):
-            value = _limb(words, row, limb)
-            nodes[node, limb] += value
-            total[limb] += value
-            weighted[limb] += (count * value) & 0xFFFFFFFF
-            weighted[limb + 1] += (count * value) >> 32
-            for other in range(limb + 1):
-                product, twice = np.uint64(value) * np.uint64(_limb(words, row, other)), 1 + (other < limb)
-                squares[limb + other] += twice * np.int64(product & np.uint64(0xFFFFFFFF))
-                squares[limb + other + 1] += twice * np.int64(product >> np.uint64(32))
-        if count & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
-            _carry(weighted)
-            _carry(squares)
-    for level in range(_LEVELS - 1):
-        for node in range(starts[level + 1] - starts[level]):
-            for place in range(size + 1):
-                nodes[starts[level + 1] + (node >> _STEP), place] += nodes[starts[level] + node, place]
-    for now in range(instants):
-        if now > 0:
-            count += _make_changes(
-                words,
-                ends[end_starts[now] : end_starts[now + 1]],
-                begins[begin_starts[now] : begin_starts[now + 1]],
-                active,
-                nodes,
-                starts,
-                total,
-                squares,
-                weighted,
-            )
-        _carry(total)
-        _carry(weighted)
-        _carry(squares)
-        told_counts[now], told_totals[now], told_squares[now], told_weighted[now] = count, total, squares, weighted
-        told_halves[now] = _half(words, active, nodes, starts, total) if count else 0
-    return told_counts, told_totals, told_squares, told_weighted, told_halves
+    tree, step = np.zeros((instants, size + 1), np.int64), max(_FEWEST, len(firsts) // _NOTES)
+    notes = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
+    squares, weighted = np.zeros((instants, 2 * size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
+    began, ended = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
+    begun = np.zeros((instants, size), np.int64)
+    limbs, reached = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
+    noted = 0
+    for row in range(len(firsts)):
+        if row == noted * step:
+            for now in range(instants):
+                _reached_at(tree, now, notes[noted, now])
+            noted += 1
+        first, last = firsts[row], lasts[row]
+        if first >= last:
+            continue
+        for place in range(size):
+            limbs[place] = _limb(words, row, place)
+        if last < instants:
+            _reached_at(tree, last, reached)
+            rank = reached[size] - began[last] + ended[last] + 1  # at the instant before
+            _add_change(weighted, last, limbs, -1, rank, reached, begun)
+            _add_square(limbs, -1, squares, last)
+            _add_from(tree, last, limbs, -1)
+            ended[last] += 1
+        if first > 0:
+            _reached_at(tree, first, reached)
+            _add_change(weighted, first, limbs, 1, reached[size] + 1, reached, begun)
+            _add_from(tree, first, limbs, 1)
+            began[first] += 1
+            for place in range(size):
+                begun[first, place] += limbs[place]
+        else:
+            tree[0, size] += 1
+            for place in range(size):
+                tree[0, place] += limbs[place]
+                _add_product(weighted, 0, place, limbs[place] * tree[0, size])
+        _add_square(limbs, 1, squares, first)
+        if row & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
+            _carry(squares[0])
+    counts, totals = _whole(tree)
+    _add_up(squares, weighted, totals, begun, began - ended)
+    return counts, totals, squares, weighted, _halves(words, firsts, lasts, totals, notes, step)
 
 
 @compiled
-def _make_changes(
-    words: Array,
-    ends: Array,
-    begins: Array,
-    active: Array,
-    nodes: Array,
-    starts: Array,
-    total: Array,
-    squares: Array,
-    weighted: Array,
-) -> int:
-    """Makes the rows active no more that end, and those that begin, both rising; and tells how many more there are.
+def _whole(tree: Array) -> tuple[Array, Array]:
+    """How many rows are active at each instant, and the limbs of their sum."""
+    size, reached = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
+    counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
+    for now in range(len(tree)):
+        _reached_at(tree, now, reached)
+        counts[now], totals[now, :size] = reached[size], reached[:size]
+        _carry(totals[now])
+    return counts, totals
 
-    A number that stays active is moved by as many places as rows changed before it: those after a change are all but
-    what stands before it.
-    """
-    size, shift = nodes.shape[1] - 1, 0
-    before, reached, begun = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size, np.int64)
-    top, ended, began, made = starts[_LEVELS - 1], 0, 0, 0
-    while ended < len(ends) or began < len(begins):
-        sign = -1 if began == len(begins) or (ended < len(ends) and ends[ended] < begins[began]) else 1
-        if sign < 0:
-            row, ended = ends[ended], ended + 1
-        else:
-            row, began = begins[began], began + 1
-        while top < starts[_LEVELS - 1] + (row >> (_SHIFT + _STEP * (_LEVELS - 1))):
+
+@compiled
+def _add_up(squares: Array, weighted: Array, totals: Array, begun: Array, more: Array) -> None:
+    """Makes sums of what they change by at each instant, in place. ``more`` is by how many rows there are more."""
+    size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
+    for now in range(len(totals)):
+        if now > 0:
+            stay[:] = totals[now]
+            stay[:size] -= begun[now]
+            _carry(stay)
             for place in range(size + 1):
-                before[place] += nodes[top, place]
-            top += 1
-        reached[:] = before
-        _add_before(words, row, active, nodes, starts, reached)
-        rank = reached[size] + 1 - (shift if sign < 0 else 0)
-        for place in range(size):
-            limb, unchanged = _limb(words, row, place), reached[place] - begun[place]
-            _add_product(weighted, place, limb, sign * rank)
-            weighted[place] -= sign * (unchanged & 0xFFFFFFFF)
-            weighted[place + 1] -= sign * (unchanged >> 32)
-            total[place] += sign * limb
-            begun[place] += limb if sign > 0 else 0
-        _add_square(words, row, sign, size, squares)
-        active[row] = sign > 0
-        for level in range(_LEVELS):
-            node = starts[level] + (row >> (_SHIFT + _STEP * level))
-            nodes[node, size] += sign
-            for place in range(size):
-                nodes[node, place] += sign * _limb(words, row, place)
-        shift += sign
-        made += 1
-        if made & 0xFFFFF == 0:
-            _carry(weighted)
-            _carry(squares)
-    rest = total.copy()
-    rest[:size] -= begun
-    _carry(rest)
-    for place in range(size + 1):
-        _add_product(weighted, place, rest[place], shift)
-    weighted[size + 1] += rest[size + 1] * shift
-    return shift
+                _add_product(weighted, now, place, stay[place] * more[now])
+            weighted[now] += weighted[now - 1]
+            squares[now] += squares[now - 1]
+        _carry(weighted[now])
+        _carry(squares[now])
+
+
+@compiled
+def _halves(words: Array, firsts: Array, lasts: Array, totals: Array, notes: Array, step: int) -> Array:
+    """How many of the rows make half of the total at each instant; the notes tell what those before every so many rows
+    come to then."""
+    instants, width = notes.shape[1:]
+    halves, reached = np.zeros(instants, np.int64), np.zeros(width, np.int64)
+    for now in range(instants):
+        low, high = 0, len(notes)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_half(notes[middle, now], totals, now):
+                high = middle
+            else:
+                low = middle + 1
+        note = max(low - 1, 0)
+        row, reached[:] = note * step, notes[note, now]
+        while not _is_half(reached, totals, now):
+            if firsts[row] <= now < lasts[row]:
+                reached[-1] += 1
+                for place in range(width - 1):
+                    reached[place] += _limb(words, row, place)
+            row += 1
+        halves[now] = reached[-1]
+    return halves
+
+
+@compiled
+def _is_half(reached: Array, totals: Array, instant: int) -> bool:
+    """Whether what is reached is at least half of the total, which is carried."""
+    above = 0
+    for place in range(totals.shape[1]):
+        above = (above >> 32) - totals[instant, place]
+        if place < len(reached) - 1:
+            above += 2 * reached[place]
+    return above >= 0

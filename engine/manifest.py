@@ -131,6 +131,10 @@ class Opened:
             volume.file, lambda: Volume(volume.first_number, **read_arrays(self.path(volume.file, "volume")))
         )
 
+    def all(self) -> list[Part | Run | Volume]:
+        """All files that were opened."""
+        return list(self._files.values())
+
     def path(self, file: str, kind: str) -> Path:
         """Where the arrays of that name and kind lie."""
         return self._folder / f"{file}.{kind}"
@@ -153,6 +157,11 @@ class View:
     def __init__(self, manifest: Manifest, opened: Opened) -> None:
         self.manifest = manifest
         self._opened = opened
+
+    @property
+    def opened(self) -> list[Part | Run | Volume]:
+        """All that was opened so far."""
+        return self._opened.all()
 
     @cached_property
     def dictionary(self) -> Dictionary:

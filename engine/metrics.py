@@ -91,10 +91,8 @@ def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
 
 def _crowds_at(free: Rows, instants: int) -> list[Entities]:
     """The free holders at each instant as entities of one each, none of them told one by one."""
-    begins = crowds.by_instant(free.firsts, free.lasts, instants)
-    ends = crowds.by_instant(free.lasts, free.firsts, instants)
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
-    counts, *sums, halves = crowds.crowd_sums(free.balances, size, *begins, *ends)
+    counts, *sums, halves = crowds.crowd_sums(free.balances, size, free.firsts, free.lasts, instants)
     columns = (counts.tolist(), *map(limb_ints, sums), halves.tolist())
     return [Entities([], *one) for one in zip(*columns, strict=True)]
 

@@ -21,12 +21,11 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.times import utc_now
 from engine.addresses import first_times, kinds_of_addresses, sieve_of_kinds
-from engine.arrays import let_go
+from engine.arrays import make_room
 from engine.balances import mappable_token
 from engine.holders import holders_of
 from engine.manifest import View
 from engine.maps import MAP_TABLES, maps_of
-from engine.relationships import counted_tokens
 from engine.store import Store
 from engine.words import Array
 
@@ -58,7 +57,7 @@ def sweep(
 
     def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
         tables = maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
-        _rest(view, counted_tokens(snapshot, key))
+        _make_room(view)
         return tables
 
     sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
@@ -85,7 +84,7 @@ def sweep_holders(
 
     def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
         table = holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
-        _rest(view, [key])
+        _make_room(view)
         return table
 
     kinds_of_addresses(snapshot, view)  # once, before two ask for them
@@ -99,10 +98,9 @@ def sweep_holders(
         yield pa.concat_tables(found)
 
 
-def _rest(view: View, tokens: Sequence[tuple[str, str]]) -> None:
+def _make_room(view: View) -> None:
     """Gives the memory of mapped files back, or a pass over a whole store would seem to need all of it."""
-    parts = (part for key in tokens for part in view.parts(*key))
-    let_go(array for whole in (*view.runs, *view.dictionary.volumes, *parts) for array in _arrays(whole))
+    make_room(array for whole in view.opened for array in _arrays(whole))
 
 
 def _arrays(whole: Any) -> Iterator[Array]:
