@@ -22,7 +22,8 @@ from engine.words import Array
 Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
-_ROOM: Final = 1 << 30
+_MUCH: Final = 3 << 28
+"""Bytes: the answers of one token may take as much again before it is looked at the next time."""
 _PAGES: Final = Path("/proc/self/statm")
 """Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 
@@ -114,18 +115,19 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
     return np.ndarray(shape, np.dtype(dtype), mapped, start)
 
 
-def make_room(arrays: Iterable[Array]) -> None:
-    """Takes the arrays' files out of this process's memory once files take a gigabyte of it. What is read of them
-    again comes from the system's cache, for as long as that has them. For who reads much of very many files once.
-
-    What files take is told by Linux alone; elsewhere they are let go of at once.
-    """
-    if _mapped() < _ROOM:
-        return
+def let_go(arrays: Iterable[Array]) -> None:
+    """Takes the arrays' files out of this process's memory. What is read of them again comes from the system's cache,
+    for as long as that has them. For who reads much of very many files once."""
     bases = {id(array.base): array.base for array in arrays}
     for mapped in bases.values():
         if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def is_much_mapped() -> bool:
+    """Whether files take so much of this process's memory that those that are read should be let go of: what they take
+    is told by Linux alone, so elsewhere always."""
+    return _mapped() > _MUCH
 
 
 def _mapped() -> float:

@@ -31,7 +31,7 @@ from engine.addresses import (
     first_times,
     labels_of_kinds,
 )
-from engine.arrays import make_room
+from engine.arrays import let_go
 from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.labels import AddressLabel
@@ -142,7 +142,7 @@ def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
     if len(seconds) > 1:  # a pass has taken what it needs of the token's files, which may be most of its memory
-        make_room(part.holders for part in view.parts(token.chain, token.address))
+        let_go(part.holders for part in view.parts(token.chain, token.address))
     rows, marked = held.rows, kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
     addresses = rows.addresses[places]

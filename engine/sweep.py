@@ -21,7 +21,7 @@ import pyarrow as pa
 from contract.requests import MapOptions
 from contract.times import utc_now
 from engine.addresses import first_times, kinds_of_addresses, sieve_of_kinds
-from engine.arrays import make_room
+from engine.arrays import is_much_mapped, let_go
 from engine.balances import mappable_token
 from engine.holders import holders_of
 from engine.manifest import View
@@ -99,8 +99,9 @@ def sweep_holders(
 
 
 def _make_room(view: View) -> None:
-    """Gives the memory of mapped files back, or a pass over a whole store would seem to need all of it."""
-    make_room(array for whole in view.opened for array in _arrays(whole))
+    """Gives the memory of mapped files back now and then, or a pass over a whole store would seem to need all of it."""
+    if is_much_mapped():
+        let_go(array for whole in view.opened for array in _arrays(whole))
 
 
 def _arrays(whole: Any) -> Iterator[Array]:

@@ -13,11 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contract.requests import MapOptions
 from contract.times import from_unix
+from engine import arrays
 from engine.addresses import address_facts
 from engine.records import TRANSFERS
 from engine.store import Store
-from tests.engine.crowds import random_oracle
+from engine.sweep import sweep
+from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, Row, held, table, transfer
 
@@ -77,6 +80,7 @@ import numpy as np, pyarrow as pa
 from engine.digests import digests
 from engine.records import TRANSFERS
 from engine.store import Store
+from engine.sweep import sweep
 
 def now():
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -126,3 +130,23 @@ def test_an_import_several_times_larger_than_its_budget_stays_within_it(tmp_path
     found = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     assert found["added"] == rows
     assert found["most"] - found["before"] < budget
+
+
+def test_a_pass_that_lets_go_of_all_files_tells_what_one_tells_that_keeps_them(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = build(*history(Random(5)))
+    instants = [from_unix(second) for second in (50 * 3_600, 10**6, 10**6 + 9)]
+    passes = []
+    for much in (2**62, 0):
+        monkeypatch.setattr(arrays, "_MUCH", much)
+        passes.append(list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))))
+    assert passes[0] == passes[1]
+    assert passes[0][0]["map_nodes"].num_rows
+
+
+def test_where_no_system_tells_what_files_take_they_are_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "_PAGES", tmp_path / "statm")
+    assert arrays.is_much_mapped()
