@@ -23,7 +23,7 @@ Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
 _MUCH: Final = 3 << 28
-"""Bytes: the answers of one token may take as much again before it is looked at the next time."""
+"""Bytes. What is read for one token may take nearly as much again until it is looked at the next time."""
 _PAGES: Final = Path("/proc/self/statm")
 """Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 

@@ -13,8 +13,9 @@ import numpy as np
 from engine.kernels import compiled
 from engine.words import Array
 
-_NOTES: Final = 1_024
-"""So many times at most is noted what rows so far come to: between two notes stands the one that makes half."""
+_NOTES: Final = 1 << 19
+"""So often at most, over all instants, is noted what rows so far come to: between two notes stands the one that makes
+half of the whole."""
 _FEWEST: Final = 512
 """Rows from one note to the next, at least."""
 
@@ -102,7 +103,7 @@ def crowd_sums(
 
     ``size`` limbs of each number are looked at.
     """
-    tree, step = np.zeros((instants, size + 1), np.int64), max(_FEWEST, len(firsts) // _NOTES)
+    tree, step = np.zeros((instants, size + 1), np.int64), max(_FEWEST, len(firsts) * instants // _NOTES)
     notes = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
     squares, weighted = np.zeros((instants, 2 * size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
     began, ended = np.zeros(instants, np.int64), np.zeros(instants, np.int64)

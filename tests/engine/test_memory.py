@@ -80,7 +80,6 @@ import numpy as np, pyarrow as pa
 from engine.digests import digests
 from engine.records import TRANSFERS
 from engine.store import Store
-from engine.sweep import sweep
 
 def now():
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
