@@ -27,10 +27,10 @@ Integers = npt.NDArray[np.int64]
 
 _BETWEEN: Final = b"\x1f"
 """A byte that stands nowhere in JSON."""
-_SIMPLE_AMOUNT: Final = r"^-?[0-9]{1,19}(\.[0-9]{1,18})?$"
+_DIGITS_BEFORE: Final = 19
+_DIGITS_AFTER: Final = 18
+_SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AFTER}}})?$"
 """Numbers that the decimal column holds for sure. Arrow's cast takes others too, and wraps around unnoticed."""
-_SHORT_AMOUNT: Final = 19
-"""Digits, a point and a sign in so few characters are an amount of that form."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 _LAST_SECOND: Final = to_unix(datetime(9999, 12, 31, 23, 59, 59))
 
@@ -105,12 +105,15 @@ def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
     }
 
 
-def _are_simple(texts: pa.Array) -> pa.BooleanArray:
-    """Which amounts are of the form that the decimal column holds for sure; most are short, which is told at once."""
+def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
+    """Which amounts are of the form that the decimal column holds for sure; as a rule all, which lengths tell."""
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    plain = len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9")
-    if plain and pc.max(pc.binary_length(texts)).as_py() <= _SHORT_AMOUNT:
-        return pa.repeat(True, len(texts))
+    if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
+        points = pc.find_substring(texts, ".").to_numpy()
+        lengths = pc.binary_length(texts).to_numpy()
+        before = np.where(points < 0, lengths, points)
+        if before.max() <= _DIGITS_BEFORE and (lengths - before).max() <= 1 + _DIGITS_AFTER:
+            return pa.repeat(True, len(texts))
     return pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
 
 
