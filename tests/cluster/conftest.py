@@ -13,10 +13,10 @@ import pytest
 
 from contract.requests import MapOptions
 from contract.times import from_unix, to_unix
-from engine.sources.sample import sample_world
 from engine.store import Store
 from engine.sweep import sweep, sweep_holders
 from tests.engine.world import UINT256, a_token, table, transfer
+from tests.sample import the_world
 from tests.spark import SMALL_JVM, SparkCluster, require_spark
 
 AT = datetime(2026, 1, 1)
@@ -72,7 +72,7 @@ def checksum(rows: pa.Table) -> tuple[int, list[tuple[Any, ...]]]:
 @pytest.fixture(scope="session")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
     """The sample world and a token of the largest amounts there are, some asked for as of the middle of a day."""
-    world = sample_world()
+    world = the_world()
     wide = [
         transfer("mint -> a", UINT256, 5, token=WIDE),
         transfer("mint -> b", UINT256, 6, token=WIDE),

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from contract.tables import TABLES
 from contract.times import utc_now
-from engine.sources.sample import sample_world
 from resources.archive import AnswerArchive
 from resources.lake import Lake
 from resources.layout import column_name
@@ -28,6 +27,7 @@ from resources.warehouse import Warehouse
 from service.keys import KeyStore
 from tests import processes
 from tests.processes import Process
+from tests.sample import the_world
 
 CONCURRENCY = 8
 WHEN_LEARNT = "fetched_at"
@@ -190,10 +190,10 @@ class Backfill:
 def _sample_settings() -> dict[str, str]:
     """What is watched of the sample world."""
     watched: dict[str, list[str]] = {}
-    for token in sample_world().tokens:
+    for token in the_world().tokens:
         if token.chain in ("eth", "base"):
             watched.setdefault(token.chain, []).append(token.address)
-    sets = {name: {"addresses": addresses} for name, addresses in sample_world().address_sets.items()}
+    sets = {name: {"addresses": addresses} for name, addresses in the_world().address_sets.items()}
     return {"HOLDERLAKE_WATCHLIST": dumps(watched), "HOLDERLAKE_ADDRESS_SETS": dumps(sets)}
 
 

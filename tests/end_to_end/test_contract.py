@@ -29,14 +29,14 @@ from contract.requests import (
     TokensMetadataRequest,
 )
 from contract.times import to_unix
-from engine.sources.sample import sample_world
 from resources import errors
 from resources.archive import AnswerArchive
 from resources.client import ProviderClient
 from resources.ledger import CreditLedger
 from resources.provider import Fetched, Provider
+from tests.sample import the_world
 
-WORLD = sample_world()
+WORLD = the_world()
 INDEXED = next(token for token in WORLD.tokens if token.is_indexed and token.address != NATIVE)
 UNSUPPORTED = next(token for token in WORLD.tokens if token.unsupported)
 KEY = TokenKey(chain=INDEXED.chain, address=INDEXED.address)

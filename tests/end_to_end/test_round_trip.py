@@ -25,12 +25,12 @@ from engine.errors import EngineError
 from engine.holders import holders_as_of
 from engine.maps import map_as_of
 from engine.relationships import subgraph
-from engine.sources.sample import sample_world
 from resources.client import ProviderClient
 from resources.errors import ProviderError
 from resources.normalise import address_rows, holder_rows, map_tables, subgraph_rows
+from tests.sample import the_world
 
-WORLD = sample_world()
+WORLD = the_world()
 RANDOM = Random(20261121)
 SPAN = int((WORLD.end - WORLD.start).total_seconds())
 MOMENTS = [

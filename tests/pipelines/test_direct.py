@@ -24,7 +24,6 @@ from assets.maps import MAPS
 from contract.requests import HoldersOptions
 from contract.tables import TABLES
 from contract.times import from_unix
-from engine.sources.sample import sample_world
 from engine.store import Store
 from pipelines.cli import app
 from pipelines.direct import DirectEngine
@@ -45,10 +44,11 @@ from service.run import BackgroundService
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
 from tests.processes import DAGSTER, run
+from tests.sample import the_world
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
-WORLD = sample_world()
+WORLD = the_world()
 PASTS = [WORLD.start + (WORLD.end - WORLD.start) * part / 5 for part in (-1, 1, 3, 5)]
 INSTANTS = [past.replace(microsecond=0) for past in reversed(PASTS)]
 UNKNOWN = "0x" + "9" * 40

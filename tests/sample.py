@@ -1,0 +1,13 @@
+"""The sample world, made once for all tests of a process: it is the same each time, and takes most of a second."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from engine.sources.sample import World, sample_world
+
+
+@cache
+def the_world() -> World:
+    """The world; who changes what it holds changes it for all."""
+    return sample_world()
