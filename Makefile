@@ -21,7 +21,7 @@ demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, D
 	@$(BIN)/holderlake demo
 
 test: $(TOOLS) ## the whole test suite
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 extras: $(TOOLS) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
 	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock
