@@ -22,8 +22,8 @@ from engine.words import Array
 Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
-_MUCH: Final = 3 << 28
-"""Bytes. What is read for one token may take nearly as much again until it is looked at the next time."""
+_MUCH: Final = 1 << 29
+"""Bytes. What is read for one token may take twice as much until it is looked at the next time."""
 _PAGES: Final = Path("/proc/self/statm")
 """Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 
