@@ -245,7 +245,7 @@ def random_instants(chance: Random) -> list[datetime]:
     return [from_unix(max(0, at)) for at in [*seconds, *ends_of_days, seconds[0], END]]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(max(1, ANSWERS // 5)))
 def test_one_pass_gives_the_rows_of_map_after_map(seed: int) -> None:
     chance = Random(seed)
     oracle = random_oracle(chance)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.sources.sample import World, sample_world
+from engine.sources.sample import World
+from tests.sample import the_world
 
 TOKEN = "0x" + "aa" * 20
 SENDER = "0x" + "Bb" * 20
@@ -96,4 +97,4 @@ def parquet_file(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def world() -> World:
-    return sample_world()
+    return the_world()
