@@ -23,7 +23,7 @@ Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
 _MUCH: Final = 1 << 29
-"""Bytes. What is read for one token may take twice as much until it is looked at the next time."""
+"""Bytes."""
 _PAGES: Final = Path("/proc/self/statm")
 """Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 

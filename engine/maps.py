@@ -31,7 +31,6 @@ from engine.addresses import (
     first_times,
     labels_of_kinds,
 )
-from engine.arrays import let_go
 from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.labels import AddressLabel
@@ -141,8 +140,6 @@ def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]
 def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
-    if len(seconds) > 1:  # a pass has taken what it needs of the token's files, which may be most of its memory
-        let_go(part.holders for part in view.parts(token.chain, token.address))
     rows, marked = held.rows, kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
     addresses = rows.addresses[places]

@@ -7,9 +7,11 @@ interpreter's lock.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import partial
@@ -36,6 +38,8 @@ _MAPS: Final = 32
 """Maps to a batch, at least, but for the last one."""
 _ROWS: Final = 10_000
 """Rows of holders to a batch, at least, but for the last one."""
+_LOOK: Final = 0.05
+"""Seconds between two looks at what mapped files take."""
 
 T = TypeVar("T")
 
@@ -56,17 +60,16 @@ def sweep(
     view = snapshot.view()
 
     def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
-        tables = maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
-        _make_room(view)
-        return tables
+        return maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
 
     sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
     found: list[dict[str, pa.Table]] = []
-    for tables in _side_by_side(_asked(draw, tokens, instants, options.limit)):
-        found += [tables] if tables["maps"].num_rows else []
-        if sum(one["maps"].num_rows for one in found) >= _MAPS:
-            yield _joined(found)
-            found = []
+    with _little_mapped(view):
+        for tables in _side_by_side(_asked(draw, tokens, instants, options.limit)):
+            found += [tables] if tables["maps"].num_rows else []
+            if sum(one["maps"].num_rows for one in found) >= _MAPS:
+                yield _joined(found)
+                found = []
     if found:
         yield _joined(found)
 
@@ -83,25 +86,38 @@ def sweep_holders(
     view = snapshot.view()
 
     def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
-        table = holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
-        _make_room(view)
-        return table
+        return holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
 
     kinds_of_addresses(snapshot, view)  # once, before two ask for them
     found: list[pa.Table] = []
-    for table in _side_by_side(_asked(listed, tokens, instants, limit)):
-        found += [table] if table.num_rows else []
-        if sum(one.num_rows for one in found) >= _ROWS:
-            yield pa.concat_tables(found)
-            found = []
+    with _little_mapped(view):
+        for table in _side_by_side(_asked(listed, tokens, instants, limit)):
+            found += [table] if table.num_rows else []
+            if sum(one.num_rows for one in found) >= _ROWS:
+                yield pa.concat_tables(found)
+                found = []
     if found:
         yield pa.concat_tables(found)
 
 
-def _make_room(view: View) -> None:
-    """Gives the memory of mapped files back now and then, or a pass over a whole store would seem to need all of it."""
-    if is_much_mapped():
-        let_go(array for whole in view.opened for array in _arrays(whole))
+@contextmanager
+def _little_mapped(view: View) -> Iterator[None]:
+    """Gives the memory of mapped files back when they take much, or a pass over a whole store would seem to need all of
+    it. Someone beside the work looks at it: what is read for a large token alone may be more than that."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            if is_much_mapped():
+                let_go(array for whole in view.opened for array in _arrays(whole))
+
+    watching = threading.Thread(target=watch, name="letting go", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
 
 
 def _arrays(whole: Any) -> Iterator[Array]:

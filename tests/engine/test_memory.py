@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ from engine.addresses import address_facts
 from engine.records import TRANSFERS
 from engine.store import Store
 from engine.sweep import sweep
+from engine.words import Array
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, Row, held, table, transfer
@@ -136,12 +137,22 @@ def test_a_pass_that_lets_go_of_all_files_tells_what_one_tells_that_keeps_them(
 ) -> None:
     store = build(*history(Random(5)))
     instants = [from_unix(second) for second in (50 * 3_600, 10**6, 10**6 + 9)]
-    passes = []
+    times, passes = [0], []
+
+    def counted(found: Iterable[Array]) -> None:
+        times[-1] += 1
+        arrays.let_go(found)
+
+    monkeypatch.setattr("engine.sweep._LOOK", 0.0)
+    monkeypatch.setattr("engine.sweep.let_go", counted)
     for much in (2**62, 0):
         monkeypatch.setattr(arrays, "_MUCH", much)
         passes.append(list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))))
+        times.append(0)
     assert passes[0] == passes[1]
     assert passes[0][0]["map_nodes"].num_rows
+    assert times[0] == 0
+    assert times[1] > len(TOKENS), "within a token too"
 
 
 def test_where_no_system_tells_what_files_take_they_are_let_go_of(
