@@ -187,6 +187,15 @@ def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
     return counted
 
 
+def _entries_ever(view: View, addresses: Array) -> Array:
+    """How many transfers each of the addresses has."""
+    counted = np.zeros(len(addresses), np.int64)
+    for run in view.runs:
+        starts, ends = run.entries(addresses)
+        counted += ends - starts
+    return counted
+
+
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
     """The place among the rising seconds from which something holds of each address, their number where it never does.
 
@@ -218,10 +227,14 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     """The place among the rising seconds from which each address is a supernode, their number where it never is."""
     least = store.rules.supernode_degree
     from_ = np.full(len(addresses), len(seconds))
-    able = np.flatnonzero(_entries_upto(view, addresses, np.full(len(addresses), seconds[-1])) >= least)
-    from_[able] = _first_instants(
-        lambda some, at: activity(view, some, at).relations[:, 0] >= least, addresses[able], seconds
-    )
+    able = np.flatnonzero(_entries_ever(view, addresses) >= least)
+    # token after token meets the same few, at the same seconds
+    known: dict[int, int] = store.derive("supernodes", (view, least, seconds.tobytes()), dict)
+    asked = addresses[able].tolist()
+    fresh = np.array([*{*asked} - known.keys()], addresses.dtype)
+    found = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, fresh, seconds)
+    known.update(zip(fresh.tolist(), found.tolist(), strict=True))
+    from_[able] = [known[address] for address in asked]
     return from_
 
 

@@ -25,6 +25,7 @@ from tests.engine.world import (
     histories,
     links,
     settled,
+    table,
     transfer,
     world,
 )
@@ -191,6 +192,14 @@ def test_a_map_too_drops_what_is_between_two_supernodes(build: Build) -> None:
     store = build(*strangers, transfer("x -> y"), transfer("x -> a"), rules=BUSY)
     drawn = draw(store, limit=3)
     assert links(drawn) == ["x -> a"]
+
+
+def test_who_became_a_supernode_by_an_import_is_one_on_the_next_map_of_the_same_second(build: Build) -> None:
+    deals = [transfer("x0 -> x", 5) for _ in range(3)]
+    store = build(*busy("y"), *deals, transfer("x -> y"), rules=BUSY)
+    assert links(draw(store, limit=2)) == ["x -> y"]
+    store.add_transfers(table([transfer("x1 -> x", 5)]), "later")
+    assert links(draw(store, limit=2)) == []
 
 
 def test_supernodes_are_judged_as_of_the_second(build: Build) -> None:
