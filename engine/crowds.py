@@ -101,7 +101,7 @@ def crowd_sums(
     number of active ones, and as limbs their sum, the sum of their squares and that of each times its place (from 1);
     and how many of the largest make half of the sum.
 
-    ``size`` limbs of each number are looked at.
+    ``size`` limbs of each number are looked at, and of those that are smaller fewer.
     """
     tree, step = np.zeros((instants, size + 1), np.int64), max(_FEWEST, len(firsts) * instants // _NOTES)
     notes = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
@@ -109,7 +109,7 @@ def crowd_sums(
     began, ended = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
     begun = np.zeros((instants, size), np.int64)
     limbs, reached = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
-    noted = 0
+    noted, width = 0, size
     for row in range(len(firsts)):
         if row == noted * step:
             for now in range(instants):
@@ -118,13 +118,15 @@ def crowd_sums(
         first, last = firsts[row], lasts[row]
         if first >= last:
             continue
-        for place in range(size):
+        for place in range(width):
             limbs[place] = _limb(words, row, place)
+        while width > 1 and limbs[width - 1] == 0:  # and so it is in all rows after this one
+            width -= 1
         if last < instants:
             _reached_at(tree, last, reached)
             rank = reached[size] - began[last] + ended[last] + 1  # at the instant before
             _add_change(weighted, last, limbs, -1, rank, reached, begun)
-            _add_square(limbs, -1, squares, last)
+            _add_square(limbs[:width], -1, squares, last)
             _add_from(tree, last, limbs, -1)
             ended[last] += 1
         if first > 0:
@@ -136,10 +138,10 @@ def crowd_sums(
                 begun[first, place] += limbs[place]
         else:
             tree[0, size] += 1
-            for place in range(size):
+            for place in range(width):
                 tree[0, place] += limbs[place]
                 _add_product(weighted, 0, place, limbs[place] * tree[0, size])
-        _add_square(limbs, 1, squares, first)
+        _add_square(limbs[:width], 1, squares, first)
         if row & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
             _carry(squares[0])
     counts, totals = _whole(tree)

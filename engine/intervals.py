@@ -58,20 +58,20 @@ def kept_rows(
 ) -> int:
     """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for those ``left_out``, which
     rise, and tells how many they are."""
-    kept, last_day, skipped = 0, first_day + len(instant_of) - 1, np.searchsorted(left_out, start)
+    kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant, as the only one of a single map has
     for place in range(len(instant_of) - 1):
         every_day &= instant_of[place] < instant_of[place + 1]
-    for row in range(start, stop):  # without a branch, for nobody could foretell it
-        rows[kept] = row
-        holds = (first_days[row] < last_day) & (end_days[row] > first_day)
-        if not every_day:
-            first = _instant(first_days[row], first_day, instant_of)
-            holds &= first < _instant(end_days[row], first_day, instant_of)
-        if skipped < len(left_out) and left_out[skipped] == row:
-            skipped += 1
-            holds = False
-        kept += holds
+    for skipped in range(np.searchsorted(left_out, start), len(left_out) + 1):
+        end = min(left_out[skipped], stop) if skipped < len(left_out) else stop
+        for row in range(begin, end):  # without a branch, for nobody could foretell it
+            rows[kept] = row
+            holds = (first_days[row] < last_day) & (end_days[row] > first_day)
+            if not every_day:
+                first = _instant(first_days[row], first_day, instant_of)
+                holds &= first < _instant(end_days[row], first_day, instant_of)
+            kept += holds
+        begin = end + 1
     return kept
 
 
