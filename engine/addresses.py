@@ -231,7 +231,7 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     # token after token meets the same few, at the same seconds
     known: dict[int, int] = store.derive("supernodes", (view, least, seconds.tobytes()), dict)
     asked = addresses[able].tolist()
-    fresh = np.array([*{*asked} - known.keys()], addresses.dtype)
+    fresh = np.array([address for address in {*asked} if address not in known], addresses.dtype)
     found = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, fresh, seconds)
     known.update(zip(fresh.tolist(), found.tolist(), strict=True))
     from_[able] = [known[address] for address in asked]

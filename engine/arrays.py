@@ -23,7 +23,7 @@ Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
 _MUCH: Final = 1 << 29
-"""Bytes."""
+"""Bytes of mapped files in memory."""
 _PAGES: Final = Path("/proc/self/statm")
 """Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from contract.requests import MapOptions
 from contract.times import from_unix
 from engine import arrays
 from engine.addresses import address_facts
+from engine.maps import maps_of
 from engine.records import TRANSFERS
 from engine.store import Store
 from engine.sweep import sweep
@@ -132,27 +134,28 @@ def test_an_import_several_times_larger_than_its_budget_stays_within_it(tmp_path
     assert found["most"] - found["before"] < budget
 
 
-def test_a_pass_that_lets_go_of_all_files_tells_what_one_tells_that_keeps_them(
+def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_keeps_them(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = build(*history(Random(5)))
     instants = [from_unix(second) for second in (50 * 3_600, 10**6, 10**6 + 9)]
-    times, passes = [0], []
+    kept, gone = list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
 
-    def counted(found: Iterable[Array]) -> None:
-        times[-1] += 1
+    def let_go(found: Iterable[Array]) -> None:
         arrays.let_go(found)
+        gone.set()
 
-    monkeypatch.setattr("engine.sweep._LOOK", 0.0)
-    monkeypatch.setattr("engine.sweep.let_go", counted)
-    for much in (2**62, 0):
-        monkeypatch.setattr(arrays, "_MUCH", much)
-        passes.append(list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))))
-        times.append(0)
-    assert passes[0] == passes[1]
-    assert passes[0][0]["map_nodes"].num_rows
-    assert times[0] == 0
-    assert times[1] > len(TOKENS), "within a token too"
+    def drawn(*given: Any) -> dict[str, pa.Table]:
+        gone.clear()
+        assert gone.wait(60), "nothing is let go of while a token is worked on"
+        return maps_of(*given)
+
+    monkeypatch.setattr(arrays, "_MUCH", 0)
+    monkeypatch.setattr("engine.sweep._LOOK", 0.001)
+    monkeypatch.setattr("engine.sweep.let_go", let_go)
+    monkeypatch.setattr("engine.sweep.maps_of", drawn)
+    assert list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))) == kept
+    assert kept[0]["map_nodes"].num_rows
 
 
 def test_where_no_system_tells_what_files_take_they_are_let_go_of(
