@@ -1,11 +1,15 @@
--- What an analyst should know before trusting the figures, a row an issue (found is a number where there is one): gap
--- (a token was not answered at an instant at which others of its chain were, between its first and last answer),
--- missing_instant (a family's instants of a chain lie further apart than they mostly do), late_partition (written a day
--- or more after a later instant of the same chain and family: a backfill, or asked again), failure (a request that did
--- not end in rows), share_sum (shares of a token's holders add up to more than 1), stale_token (its newest answer is
--- older than its chain's newest), unknown_relationship (of a type that we do not know), revision (a later answer told a
--- past otherwise), rank_gap (ranks are not 1, 2, 3 …).
--- Example: SELECT issue, count(*) AS cases FROM data_quality GROUP BY issue ORDER BY issue;
+-- Known problems of the data, one row a problem. Read it before you trust a figure. `found` is the number that
+-- shows the problem, where there is one; `severity` says what it means: error: a figure of the row is wrong or
+-- cannot be used; warning: rows are missing or may be out of date; info: a fact that explains what you see. gap
+-- (warning): a token has no answer at an instant at which other tokens of its chain have one, between its first and
+-- last answer. missing_instant (warning): two instants of a family and chain lie further apart than usual.
+-- late_partition (info): written a day or more after a later instant of the same chain and family, by a backfill or
+-- a refresh. failure (warning, info for a token without holders): a request that did not end in rows. share_sum
+-- (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and
+-- so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
+-- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
+-- answer changed the rows of a past instant.
+-- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
     SELECT DISTINCT family, chain, timestamp FROM coverage
@@ -20,8 +24,9 @@ newest AS (
     SELECT family, chain, max(timestamp) AS timestamp FROM instants GROUP BY ALL
 )
 SELECT
-    'gap' AS issue, lives.chain, instants.timestamp, lives.family, lives.subject, NULL::DOUBLE AS found,
-    'not answered, though before and after' AS what
+    'gap' AS issue, 'warning' AS severity, lives.chain, instants.timestamp, lives.family, lives.subject,
+    NULL::DOUBLE AS found,
+    'no answer at this instant, but before and after it' AS what
 FROM lives
 JOIN instants
     ON instants.family = lives.family
@@ -33,7 +38,9 @@ ANTI JOIN coverage
     AND coverage.subject = lives.subject
     AND coverage.timestamp = instants.timestamp
 UNION ALL
-SELECT 'missing_instant', chain, timestamp, family, NULL, step / usual - 1, 'instants missing before this one'
+SELECT
+    'missing_instant', 'warning', chain, timestamp, family, NULL, step / usual - 1,
+    'instants missing before this one'
 FROM (
     SELECT *, median(step) OVER (PARTITION BY family, chain) AS usual
     FROM (
@@ -44,7 +51,8 @@ FROM (
 WHERE step >= 1.5 * usual
 UNION ALL
 SELECT
-    'late_partition', chain, timestamp, family, NULL, date_diff('second', next_written_at, written_at) / 86400.0,
+    'late_partition', 'info', chain, timestamp, family, NULL,
+    date_diff('second', next_written_at, written_at) / 86400.0,
     'days after a later instant was written'
 FROM (
     SELECT *, min(written_at) OVER (
@@ -54,30 +62,36 @@ FROM (
 )
 WHERE written_at >= next_written_at + INTERVAL 1 DAY
 UNION ALL
-SELECT 'failure', chain, timestamp, endpoint, subject, NULL, code || ': ' || reason
+SELECT
+    'failure', if(code = 'no_holders', 'info', 'warning'), chain, timestamp, endpoint, subject, NULL,
+    code || ': ' || reason
 FROM failures
 UNION ALL
-SELECT 'share_sum', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
+SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
 FROM holders
 GROUP BY chain, timestamp, token_address
 HAVING sum(share) > 1 + 1e-9
 UNION ALL
-SELECT 'rank_gap', chain, timestamp, 'holders', token_address, max(rank), 'largest rank of ' || count(*) || ' holders'
+SELECT
+    'rank_gap', 'error', chain, timestamp, 'holders', token_address, max(rank),
+    'largest rank of ' || count(*) || ' holders'
 FROM holders
 GROUP BY chain, timestamp, token_address
 HAVING max(rank) <> count(*) OR min(rank) <> 1
 UNION ALL
 SELECT
-    'stale_token', lives.chain, lives.last, lives.family, lives.subject,
+    'stale_token', 'warning', lives.chain, lives.last, lives.family, lives.subject,
     date_diff('second', lives.last, newest.timestamp) / 86400.0, 'days older than the newest of its chain'
 FROM lives
 JOIN newest USING (family, chain)
 WHERE lives.last < newest.timestamp
 UNION ALL
-SELECT 'unknown_relationship', chain, timestamp, 'maps', token_address, count(*), 'rows of type ' || rel_type
+SELECT 'unknown_relationship', 'info', chain, timestamp, 'maps', token_address, count(*), 'rows of type ' || rel_type
 FROM grouped_transfers
 WHERE rel_type <> 'GROUPED_TRANSFER'
 GROUP BY chain, timestamp, token_address, rel_type
 UNION ALL
-SELECT 'revision', chain, timestamp, family, subject, rows_gone + rows_new, 'rows of ' || table_name || ' told otherwise'
+SELECT
+    'revision', 'info', chain, timestamp, family, subject, rows_gone + rows_new,
+    'rows of ' || table_name || ' changed by a later answer'
 FROM revisions;

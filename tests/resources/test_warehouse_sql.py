@@ -514,15 +514,16 @@ def test_data_quality_names_each_kind_of_fault(lake: Lake, warehouse: Warehouse)
     write(lake, "maps", "eth", DAYS[0], tables, {"0xa"})
     warehouse.load(lake)
     found = asked(
-        warehouse, "SELECT issue, day(timestamp), subject, round(found, 3) FROM data_quality ORDER BY ALL NULLS FIRST"
+        warehouse,
+        "SELECT issue, severity, day(timestamp), subject, round(found, 3) FROM data_quality ORDER BY ALL NULLS FIRST",
     )
     assert found == [
-        ("failure", 7, "0xnot", None),
-        ("gap", 2, "0xb", None),
-        ("missing_instant", 7, None, 3.0),
-        ("revision", 7, "0xb", 2.0),
-        ("share_sum", 3, "0xa", 1.5),
-        ("share_sum", 3, "0xb", 1.5),
-        ("stale_token", 1, "0xold", 6.0),
-        ("unknown_relationship", 1, "0xa", 1.0),
+        ("failure", "info", 7, "0xnot", None),
+        ("gap", "warning", 2, "0xb", None),
+        ("missing_instant", "warning", 7, None, 3.0),
+        ("revision", "info", 7, "0xb", 2.0),
+        ("share_sum", "error", 3, "0xa", 1.5),
+        ("share_sum", "error", 3, "0xb", 1.5),
+        ("stale_token", "warning", 1, "0xold", 6.0),
+        ("unknown_relationship", "info", 1, "0xa", 1.0),
     ]
