@@ -23,15 +23,18 @@ from pipelines.commands.shared import Chains, Every, FilledTables, From, Instant
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
 from pipelines.commands.shared import workspace as _workspace
+from pipelines.exit_codes import EXIT_CODES, ExitCode
 
 if TYPE_CHECKING:
     pass
 
 _HELP = "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels."
+_EPILOG = "Exit codes: " + " ".join(f"{code} {sentence}" for code, sentence in EXIT_CODES.items())
 
 app = typer.Typer(
     name="holderlake",
     help=_HELP,
+    epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,19 +45,28 @@ app.add_typer(lake.app, name="lake")
 
 
 def main() -> None:
-    """Runs a command; what goes wrong is said in a sentence, without a trace."""
+    """Run a command. An expected error is printed as one sentence, without a traceback, and sets the exit code."""
     logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
     try:
         app(standalone_mode=True)
     except Exception as error:
-        if not isinstance(error, _told_in_a_sentence()):
+        if not isinstance(error, _expected_errors()):
             raise
         show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(1)
+        sys.exit(exit_code(error))
 
 
-def _told_in_a_sentence() -> tuple[type[Exception], ...]:
-    """The errors of all rooms, which ``--help`` need not wait for."""
+def exit_code(error: Exception) -> ExitCode:
+    """The exit code of an error. A plain ``ValueError`` is about the command's own options or arguments."""
+    from pipelines.errors import SomeFailed
+
+    if isinstance(error, SomeFailed):
+        return ExitCode.SOME_FAILED
+    return ExitCode.WRONG_USAGE if type(error) is ValueError else ExitCode.NOTHING_DONE
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """The errors of all packages. They are imported here so that ``--help`` does not wait for them."""
     from engine.errors import EngineError
     from pipelines.errors import RunFailed
     from resources.errors import ProviderError
@@ -66,7 +78,7 @@ def _told_in_a_sentence() -> tuple[type[Exception], ...]:
     return (EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError, ValueError)
 
 
-@app.callback(help=_HELP)
+@app.callback(help=_HELP, epilog=_EPILOG)
 def _each_command(context: typer.Context) -> None:
     context.call_on_close(shared.close)  # what the command opened
 
@@ -187,7 +199,7 @@ def rebuild_command(
     report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)
     report_rebuilt(report, json, dry_run)
     if not report.is_whole:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.SOME_FAILED if report.partitions else ExitCode.NOTHING_DONE)
 
 
 @app.command("retry-failures")
@@ -345,7 +357,7 @@ def doctor(
     from pipelines.doctor import examine
 
     if not examine(quiet, json):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 for _command in (export, report, alerts):

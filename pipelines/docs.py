@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from pipelines.cli import app
+from pipelines.exit_codes import EXIT_CODES
 from pipelines.table_pages import ALL_TABLES, overview, table_page
 from resources.layout import Query, queries
 from resources.settings import Settings
@@ -105,6 +106,11 @@ _COMMANDS_HEAD: Final = """\
 
 `holderlake COMMAND --help` says the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix
 seconds.
+
+All commands end with one of these exit codes:
+
+| exit code | meaning |
+|---:|---|
 """
 
 
@@ -120,7 +126,8 @@ def settings_page() -> str:
 
 def commands_page() -> str:
     """Every command with its arguments and options."""
-    return _COMMANDS_HEAD + "".join(_commands(typer.main.get_command(app), "holderlake"))
+    codes = "".join(f"| {code} | {sentence} |\n" for code, sentence in EXIT_CODES.items())
+    return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
 
 
 def sql_page() -> str:

@@ -9,7 +9,11 @@ from resources.settings import SettingsError
 
 
 class RunFailed(Exception):
-    """A run ended in failure; the message is the first error's."""
+    """A run that landed nothing; the message is the first error's."""
+
+
+class SomeFailed(RunFailed):
+    """A command that did part of its work; the message gives the count of what failed and where to look."""
 
 
 @contextmanager

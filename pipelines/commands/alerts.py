@@ -10,6 +10,7 @@ from contract.times import parse_when, utc_now
 from pipelines import show
 from pipelines.commands import shared
 from pipelines.commands.shared import Json
+from pipelines.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,6 +64,7 @@ def alerts(
 
 def _try_webhook(settings: Settings, as_json: bool) -> None:
     from pipelines.alerting import webhook_of
+    from pipelines.errors import RunFailed
     from resources.webhook import NotDelivered, test_message
 
     webhook = webhook_of(settings)
@@ -72,7 +74,7 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
     try:
         webhook.send(message)
     except NotDelivered as error:
-        raise ValueError(str(error)) from None
+        raise RunFailed(str(error)) from None
     if as_json:
         show.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
     else:
@@ -88,7 +90,7 @@ def _report_told(told: Told, as_json: bool) -> None:
         text = str(told)
         show.out.print(f"{text[0].upper()}{text[1:]}.", markup=False)
     if told.errors:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import typer
 
 from pipelines.commands import shared
 from pipelines.commands.shared import Json
+from pipelines.exit_codes import ExitCode
 
 app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
 
@@ -19,7 +20,7 @@ def lake_push(json: Json = False) -> None:
         from pipelines.buckets import push_lake
 
     if not push_lake(shared.reading(), json):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 @app.command("pull")
@@ -31,4 +32,4 @@ def lake_pull(json: Json = False) -> None:
         from pipelines.buckets import pull_lake
 
     if not pull_lake(shared.reading(), json):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.SOME_FAILED)

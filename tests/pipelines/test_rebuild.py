@@ -229,16 +229,14 @@ def test_a_dry_run_tells_the_same_and_does_nothing(make_workspace: MakeWorkspace
     assert (told.partitions, told.commits, told.answers) == (done.partitions, done.commits, done.answers)
 
 
-def test_the_command_ends_with_1_where_something_is_lacking(
-    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebuild_exits_3_when_a_part_is_missing(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
     assert CliRunner().invoke(app, ["rebuild", "--json"]).exit_code == 0
     workspace.archive.remove([next(workspace.archive.stored())])
-    assert CliRunner().invoke(app, ["rebuild", "--dry-run"]).exit_code == 1
-    assert CliRunner().invoke(app, ["rebuild"]).exit_code == 1
+    assert CliRunner().invoke(app, ["rebuild", "--dry-run"]).exit_code == 3
+    assert CliRunner().invoke(app, ["rebuild"]).exit_code == 3
 
 
 def _interrupted(*_: object) -> None:

@@ -190,7 +190,7 @@ def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_pat
 )
 def test_the_command_says_what_it_lacks(arguments: list[str], words: str, tmp_path: Path) -> None:
     ended = run(tmp_path, *arguments, HOLDERLAKE_SOURCES__RPC__ETH__ATTEMPTS="1")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
 
