@@ -40,6 +40,11 @@ _SHOWN: Final = 10
 _MEMORY: Final = "256MB"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
 _FRESH: Final = "is_fresh"
+_VIEW: Final = """
+CREATE VIEW {name} AS
+FROM read_parquet([{paths}], hive_partitioning = false, union_by_name = true)
+UNION ALL BY NAME FROM _{name}
+"""
 _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
 
 
@@ -69,7 +74,8 @@ def broken(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Ta
                 connection.register(name, rows)
             else:
                 paths = ", ".join(quoted(str(path)) for path in rows)
-                connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{paths}], hive_partitioning = false)")
+                connection.register(f"_{name}", TABLES[name].schema.empty_table())  # columns that older files lack
+                connection.execute(_VIEW.format(name=name, paths=paths))
         return connection.sql(rule.sql).to_arrow_table()
 
 

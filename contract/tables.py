@@ -315,6 +315,19 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     return pa.table(arrays, schema=schema)
 
 
+def conform(table: Table, rows: pa.Table) -> pa.Table:
+    """Return the rows of a file in the table's schema. A column that the file's version lacked is null.
+
+    Raises ``pa.ArrowInvalid`` if a value does not fit, or a required column is missing.
+    """
+    if rows.schema.names != table.schema.names:
+        for field in table.schema:
+            if field.name not in rows.schema.names and field.nullable:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        rows = rows.select(table.schema.names)
+    return rows.cast(table.schema)
+
+
 def learnt(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
     """The engine's rows with the instant at which they were learnt: of all of them, or a column of instants."""
     if isinstance(fetched_at, datetime):

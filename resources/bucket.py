@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
 from obstore.store import from_url
 
-from contract.tables import TABLES
+from contract.tables import TABLES, conform
 from resources import commits
 from resources.commits import NO_FILE, SIDE_TABLES, Manifest
 from resources.files import whole_file
@@ -139,7 +139,7 @@ class Bucket:
                 return TABLES[table].schema.empty_table()
             data = self.data(known.manifest, table)
             if data is not None:
-                return pq.ParquetFile(pa.BufferReader(data)).read().cast(TABLES[table].schema)
+                return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read())
         raise BucketError(f"a file of {table} in {self.url} is not the one of its manifest {name}")
 
     def data(self, manifest: Manifest, table: str) -> bytes | None:

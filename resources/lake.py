@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from contract.models import ChainId
-from contract.tables import TABLES
+from contract.tables import TABLES, conform
 from contract.times import partition_text, utc_now
 from resources import commits
 from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, Manifest, TableFile
@@ -327,8 +327,8 @@ def _parquet(rows: pa.Table) -> bytes:
 
 
 def _parsed(table: str, data: bytes) -> pa.Table:
-    schema = TABLES[table].schema
-    return pq.ParquetFile(pa.BufferReader(data)).read().cast(schema) if data else schema.empty_table()
+    found = TABLES[table]
+    return conform(found, pq.ParquetFile(pa.BufferReader(data)).read()) if data else found.schema.empty_table()
 
 
 def _known(table: str) -> str:

@@ -6,7 +6,7 @@ answer on either. It counts what the manifests tell when it is run; run it again
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -54,14 +54,20 @@ FROM _manifests;
 _TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS
 SELECT {columns}
-FROM read_parquet({paths}, hive_partitioning = false) AS files
+FROM (
+    FROM read_parquet({paths}, hive_partitioning = false, union_by_name = true)
+    UNION ALL BY NAME SELECT {nulls} WHERE false
+) AS files
 SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
     ON committed.chain = files.chain AND committed.timestamp = files.as_of;
 """
 _SIDE_TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS
 SELECT {columns}
-FROM read_parquet({paths}, hive_partitioning = false, filename = true) AS files
+FROM (
+    FROM read_parquet({paths}, hive_partitioning = false, union_by_name = true, filename = true)
+    UNION ALL BY NAME SELECT {nulls} WHERE false
+) AS files
 SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
     ON committed.chain = files.chain
     AND committed.timestamp = files.as_of
@@ -90,9 +96,14 @@ def _statements(root: Path) -> Iterator[str]:
 
 def _view(root: Path, table: Table) -> str:
     if next(root.glob(f"{table.name}/chain=*/timestamp=*/part-*.parquet"), None) is None:
-        nothing = (f"CAST(NULL AS {layout.sql_type(field)}) AS {column_name(field.name)}" for field in table.schema)
-        return _EMPTY.format(name=table.name, columns=", ".join(nothing))
+        return _EMPTY.format(name=table.name, columns=_nulls(table, column_name))
     columns = ", ".join("as_of AS timestamp" if name == "as_of" else name for name in table.schema.names)
     side = table.name in SIDE_TABLES
     paths = quoted(f"{root}/{table.name}/chain=*/timestamp=*/{'part-*' if side else 'part-0'}.parquet")
-    return (_SIDE_TABLE if side else _TABLE).format(name=table.name, columns=columns, paths=paths)
+    view = _SIDE_TABLE if side else _TABLE
+    return view.format(name=table.name, columns=columns, paths=paths, nulls=_nulls(table))
+
+
+def _nulls(table: Table, named: Callable[[str], str] = str) -> str:
+    """Return a typed null for each column: files of an older version may lack some of them."""
+    return ", ".join(f"CAST(NULL AS {layout.sql_type(field)}) AS {named(field.name)}" for field in table.schema)

@@ -38,8 +38,8 @@ DELETE FROM {table}
 WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
 """
 _INSERT: Final = """
-INSERT INTO {table}
-SELECT * FROM read_parquet($files, hive_partitioning = false)
+INSERT INTO {table} BY NAME
+SELECT * RENAME (as_of AS timestamp) FROM read_parquet($files, hive_partitioning = false, union_by_name = true)
 {sorting}
 """
 _UNSORTED: Final = frozenset({"grouped_transfers"})

@@ -41,11 +41,12 @@ _MIXED_ROWS: Final = 250_000
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
-_MONTHS: Final = "SELECT DISTINCT date_trunc('month', timestamp) AS month FROM mixed.{table} ORDER BY month"
+_MONTHS: Final = "SELECT DISTINCT date_trunc('month', timestamp) AS month FROM old.{table} ORDER BY month"
+_COLUMNS: Final = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = 'old' GROUP BY ALL"
 _PACK: Final = """
-INSERT INTO {table}
-SELECT *
-FROM mixed.{table}
+INSERT INTO {table} BY NAME
+SELECT {columns}
+FROM old.{table}
 WHERE timestamp >= $month AND timestamp < $month + INTERVAL 1 MONTH
 ORDER BY {order}
 """
@@ -120,9 +121,10 @@ class Warehouse:
             return answer(connection, sql, parameters)
 
     def load(self, lake: Lake) -> LoadReport:
-        """Loads all partitions that are new in the lake, or were written anew; readers see all of them at once.
+        """Load the partitions that are new in the lake or were written again. Readers see all of them at once.
 
-        Where nothing is new, nothing is written. A partition that vanished from the lake stays.
+        If nothing is new, nothing is written. A partition that vanished from the lake stays. A file with the tables of
+        another version gets the tables of this one; columns that it lacked are null.
         """
         began = time.monotonic()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,9 +133,10 @@ class Warehouse:
             pending = pending_of(lake, state.loaded)
             loading = Loading(lake, state.loaded)
             outdated = state.installed.get("views") != layout.views_sha()
-            if pending or outdated:
+            migrate = bool(state.installed) and state.installed.get("tables") != layout.tables_sha()
+            if pending or outdated or migrate:
                 _give_back()
-                with self._next_version() as connection, self._held() as held:
+                with self._next_version(migrate) as connection, self._held() as held:
                     if outdated:
                         layout.install(connection)
                     loading.take_all(connection, held, pending)
@@ -142,7 +145,7 @@ class Warehouse:
         return LoadReport(len(loading.taken), rows, seconds, tuple(loading.damaged), tuple(loading.duplicates))
 
     def _state(self) -> _State:
-        """Raises ``WarehouseError`` where the file is of another version, or no warehouse."""
+        """Raises ``WarehouseError`` if the file is not a warehouse."""
         if not self.path.exists():
             return _State({}, {})
         with self.connect() as connection:
@@ -151,11 +154,6 @@ class Warehouse:
                 installed = dict(connection.execute(_INSTALLED).fetchall())
             except duckdb.CatalogException as error:
                 raise WarehouseError(f"{self.path} is a DuckDB file, but no warehouse; move it away") from error
-        if installed["tables"] != layout.tables_sha():
-            raise WarehouseError(
-                f"{self.path} was made by a version with other tables; delete it, and the next load makes it anew "
-                "from the lake"
-            )
         return _State({(family, chain, at): sha for family, chain, at, sha in loaded}, installed)
 
     @contextmanager
@@ -176,37 +174,44 @@ class Warehouse:
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def _next_version(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _next_version(self, migrate: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         """A copy to write to, published when all went well.
 
         It is written batch by batch: nobody sees it before, and one large transaction would take memory for all.
         """
         copy = self._beside("next")
-        if self.path.exists():
+        if migrate:
+            self._pack(self.path, copy)
+        elif self.path.exists():
             _copy(self.path, copy)
         with _writing(copy) as connection:
             yield connection
             connection.execute("CHECKPOINT")
             mixed = _is_mixed(connection)
         if mixed:
-            copy = self._packed(copy)
+            packed = self._beside("packed")
+            self._pack(copy, packed)
+            copy.unlink()
+            copy = packed
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
 
-    def _packed(self, mixed: Path) -> Path:
-        """The same rows in a new file, in order and without holes."""
-        packed = self._beside("packed")
+    def _pack(self, old: Path, packed: Path) -> None:
+        """Write the rows of a warehouse to a new file: in order, without holes, in the tables of this version."""
         with _writing(packed) as connection:
-            connection.execute(f"ATTACH {layout.quoted(str(mixed))} AS mixed (READ_ONLY)")
+            connection.execute(f"ATTACH {layout.quoted(str(old))} AS old (READ_ONLY)")
             layout.install(connection)
+            existing = dict(connection.execute(_COLUMNS).fetchall())
             for table in (*TABLES.values(), *layout.OWN_TABLES.values()):
+                if table.name not in existing:
+                    continue
+                named = [layout.column_name(name) for name in table.schema.names]
+                columns = ", ".join(name for name in named if name in existing[table.name])
                 order = layout.order(table, "timestamp")
                 for (month,) in connection.execute(_MONTHS.format(table=table.name)).fetchall():
-                    connection.execute(_PACK.format(table=table.name, order=order), {"month": month})
-            connection.execute("INSERT INTO _loaded FROM mixed._loaded")
-            connection.execute("DETACH mixed")
+                    connection.execute(_PACK.format(table=table.name, columns=columns, order=order), {"month": month})
+            connection.execute("INSERT INTO _loaded FROM old._loaded")
+            connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
-        mixed.unlink()
-        return packed
 
     def _beside(self, what: str) -> Path:
         """The name of a file beside the published one; what a killed load left there goes."""

@@ -12,9 +12,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from contract.tables import TABLES, build, exact_amount
+from contract.tables import TABLES, Table, build, exact_amount
 from resources import layout
 from resources.lake import Lake
+from resources.lake_views import script
 from resources.warehouse import Warehouse, WarehouseError
 from tests.processes import PIPE, run, start
 from tests.resources.lakes import (
@@ -475,11 +476,42 @@ def altered(warehouse: Warehouse, sql: str) -> None:
         connection.execute(sql)
 
 
-def test_a_warehouse_of_a_version_with_other_tables_is_told_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
+def test_load_adds_columns_that_an_older_warehouse_lacks(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
-    altered(warehouse, "UPDATE _installed SET sha = 'older' WHERE part = 'tables'")
-    with pytest.raises(WarehouseError, match="other tables; delete it, and the next load makes it anew"):
-        warehouse.load(lake)
+    before = warehouse.query("SELECT * EXCLUDE label FROM holders")
+    views = warehouse.query("SELECT view_name FROM duckdb_views() WHERE NOT internal")["view_name"].to_pylist()
+    altered(
+        warehouse,
+        "".join(f"DROP VIEW {view};" for view in views)
+        + "ALTER TABLE holders DROP COLUMN label; DROP TABLE revisions;"
+        + "UPDATE _installed SET sha = 'older' WHERE part = 'tables'",
+    )
+    for path in lake.root.glob("holders/**/*.parquet"):
+        path.unlink()  # what the warehouse has stays, even if the lake lost it
+    warehouse.load(lake)
+    assert warehouse.query("SELECT * EXCLUDE label FROM holders").equals(before)
+    assert warehouse.query("SELECT label FROM latest_holders")["label"].to_pylist() == [None]
+    assert tuple(warehouse.query("FROM holders").column_names)[1] == "timestamp"
+
+
+def test_files_that_lack_a_column_load_with_nulls_next_to_others(
+    lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TABLES["holders"]
+    older = Table(table.name, table.row, table.schema.remove(table.schema.get_field_index("label")), table.key)
+    with monkeypatch.context() as version:
+        for module in ("contract.tables", "resources.lake", "tests.resources.lakes"):
+            version.setattr(f"{module}.TABLES", {**TABLES, "holders": older})
+        write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})
+    assert lake.read("holders")["label"].to_pylist() == [None, None]
+    warehouse.load(lake)
+    rows = warehouse.query("SELECT amount, label, fetched_at IS NOT NULL FROM holders ORDER BY timestamp")
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [(1, None, True), (2, None, True)]
+    with duckdb.connect() as connection:
+        connection.execute(script(lake))
+        assert connection.sql("SELECT amount, label FROM holders ORDER BY ALL").fetchall() == [(1, None), (2, None)]
 
 
 def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake, warehouse: Warehouse) -> None:
