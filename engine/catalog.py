@@ -5,6 +5,7 @@ What the histories hold is the store's work, finding tokens is that of ``search`
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from engine.records import Label, TokenInfo
 
 FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
@@ -130,6 +131,9 @@ def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOv
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
     _run(catalog, _SCHEMA)
+    if columns:
+        named = catalog.execute("SELECT chain, address, name, is_indexed FROM tokens").fetchall()
+        _save_words(catalog, named)
     if histories:
         take_over(catalog, histories)
     catalog.execute("INSERT OR REPLACE INTO settings VALUES ('format', ?)", (FORMAT,))
@@ -162,6 +166,16 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+WORD: Final = re.compile(r"\w+")
+"""A word of a name, between blanks and punctuation."""
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a token's name as a search compares them; ``MoonCats`` has the words mooncats, moon and cats."""
+    return {word for text in (name, _CAMEL.sub(" ", name)) for word in WORD.findall(folded(text))}
+
+
 def token_info(row: Sequence[Any]) -> TokenInfo:
     """A token of its ``INFO_COLUMNS``."""
     chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
@@ -169,14 +183,29 @@ def token_info(row: Sequence[Any]) -> TokenInfo:
 
 
 def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
-    """Stores metadata; of a token that stands twice the last is taken. Tells whether anything is other than it was."""
-    rows = {(token.chain, token.address): _token_row(token, assumed=False) for token in tokens}
-    return _changed(catalog, _SAVE_TOKEN, rows.values())
+    """Store metadata, the last of each token. Return whether anything changed."""
+    last = {(token.chain, token.address): token for token in tokens}
+    changed = _changed(catalog, _SAVE_TOKEN, [_token_row(token, assumed=False) for token in last.values()])
+    if changed:
+        _save_words(catalog, [(*key, token.name, token.is_indexed) for key, token in last.items()])
+    return changed
 
 
 def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
     """Stores made-up metadata of a token that has none. Tells whether it had none."""
-    return _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
+    is_new = _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
+    if is_new:
+        _save_words(catalog, [(token.chain, token.address, token.name, token.is_indexed)])
+    return is_new
+
+
+def _save_words(catalog: sqlite3.Connection, named: Collection[tuple[str, str, str, bool]]) -> None:
+    """Replaces the words of tokens, given by chain, address, name and whether they are indexed."""
+    catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in named])
+    catalog.executemany(
+        "INSERT INTO words (is_indexed, word, chain, address) VALUES (?, ?, ?, ?)",
+        ((is_indexed, word, chain, address) for chain, address, name, is_indexed in named for word in words_of(name)),
+    )
 
 
 def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:

@@ -1,6 +1,6 @@
-"""Finds tokens by address, symbol or name, in the same time however many tokens there are.
+"""Find tokens by address, symbol, name or words of a name, in the same time however many tokens there are.
 
-Every step reads an index in the order of its results and stops at the limit, so nothing is sorted or counted whole.
+Each step reads an index in the order of its results and stops at its limit, so no step sorts or counts all tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sqlite3
 from typing import Final
 
 from contract.chains import normalise_address
-from engine.catalog import INFO_COLUMNS, folded, token_info
+from engine.catalog import INFO_COLUMNS, WORD, folded, token_info
 from engine.records import TokenInfo
 
 _BY_ADDRESS: Final = f"""
@@ -46,6 +46,36 @@ _STEPS: Final = (
     ),
 )
 
+_CANDIDATES: Final = 10_000
+"""Names that one step compares with all words of a query."""
+_MOST_WORDS: Final = 8
+
+_BY_WORDS: Final = f"""
+WITH candidates AS (
+    SELECT word, chain, address FROM words
+    WHERE is_indexed = {{indexed}} AND word >= :word0 AND word < :end0
+    ORDER BY word, chain, address
+    LIMIT {_CANDIDATES}
+),
+matching AS (
+    SELECT min(word) AS word, chain, address FROM candidates
+    WHERE TRUE {{others}}
+    GROUP BY chain, address
+    ORDER BY 1, 2, 3
+    LIMIT 2 * :limit
+)
+SELECT {INFO_COLUMNS} FROM matching CROSS JOIN tokens USING (chain, address)
+ORDER BY word, chain, address
+"""
+
+_OTHER_WORD: Final = """
+AND EXISTS (
+    SELECT 1 FROM words
+    WHERE words.chain = candidates.chain AND words.address = candidates.address
+        AND words.word >= :word{n} AND words.word < :end{n}
+)
+"""
+
 _LAST_CODE_POINT: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
@@ -53,24 +83,38 @@ _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo]:
-    """At most ``limit`` tokens: by exact address, exact symbol, exact name, then the beginning of symbol or name.
+    """Return at most ``limit`` tokens by exact address, exact symbol, exact name, prefix of symbol or name, and words.
 
-    Indexed tokens come first in each of these. Among tokens whose symbol or name begins so, symbols stand before
-    names, then the alphabet decides, then chain and address. Neither case, nor width, nor blanks around the text
-    matter; in an address that is not hexadecimal case does.
+    The last step finds names that have a word for each word of the text, in any order; the beginning of a word is
+    enough. Indexed tokens come first in each step, then symbols before names, then the alphabet, then chain and
+    address. Case, width and blanks around the text do not matter, except for the case of an address that is not
+    hexadecimal.
     """
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):
         return []
     bound = {"address": normalise_address(text), "text": begins, "end": _end_of_prefix(begins), "limit": limit}
     found: dict[tuple[str, str], TokenInfo] = {}
-    for step in _STEPS:
+    steps, words = _word_steps(begins)
+    bound |= words
+    for step in (*_STEPS, *steps):
         if len(found) >= limit:
             break
-        # what a step finds again was found before it, so `limit` rows of a step are always enough
+        # A step may find tokens again that earlier steps found, so it reads enough rows to reach the limit.
         for row in catalog.execute(step, bound):
             found.setdefault(row[:2], token_info(row))
     return list(found.values())[:limit]
+
+
+def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
+    """The steps that find names by words, and their parameters. The longest word comes first: it is the rarest."""
+    words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
+    if not all(map(WORD.fullmatch, words)):  # no word of a name has such a character
+        return [], {}
+    others = "".join(_OTHER_WORD.format(n=n) for n in range(1, len(words)))
+    bound: dict[str, str | bytes] = {f"word{n}": word for n, word in enumerate(words)}
+    bound |= {f"end{n}": _end_of_prefix(word) for n, word in enumerate(words)}
+    return [_BY_WORDS.format(indexed=indexed, others=others) for indexed in (1, 0)], bound
 
 
 def _end_of_prefix(text: str) -> str | bytes:

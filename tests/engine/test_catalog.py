@@ -86,6 +86,13 @@ def test_a_store_of_the_first_release_is_searched_like_a_new_one(earlier: Path) 
         assert (store.generation(), store.first_change_since(0)) == (0, None)
 
 
+def test_words_of_names_in_an_older_store_are_found(earlier: Path) -> None:
+    with closing(sqlite3.connect(earlier / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE tokens SET name = 'Blue Moths'")
+    with Store(earlier) as store:
+        assert [token.name for token in store.search("moths", 9)] == ["Blue Moths"]
+
+
 def test_a_store_of_the_first_release_takes_imports(earlier: Path) -> None:
     with Store(earlier) as store:
         store.add_transfers(table([transfer("mint -> a", at=7)]), "file")

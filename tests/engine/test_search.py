@@ -43,7 +43,38 @@ def test_an_exact_address_comes_before_an_exact_symbol_before_a_prefix(build: Bu
             named("t6", "a", "Pepe, indexed", is_indexed=True),
         ]
     )
-    assert found(store, "pepe") == ["pepe", "t3", "t6", "t1", "t2"]
+    assert found(store, "pepe") == ["pepe", "t3", "t6", "t1", "t2", "t5"]
+
+
+@pytest.mark.parametrize("text", ["dollar", "DOLL", "coin dollar", "dollar c", " coin  SOLID "])
+def test_any_words_of_a_name_find_its_token(build: Build, text: str) -> None:
+    assert found(build(tokens=[named("t1", "USDX", "Solid Dollar Coin"), named("t2", "X", "Gold")]), text) == ["t1"]
+
+
+def test_a_word_inside_a_joined_name_is_found(build: Build) -> None:
+    assert found(build(tokens=[named("t1", "MOON", "MoonCats"), named("t2", "SM", "Solar Moths")]), "cats") == ["t1"]
+
+
+def test_all_words_of_a_query_must_be_in_a_name(build: Build) -> None:
+    assert found(build(tokens=[named("t1", "A", "Solid Dollar"), named("t2", "B", "Gold Coin")]), "dollar coin") == []
+
+
+def test_names_found_by_words_come_last_and_indexed_ones_first(build: Build) -> None:
+    store = build(
+        tokens=[
+            named("t1", "A", "My Dollar"),
+            named("t2", "B", "A Dollar", is_indexed=True),
+            named("t3", "DOLLAR"),
+            named("t4", "C", "Dollar Dollar Dollars"),
+        ]
+    )
+    assert found(store, "dollar") == ["t3", "t4", "t2", "t1"]
+
+
+def test_a_renamed_token_is_found_by_its_new_words_only(build: Build) -> None:
+    store = build(tokens=[named("t1", "A", "Old Name")])
+    store.add_tokens([named("t1", "A", "New Title")])
+    assert (found(store, "name"), found(store, "title")) == ([], ["t1"])
 
 
 def test_indexed_tokens_come_first_among_equals(build: Build) -> None:
@@ -212,7 +243,29 @@ def by_brute_force(tokens: dict[tuple[str, str], TokenInfo], text: str, limit: i
             return (3, not token.is_indexed, 0, symbol, *key)
         if name.startswith(plain(text)):
             return (3, not token.is_indexed, 1, name, *key)
-        return None
+        return by_words(token, key)
+
+    def by_words(token: TokenInfo, key: tuple[str, str]) -> tuple[object, ...] | None:
+        given = sorted(set(plain(text).split()), key=lambda word: (-len(word), word))
+        if not all(letter.isalnum() or letter == "_" for word in given for letter in word):
+            return None
+        words = {word for joined in (token.name, apart(token.name)) for word in split(plain(joined))}
+        if not all(any(word.startswith(one) for word in words) for one in given):
+            return None
+        return (4, not token.is_indexed, min(word for word in words if word.startswith(given[0])), *key)
+
+    def apart(name: str) -> str:
+        """A blank before each capital letter that follows a small one or a digit, of ASCII."""
+        pairs = zip(" " + name, name, strict=False)
+        return "".join(
+            f" {letter}"
+            if before.isascii() and (before.islower() or before.isdigit()) and "A" <= letter <= "Z"
+            else letter
+            for before, letter in pairs
+        )
+
+    def split(name: str) -> list[str]:
+        return "".join(letter if letter.isalnum() or letter == "_" else " " for letter in name).split()
 
     placed = [(place(token), token) for token in tokens.values()]
     ranked = sorted((where, token) for where, token in placed if where is not None)
