@@ -158,6 +158,21 @@ class Usage(Model):
     charged: list[UsageLine]
 
 
+class MapRules(Model):
+    """The rules that maps follow. Figures of maps can be compared where these and the maps' options are equal."""
+
+    supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
+    hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")
+    magic_links: int = Field(ge=1, description="Shown holders that a magic node is linked to, at least.")
+    magic_limit: int = Field(ge=0, description="Magic nodes of a map, at most.")
+    time_window: int = Field(ge=1, description="Seconds of a time node.")
+    time_links: int = Field(ge=1, description="Shown holders that share a time node, at least.")
+    time_limit: int = Field(ge=0, description="Time nodes of a map, at most.")
+    fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
+    time_allowed: list[str] = Field(description="Contracts that make time nodes as exchanges do.")
+    score_version: int = Field(ge=1, description="Version of the formula of the service score.")
+
+
 class PageOptions(BaseModel):
     """Query parameters of the pages of holders."""
 
@@ -284,3 +299,18 @@ class LabelsRequest(Request):
     @property
     def cost(self) -> int:
         return prices.LABELS
+
+
+class RulesRequest(Request):
+    """GET /v0/x/rules"""
+
+    endpoint: ClassVar[str] = "x_rules"
+    answer: ClassVar[Any] = MapRules
+
+    @property
+    def path(self) -> str:
+        return "/v0/x/rules"
+
+    @property
+    def cost(self) -> int:
+        return 0

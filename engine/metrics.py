@@ -3,9 +3,10 @@
 An entity is a cluster, or a holder outside clusters; exchanges, pools, contracts, hypernodes and burnt supply are left
 out beforehand. All figures are over every holder, not only the top ones.
 
-The service score, version 1, is ``100 * min(1, log10(1 / HHI) / 3)``: the number of equal entities that would be as
-concentrated, on a scale where one is 0 and a thousand or more are 100. It never rises when two entities merge, nor when
-a smaller one gives to a larger. Choice of HHI over Gini, which moves with dust: arXiv 2501.18279 and 2205.04256.
+The service score, version 1 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``: the number of equal
+entities that would be as concentrated, on a scale where one is 0 and a thousand or more are 100. It never rises when
+two entities merge, nor when a smaller one gives to a larger. Choice of HHI over Gini, which moves with dust: arXiv
+2501.18279 and 2205.04256.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from engine import crowds
 from engine.balances import Rows, largest
 from engine.words import limb_ints, to_ints
 
-SCORE_VERSION: Final = 1
 LARGEST: Final = 10
 """Entities told one by one where fewer are on the map."""
 

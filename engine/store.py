@@ -16,7 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -35,6 +35,7 @@ from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labe
 from engine.manifest import OPENING, Manifest, Opened, PartFile, View
 from engine.openings import new_openings
 from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
+from engine.rules import open_rules
 from engine.search import search
 
 _GRACE_SECONDS: Final = 3_600
@@ -99,7 +100,8 @@ class History:
 class Store:
     """A store's folder, opened or made. Reads are safe from many threads; imports queue.
 
-    ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them.
+    ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them; ``changed_rules``
+    are those that differ from the ones kept before (old and new value by name).
     ``memory_limit`` (as ``"2GB"``) is what an import aims at, whatever its size; it spills to the store's folder.
     Raises ``BadSource`` when the folder holds a store of another format. One of format 1 is brought up to date.
     """
@@ -122,10 +124,8 @@ class Store:
         self._derived: dict[str, tuple[object, Any]] = {}
         self._changes = ChangeLog(self._prepared_catalog())
         with self._catalog() as catalog:
-            if rules is not None:
-                catalog.execute("INSERT OR REPLACE INTO settings VALUES ('rules', ?)", (_rules_text(rules),))
-            stored = dict(catalog.execute("SELECT name, value FROM settings").fetchall())
-        self.rules = _read_rules(stored["rules"]) if "rules" in stored else Rules()
+            opened = open_rules(catalog, rules)
+        self.rules, self.changed_rules = opened.rules, opened.changed
 
     def close(self) -> None:
         """Lets go of the query engine and the catalogue; nothing on disk changes."""
@@ -471,14 +471,3 @@ def _assumed_token(chain: str, address: str, standard: str) -> TokenInfo:
         name = known.name if known else chain
         symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
     return TokenInfo(chain, address, name, symbol, decimals, standard)
-
-
-def _rules_text(rules: Rules) -> str:
-    return json.dumps(asdict(rules), default=sorted)
-
-
-def _read_rules(text: str) -> Rules:
-    plain = json.loads(text)
-    known = {field.name for field in fields(Rules)}
-    kept = {name: value for name, value in plain.items() if name in known}
-    return Rules(**(kept | {"time_allowed": frozenset(kept.get("time_allowed", ()))}))

@@ -25,8 +25,9 @@ from contract.times import utc_now
 from engine.manifest import OPENING
 from engine.store import Store
 from pipelines import show
-from pipelines.embedded import engine_rules, own_store_id
+from pipelines.embedded import own_store_id
 from pipelines.errors import RunFailed, extra
+from pipelines.stores import open_own_store
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
 
@@ -66,7 +67,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
     """Makes the derived tables of the files, or of all transfers of the engine's store."""
     began = time.monotonic()
-    with Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store:
+    with open_own_store(settings) as store:
         raw = list(files) or raw_files(store)
         digest = "" if files else digest_of(raw)
     with opened_engine(settings) as engine, show.progress("building tables", len(BUILD)) as bar:
@@ -119,7 +120,7 @@ def fill_on_cluster(
     done.already = len(instants) * len(by_chain) - len(wanted)
     if wanted:
         with (
-            Store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit) as store,
+            open_own_store(settings) as store,
             opened_engine(settings) as engine,
             show.progress("filling partitions", len(wanted)) as bar,
         ):

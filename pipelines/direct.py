@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +41,12 @@ class DirectEngine:
     @property
     def provider_id(self) -> str:
         return self._provider_id()
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        from engine.rules import rules_in_force
+
+        return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
         """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""

@@ -6,20 +6,24 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from contract.extras import MapRules, RulesRequest
 from contract.requests import ChainsRequest
 from contract.times import utc_now
 from engine.errors import EngineError
+from engine.rules import rules_in_force
 from pipelines import show
 from pipelines.alerting import webhook_of
-from pipelines.embedded import make_workspace
+from pipelines.embedded import make_workspace, sample_rules
 from pipelines.nodes import newest_block
 from pipelines.runs import prepare_dagster_home
+from pipelines.stores import engine_rules
 from resources.alert_book import AlertBook
 from resources.errors import ProviderError
 from resources.settings import Settings, SettingsError, load_settings
@@ -74,6 +78,7 @@ def _settings_and_below() -> list[Finding]:
         lambda: _disk(settings.home),
         lambda: _dagster(settings),
         lambda: _provider(workspace),
+        lambda: _rules(workspace),
         lambda: _lake(workspace),
         lambda: _warehouse(workspace),
         lambda: _alerts(settings),
@@ -119,6 +124,41 @@ async def _ask_chains(workspace: Workspace) -> int:
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
         return len(fetched.answer)
+
+
+def _rules(workspace: Workspace) -> Finding:
+    """Show the rules that maps follow: the store's, or what the provider publishes."""
+    settings = workspace.settings
+    if settings.provider.url:
+        try:
+            rules = asyncio.run(_ask_rules(workspace))
+        except (ProviderError, SettingsError):
+            found = "the provider does not publish its rules (only Holderlake's own service does)"
+            return Finding("rules", True, found)
+        return Finding("rules", True, listed_rules(rules))
+    if settings.provider.local == "store":
+        return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
+    ignored = settings.engine.thresholds.chosen()
+    advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
+    return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
+
+
+def listed_rules(rules: Mapping[str, Any]) -> str:
+    """Return rules as a person reads them: ``supernode_degree 10,000, …``."""
+    return ", ".join(f"{name} {_plain(value)}" for name, value in rules.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " ".join(value) or "none"
+
+
+async def _ask_rules(workspace: Workspace) -> dict[str, Any]:
+    async with workspace.provider("doctor") as provider:
+        fetched = await provider.fetch(RulesRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
+        rules: MapRules = fetched.answer
+        return rules.model_dump(include=set(MapRules.model_fields))
 
 
 def _lake(workspace: Workspace) -> Finding:

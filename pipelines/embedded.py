@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from contract.prices import CREDIT
+from pipelines.stores import engine_rules, open_store
 from resources.settings import AddressSet, Settings, SettingsError
 from resources.sources import DayReport
 from resources.workspace import Endpoint, Workspace
@@ -65,16 +66,6 @@ def reading_workspace(settings: Settings) -> Workspace:
     return workspace
 
 
-def engine_rules(settings: Settings) -> Rules | None:
-    """The engine's rules with the thresholds of the settings, or None where none is set."""
-    from engine.records import Rules
-
-    chosen = settings.engine.thresholds.chosen()
-    if "time_allowed" in chosen:
-        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
-    return Rules(**chosen) if chosen else None
-
-
 def with_sample_watchlist(settings: Settings) -> Settings:
     """The settings with the sample world's tokens and address sets, where they name none."""
     world = _world()
@@ -100,6 +91,11 @@ def sample_period() -> tuple[datetime, datetime]:
     """The first and the last instant of the sample world."""
     world = _world()
     return world.start, world.end
+
+
+def sample_rules() -> Rules:
+    """Return the rules of the sample world, whose thresholds fit its few addresses."""
+    return _world().rules
 
 
 def sample_store(home: Path) -> Path:
@@ -176,13 +172,11 @@ def own_store_id(settings: Settings) -> str:
 @cache
 def _store(local: _Local) -> Store:
     """Opens a store once a process; it is closed with the process. Raises ``SettingsError`` where there is none."""
-    from engine.store import Store
-
     if not local.root.exists():
         raise SettingsError(
             f"provider.local is 'store', and {local.root} is not there; 'holderlake import' and 'import-rpc' make it"
         )
-    store = Store(local.root, local.rules, local.memory_limit)
+    store = open_store(local.root, local.rules, local.memory_limit)
     atexit.register(store.close)
     return store
 

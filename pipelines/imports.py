@@ -16,6 +16,8 @@ from engine.sources.mapping import ColumnMap, read_block_times
 from engine.sources.token_lists import read_tokens
 from engine.store import Store
 from pipelines import show
+from pipelines.stores import open_own_store
+from resources.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -33,16 +35,14 @@ class Reading:
         return bool(self.layout or self.column_map)
 
 
-def import_paths(
-    store_folder: Path, paths: Sequence[Path], reading: Reading, as_json: bool, memory_limit: str = "2GB"
-) -> None:
+def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
     """Imports transfer files and token lists. A file is read whole before anything of it is stored.
 
     Raises ``BadSource`` at the first file that can't be read; files before it are imported.
     """
     reports: list[dict[str, Any]] = []
     times = read_block_times(reading.blocks)
-    with Store(store_folder, None, memory_limit) as store, show.progress("importing", len(paths)) as bar:
+    with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
             if path.name.removesuffix(".gz").endswith(".json") and not reading.is_chosen:
                 reports.append({"file": path.name, "tokens": store.add_tokens(read_tokens(path))})
@@ -63,10 +63,10 @@ def import_paths(
         )
 
 
-def label_paths(store_folder: Path, paths: Sequence[Path], as_json: bool) -> None:
+def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
     """Imports label files. Raises ``BadSource`` at the first one that can't be read."""
     reports = []
-    with Store(store_folder) as store, show.progress("importing", len(paths)) as bar:
+    with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
             found = read_labels(path)
             reports.append({"file": path.name, "labels": store.add_labels(found.labels), "passed over": found.skipped})

@@ -17,6 +17,7 @@ from engine.sources.rpc.importing import ChainImport, Manners, NodeReport, Progr
 from engine.sources.rpc.node import Node
 from engine.store import Store
 from pipelines import show
+from pipelines.stores import open_own_store
 from resources.sections import NodeSettings
 from resources.settings import Settings, SettingsError
 from resources.sources import DayReport
@@ -41,10 +42,7 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_
 
     Raises ``SettingsError`` where nodes or tokens are not named, ``RpcError`` where nodes fail.
     """
-    with (
-        Store(settings.engine_store, None, settings.engine.memory_limit) as store,
-        show.progress("importing", 0) as bar,
-    ):
+    with open_own_store(settings) as store, show.progress("importing", 0) as bar:
 
         def heard(progress: Progress) -> None:
             rate = progress.logs / max(progress.seconds, 0.001)
@@ -63,7 +61,7 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
     Raises ``SettingsError`` where no retry would help, ``RpcError`` where one may.
     """
-    with Store(settings.engine_store, None, settings.engine.memory_limit) as store:
+    with open_own_store(settings) as store:
         try:
             report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
         except (WrongChain, Diverged, Refused) as error:

@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.store import Store
 from pipelines import show
 from pipelines.accounts import open_keys
-from pipelines.embedded import engine_rules, sample_store
+from pipelines.embedded import sample_store
+from pipelines.stores import Say, open_own_store, open_store
 from resources.sections import lifetimes_in_seconds
 from resources.settings import Settings, load_settings
 from service.app import create_app
@@ -38,7 +39,7 @@ def serve(settings: Settings, sample: bool) -> int:
     log = section.log or ("text" if sys.stderr.isatty() else "json")
     sample_folder = sample_store(settings.home) if sample else None
     chosen = service_settings(settings)
-    with _opened(settings, sample_folder) as (store, keys):
+    with _opened(settings, sample_folder, lambda text: _say(text, log)) as (store, keys):
         sockets = listen(section.host, section.port)
         _say(_message(settings, store), log)
         if section.processes == 1:
@@ -82,10 +83,9 @@ def service_settings(settings: Settings) -> ServiceSettings:
 
 
 @contextmanager
-def _opened(settings: Settings, sample: Path | None) -> Iterator[tuple[Store, KeyStore]]:
-    """The store that is served and the keys; the sample world has rules of its own."""
-    rules = None if sample else engine_rules(settings)
-    store = Store(sample or settings.engine_store, rules, settings.engine.memory_limit)
+def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> Iterator[tuple[Store, KeyStore]]:
+    """Open the store that is served and the keys; the sample world has its own rules."""
+    store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
         yield store, keys
 

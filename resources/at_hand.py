@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -48,6 +48,10 @@ class Engine(Protocol):
     @property
     def provider_id(self) -> str:
         """The provider whose answers these are."""
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The rules that all maps follow, as plain data; the same as the body of ``GET /v0/x/rules``."""
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
         """The five tables of maps of every token at every instant."""

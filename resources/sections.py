@@ -221,7 +221,8 @@ class AddressSettings(Section):
 
 
 class Thresholds(Section):
-    """The engine's rules of classification; what is not set keeps the engine's own default."""
+    """The engine's rules of classification. A threshold that is not set, or no longer set, has the engine's default;
+    each command that opens the store reports a threshold that changed."""
 
     supernode_degree: int | None = Field(default=None, ge=1, description="Counterparties that make a supernode")
     hypernode_transfers: int | None = Field(default=None, ge=0, description="A hypernode has more transfers than this")

@@ -42,7 +42,7 @@ def import_files(
     written = read_map(map_file) if map_file else ColumnMap()
     column_map = parse_map(mapped or (), constants or ()).over(written)
     settings, reading = shared.settings(), Reading(format, chain, column_map, blocks or ())
-    import_paths(settings.engine_store, files, reading, json, settings.engine.memory_limit)
+    import_paths(settings, files, reading, json)
 
 
 def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
@@ -77,4 +77,4 @@ def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], js
     """Imports address labels into the engine's store."""
     from pipelines.imports import label_paths
 
-    label_paths(shared.settings().engine_store, files, json)
+    label_paths(shared.settings(), files, json)

@@ -19,10 +19,12 @@ from contract.extras import (
     HoldersPageRequest,
     LabelsRequest,
     MapChanges,
+    MapRules,
     PageOptions,
     Usage,
 )
 from contract.models import Address
+from engine.rules import rules_in_force
 from service import extra_answers as answers
 from service.backend import Backend, BackendOfCall
 from service.formats import json_bytes
@@ -86,6 +88,12 @@ async def x_usage(request: Request, backend: BackendOfCall) -> Response:
     """What your key was charged this month, by day and endpoint. Free."""
     plain = await run_in_threadpool(_usage, backend, request.state.key)
     return Response(json_bytes(plain), media_type="application/json", headers={"Cache-Control": "private, no-store"})
+
+
+@router.get("/rules", response_model=MapRules, responses=described("x_rules", metered=False))
+async def x_rules(backend: BackendOfCall) -> Response:
+    """Return the rules that all maps of this service follow. Free."""
+    return Response(json_bytes(rules_in_force(backend.store.rules)), media_type="application/json")
 
 
 def _usage(backend: Backend, key: Key) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from engine.store import Store
 from pipelines.imports import Reading, import_paths
 from resources.errors import CreditsExhausted, InvalidKey, Unavailable
 from resources.lake import LakeError
+from resources.settings import Settings
 from tests.filling import MakeWorkspace
 from tests.resources.misbehaving import Misbehaving, Step, answer, error, half, reset
 
@@ -211,6 +212,6 @@ def test_a_truncated_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
 
 def _refused(folder: Path, path: Path, named: str) -> None:
     with pytest.raises(BadSource, match=named):
-        import_paths(folder / "engine", [path], Reading(), as_json=True)
+        import_paths(Settings(home=folder), [path], Reading(), as_json=True)
     with Store(folder / "engine") as store:
         assert store.histories() == []

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from contract import wire
-from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, Usage
+from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, MapRules, Usage
 from contract.models import Holder, Map
 from contract.times import from_unix
 from engine.balances import balances_as_of
+from engine.rules import rules_in_force
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 
@@ -208,3 +209,11 @@ def test_a_caller_sees_its_own_month_for_free(caller, world):
     assert (found.spent, found.remaining) == (1_01, caller.key.allowance - 1_01)
     assert {line.endpoint: line.hundredths for line in found.charged} == {"chains": 1, "holders": 1_00}
     assert caller.spent == 1_01
+
+
+def test_the_service_publishes_its_rules_for_free(caller, world):
+    spent = caller.spent
+    answer = _get(caller, "/v0/x/rules")
+    assert answer.json() == rules_in_force(world.store.rules)
+    assert wire.decode(answer.content, MapRules).supernode_degree == world.store.rules.supernode_degree
+    assert caller.spent == spent

@@ -12,7 +12,7 @@ import pytest
 
 from contract import wire
 from contract.errors import ERROR_KINDS
-from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, Usage
+from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, MapRules, Usage
 from contract.requests import ENDPOINTS
 from engine.records import TokenInfo
 from service.openapi import LINKS, examples
@@ -178,6 +178,7 @@ def test_every_example_is_a_valid_answer():
         "x_changes": MapChanges,
         "x_labels": AddressLabels,
         "x_usage": Usage,
+        "x_rules": MapRules,
     }
     assert set(examples()) == set(shapes)
     for endpoint, example in examples().items():

@@ -260,6 +260,11 @@ USAGE = {
     "renews_on": day,
     "charged": [{"day": day, "endpoint": name, "requests": count, "hundredths": count}],
 }
+RULES = {
+    **dict.fromkeys(("supernode_degree", "hypernode_transfers", "magic_links", "magic_limit"), count),
+    **dict.fromkeys(("time_window", "time_links", "time_limit", "fresh_wallet_seconds", "score_version"), count),
+    "time_allowed": [name],
+}
 
 
 def hold(value: Any, shape: Any, where: str = "the answer") -> None:
@@ -585,3 +590,4 @@ def test_labels_and_usage_are_what_their_description_says(strict):
     assert any(one["labels"] for one in found)
     usage = strict.ask("/v0/x/usage", USAGE)
     assert usage["allowance"] == usage["spent"] + usage["reserved"] + usage["remaining"]
+    strict.ask("/v0/x/rules", RULES)

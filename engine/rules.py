@@ -1,0 +1,69 @@
+"""The rules that a store's maps follow: thresholds of classification, as plain data and in the catalogue."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from engine.changelog import EVERY_PAST, note_change
+from engine.records import Rules
+
+SCORE_VERSION: Final = 1
+"""Version of the formula of the service score, see ``metrics``."""
+
+_STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
+_SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"
+_HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
+
+
+@dataclass(frozen=True)
+class RulesInForce:
+    """The rules of an opened store, and those that differ from the last opening: old and new value by name."""
+
+    rules: Rules
+    changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+
+def rules_in_force(rules: Rules) -> dict[str, Any]:
+    """Return the rules as plain data (numbers, and a sorted list of addresses), with the score formula's version.
+
+    The same data are the body of ``GET /v0/x/rules``. Maps are comparable where these are equal.
+    """
+    return asdict(rules) | {"time_allowed": sorted(rules.time_allowed), "score_version": SCORE_VERSION}
+
+
+def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
+    """Return the chosen rules and store them, or the stored ones where none are chosen.
+
+    Rules that differ from the stored ones change answers as of any second; the change is noted for caches. Nothing is
+    written where they are equal, so opening a store does not wait for an import.
+    """
+    row = catalog.execute(_STORED).fetchone()
+    stored = _from_text(row[0]) if row else Rules()
+    if chosen is None or (row and chosen == stored):
+        return RulesInForce(stored)
+    (has_histories,) = catalog.execute(_HAS_HISTORIES).fetchone()
+    changed = _differences(stored, chosen) if row or has_histories else {}
+    catalog.execute(_SAVE, (_text(chosen),))
+    if changed:
+        note_change(catalog, EVERY_PAST)
+    return RulesInForce(chosen, changed)
+
+
+def _differences(old: Rules, new: Rules) -> dict[str, tuple[Any, Any]]:
+    before, after = rules_in_force(old), rules_in_force(new)
+    return {name: (before[name], after[name]) for name in after if before[name] != after[name]}
+
+
+def _text(rules: Rules) -> str:
+    return json.dumps(asdict(rules), default=sorted)
+
+
+def _from_text(text: str) -> Rules:
+    plain = json.loads(text)
+    known = {field.name for field in fields(Rules)}
+    kept = {name: value for name, value in plain.items() if name in known}
+    return Rules(**(kept | {"time_allowed": frozenset(kept.get("time_allowed", ()))}))

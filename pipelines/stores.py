@@ -1,0 +1,62 @@
+"""The engine's own store, opened with the rules of the settings. Changed rules are reported in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.records import Rules
+    from engine.store import Store
+
+Say = Callable[[str], None]
+
+
+def engine_rules(settings: Settings) -> Rules:
+    """Return the engine's default rules with the thresholds of the settings over them."""
+    from engine.records import Rules
+
+    chosen = settings.engine.thresholds.chosen()
+    if "time_allowed" in chosen:
+        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
+    return Rules(**chosen)
+
+
+def open_own_store(settings: Settings, say: Say | None = None) -> Store:
+    """Open the store of the user's imports; see ``open_store``."""
+    return open_store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit, say)
+
+
+def open_store(root: Path, rules: Rules | None, memory_limit: str, say: Say | None = None) -> Store:
+    """Open a store with the rules, or with its own, and report rules that differ from those of the last opening.
+
+    ``say`` prints the report, on standard error by default.
+    """
+    from engine.store import Store
+
+    store = Store(root, rules, memory_limit)
+    if store.changed_rules:
+        (say or _print_error)(rules_changed(store.changed_rules))
+    return store
+
+
+def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """Return the sentence that reports changed rules, their effect and the remedy for older maps."""
+    listed = ", ".join(f"{name} from {_text(old)} to {_text(new)}" for name, (old, new) in changed.items())
+    return (
+        f"The engine's rules changed ({listed}) and apply from now on; maps that are in the lake keep their old "
+        "figures until they are fetched again with --refresh."
+    )
+
+
+def _text(value: Any) -> str:
+    return ", ".join(value) or "none" if isinstance(value, list) else f"{value:,}"
+
+
+def _print_error(text: str) -> None:
+    from pipelines import show
+
+    show.err.print(text, markup=False, soft_wrap=True)
