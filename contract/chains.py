@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 NATIVE = "native"
 ZERO_ADDRESS = "0x" + "0" * 40
@@ -23,6 +24,10 @@ BURN_ADDRESSES = frozenset(
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 
 
+Family = Literal["evm", "solana", "tron", "ton"]
+"""Chains of one family write their addresses alike."""
+
+
 @dataclass(frozen=True)
 class KnownChain:
     """A chain with the name people use and its ids at two price-data platforms (null where they have none)."""
@@ -34,6 +39,7 @@ class KnownChain:
     coingecko_id: str | None
     native_symbol: str
     native_decimals: int = 18
+    family: Family = "evm"
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {
@@ -41,11 +47,11 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
     for chain in (
         KnownChain("eth", "Ethereum", 1, "ethereum", "ethereum", "ETH"),
         KnownChain("base", "Base", 8453, "base", "base", "ETH"),
-        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9),
-        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6),
+        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9, "solana"),
+        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6, "tron"),
         KnownChain("bsc", "BNB Smart Chain", 56, "bsc", "binance-smart-chain", "BNB"),
         KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S"),
-        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9),
+        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9, "ton"),
         KnownChain("avalanche", "Avalanche", 43114, "avalanche", "avalanche", "AVAX"),
         KnownChain("polygon", "Polygon", 137, "polygon", "polygon-pos", "POL"),
         KnownChain("monad", "Monad", 143, "monad", "monad", "MON"),
@@ -58,6 +64,13 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
     )
 }
 
+
+def family_of(chain: str | None) -> Family | None:
+    """The family of a chain, None where the chain is not listed here."""
+    known = KNOWN_CHAINS.get(chain or "")
+    return known.family if known else None
+
+
 CHAIN_BY_EVM_ID: dict[int, str] = {
     chain.evm_id: chain.id for chain in KNOWN_CHAINS.values() if chain.evm_id is not None
 }
@@ -66,7 +79,9 @@ CHAIN_BY_EVM_ID: dict[int, str] = {
 def normalise_address(address: str) -> str:
     """The address as the contract writes it: hexadecimal (EVM) in lower case, every other kind untouched.
 
-    Solana, TRON and TON addresses are case-sensitive and never begin with ``0x`` (seed, section 2.1).
+    It checks nothing: provider answers and lookups use it. What users type and import goes through
+    ``contract.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x``
+    (seed, section 2.1).
     """
     text = address.strip()
     return text.lower() if _HEX_ADDRESS.fullmatch(text) or text.lower() == NATIVE else text
