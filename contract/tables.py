@@ -253,6 +253,18 @@ _TABLES: Final = (
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
 DETAIL_COLUMNS: Final = tuple(field.name for field in _DETAILS)
 
+FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "chains": frozenset({"chains"}),
+        "tokens": frozenset({"tokens"}),
+        "holders": frozenset({"holders"}),
+        "maps": frozenset({"maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"}),
+        "subgraphs": frozenset({"subgraph_transfers"}),
+        "addresses": frozenset({"addresses"}),
+    }
+)
+"""The tables of each family: those that are fetched together and committed under one manifest."""
+
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
     """The two columns of an amount: the decimal one, and the exact text where the first can't hold the value."""

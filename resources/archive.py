@@ -22,10 +22,13 @@ from typing import Any, Final
 from contract.requests import Request
 from contract.times import partition_text
 from resources.claims import claimed
-from resources.packs import SUFFIX, DamagedPiece, Packs, Piece, Place
+from resources.files import write_whole
+from resources.packs import DamagedPiece, Packs, Piece, Place
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
+_LOST: Final = "lost.txt"
+"""Beside a damaged segment: the digests of the answers in it that cannot be read, one a line."""
 _CLAIMS: Final = "claimed"
 
 
@@ -164,22 +167,33 @@ class AnswerArchive:
             return _checked(place, self._packs.read(place))
         except (DamagedPiece, KeyError, ValueError, TypeError) as error:
             self._set_aside(place, error)
-        except FileNotFoundError:  # somebody removed the file
+        except FileNotFoundError:
+            _log.warning("the archived answer %s is gone: %s is missing", place.name, self.root / place.pack)
             self._packs.forget(place)
         return None
 
     def _set_aside(self, place: Place, error: Exception) -> None:
-        aside = self.root / _DAMAGED
-        aside.mkdir(exist_ok=True)
-        kept = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=aside)) / f"{place.name}{SUFFIX}"
-        kept.write_bytes(self._packs.stored(place))
-        self._packs.remove([place])
+        """Move the segment of a damaged answer to the damaged ones. Its other answers stay in the archive."""
+        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.pack).stem}-", dir=_made(self.root / _DAMAGED)))
+        lost = self._packs.set_aside(place.pack, folder)
+        write_whole(folder / _LOST, "".join(f"{name}\n" for name in lost).encode())
         _log.warning(
-            "the archived answer %s is damaged (%s) and will be asked for again; it was set aside in %s",
-            place.name,
+            "the segment %s of the archive is damaged (%s); it is now in %s. Lost answers: %s",
+            self.root / place.pack,
             error,
-            kept,
+            folder,
+            ", ".join(lost) or "none",
         )
+
+    def lost(self) -> list[str]:
+        """Return the digests of answers that were in damaged segments and were not fetched again."""
+        named = (path.read_text().split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST}"))
+        return sorted({digest for digests in named for digest in digests if digest not in self})
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def as_of_text(as_of: datetime | str | None) -> str:
@@ -205,6 +219,8 @@ def _about(one: Arrived) -> dict[str, Any]:
 def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
     if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
         raise DamagedPiece("its hash is another")
+    if (piece.about.get("digest", place.name), piece.about["sha256"]) != (place.name, place.sha256):
+        raise DamagedPiece("it is another answer than the index says")
     return _answer(place.name, piece)
 
 

@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Barrier
 from typing import Any, Final
 from uuid import uuid4
@@ -29,7 +29,7 @@ from obstore.store import from_url
 
 from contract.tables import TABLES, conform
 from resources import commits
-from resources.commits import NO_FILE, SIDE_TABLES, Manifest
+from resources.commits import NO_FILE, SIDE_TABLES, DamagedManifest, Manifest
 from resources.files import whole_file
 from resources.lake import Lake, LakeError
 
@@ -43,6 +43,10 @@ class BucketError(LakeError):
     """The object storage can't take or give what was asked; the message says why and what to do."""
 
 
+class DamagedFile(BucketError):
+    """A partition cannot be moved because a file of it does not match its manifest."""
+
+
 @dataclass(frozen=True)
 class Known:
     """A manifest in the bucket: what it says, and the storage's mark of this very object."""
@@ -53,12 +57,21 @@ class Known:
 
 @dataclass
 class Moved:
-    """What a push or pull did: partitions and bytes brought over, those that were alike, and names of conflicts."""
+    """What a push or pull did: partitions and bytes moved, those that were alike, and names of conflicts.
+
+    ``refused`` says which partitions were left alone because a manifest or a file of them is damaged, and why.
+    """
 
     partitions: int = 0
     bytes: int = 0
     alike: int = 0
     conflicts: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both sides now hold the same partitions."""
+        return not self.conflicts and not self.refused
 
 
 def open_bucket(
@@ -112,12 +125,19 @@ class Bucket:
                 yield known
 
     def known(self, name: str) -> Known | None:
-        """A manifest by its name, or None."""
+        """Return a manifest by its name, or None where there is none.
+
+        Raises ``DamagedManifest`` where it names anything but the partition of its own name and the contract's tables.
+        """
         try:
             found = obstore.get(self.store, name)
-            return Known(msgspec.json.decode(bytes(found.bytes()), type=Manifest), found.meta["e_tag"])
+            data, e_tag = bytes(found.bytes()), found.meta["e_tag"]
         except (NotFoundError, FileNotFoundError):
             return None
+        manifest = commits.parsed_manifest(data, PurePosixPath(name))
+        if manifest_name(manifest) != name:
+            raise DamagedManifest(f"{name} is not the name of a manifest of {self.url}")
+        return Known(manifest, e_tag)
 
     def files(self, table: str) -> list[str]:
         """Names of a table's committed files, for tools that read Parquet by themselves."""
@@ -232,20 +252,28 @@ class _Sync:
     def _read(self) -> dict[str, tuple[str, str]]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, str]])
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return {}
 
     def run(self, wanted: Sequence[Any], one: Callable[[_Sync, Any], None], told: Callable[[int, int], None]) -> Moved:
         """Each in turn, some at a time; what was finished is remembered whatever comes of the others."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
+
+        def move(item: Any) -> None:
+            try:
+                one(self, item)
+            except (DamagedManifest, DamagedFile) as error:  # it does not stop the others
+                self._moved.refused.append(str(error))
+
         try:
             with ThreadPoolExecutor(8) as pool:
-                for number, _ in enumerate(pool.map(lambda item: one(self, item), wanted), start=1):
+                for number, _ in enumerate(pool.map(move, wanted), start=1):
                     told(number, len(wanted))
         finally:
             with whole_file(self._path) as file:
                 file.write_bytes(msgspec.json.encode(self._common, order="sorted"))
         self._moved.conflicts.sort()
+        self._moved.refused.sort()
         return self._moved
 
     def is_old_news(self, name: str, e_tag: str | None) -> bool:
@@ -287,7 +315,7 @@ class _Sync:
         }
         whole = {table: data for table, data in files.items() if data is not None}
         if len(whole) < len(files):
-            raise BucketError(f"a file of {name} in {self._bucket.url} is not that of its manifest; pull again")
+            raise DamagedFile(f"a file of {name} in {self._bucket.url} does not match its manifest; pull again")
         self._lake.claim(manifest.provider)
         with commits.locked(root, manifest.chain):
             commits.finish(root, path)
@@ -311,7 +339,7 @@ class _Sync:
             path = commits.file_of(self._lake.root, manifest, table)
             data = path.read_bytes() if path.exists() else b""
             if not commits.is_intact(data, file):
-                raise LakeError(f"{path} is not the file that its manifest tells of; ingest that partition again")
+                raise DamagedFile(f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
             files[table] = data
         return files
 

@@ -22,18 +22,28 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 import msgspec
 
+from contract.tables import FAMILY_TABLES
 from contract.times import parse_partition
+from resources.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
 REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
 """Tables that tell of a family's requests rather than hold their rows: each family has files of its own."""
 _MANIFESTS: Final = "_manifests"
+
+
+class LakeError(Exception):
+    """The lake can't take or give what was asked; the message says why and what to do."""
+
+
+class DamagedManifest(LakeError):
+    """A manifest cannot be read, or names what it may not; the message says where and what."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +112,41 @@ def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str 
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """A manifest; None where there is none, or none that can be read."""
+    """Return a manifest; None where there is none, or it is damaged."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return parsed_manifest(path.read_bytes(), path)
+    except (FileNotFoundError, DamagedManifest):
         return None
+
+
+def parsed_manifest(data: bytes, path: PurePath) -> Manifest:
+    """Decode a manifest and check every name in it against its own path and the contract's tables.
+
+    Paths are made from these names, and files at them are replaced and deleted. Raises ``DamagedManifest``.
+    """
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+        _check_names(manifest, path)
+    except (msgspec.DecodeError, BadName, UnicodeDecodeError) as error:
+        raise DamagedManifest(f"{path} is not a valid manifest: {error}") from error
+    return manifest
+
+
+def _check_names(manifest: Manifest, path: PurePath) -> None:
+    """Raise ``BadName`` where a name in a manifest is not the one of its path, or not one of the contract."""
+    named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
+    if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
+        raise BadName(f"it names {manifest.family} of {manifest.chain} at {manifest.timestamp}, another partition")
+    commit_name(manifest.commit)
+    known = FAMILY_TABLES.get(manifest.family, frozenset())
+    for name, file in manifest.tables.items():
+        if name not in known and name not in SIDE_TABLES:
+            raise BadName(f"it names the table {name!r}, which the family {manifest.family} does not have")
+        if file == NO_FILE and name in SIDE_TABLES:
+            continue
+        digest_name(file.sha256)
+        if file.rows < 0 or file.bytes < 0:
+            raise BadName(f"its file of {name} has {file.rows} rows and {file.bytes} bytes")
 
 
 def settled_manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:

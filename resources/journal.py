@@ -21,6 +21,7 @@ from contract.requests import ENDPOINTS, Request
 from contract.times import parse_partition
 from resources.archive import AnswerArchive
 from resources.files import write_whole
+from resources.names import BadName, chain_name, family_name, timestamp_name
 
 UNREADABLE: Final = "malformed_answer"
 """The code of failures whose answer came, was paid, and could not be read: reading it again may help."""
@@ -121,8 +122,8 @@ def group_of(
 
 
 def note(archive: AnswerArchive, commit: Commit) -> None:
-    """Keeps a commit in the journal. Raises ``OSError``."""
-    folder = _folder(archive) / f"chain={commit.chain}" / f"timestamp={commit.timestamp}" / commit.family
+    """Keep a commit in the journal. Raises ``OSError``, and ``BadName`` where it names no safe path."""
+    folder = _folder(archive).joinpath(*_place(commit))
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
     text = msgspec.json.encode(commit, order="sorted")
     write_whole(folder / name, zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(text))
@@ -138,8 +139,9 @@ def read(path: Path) -> Commit | None:
     reader = zstandard.ZstdDecompressor().decompressobj()
     try:
         text = reader.decompress(path.read_bytes())
-        return msgspec.json.decode(text, type=Commit) if reader.eof else None
-    except (zstandard.ZstdError, msgspec.DecodeError):
+        commit = msgspec.json.decode(text, type=Commit) if reader.eof else None
+        return commit if commit and _place(commit) == path.parts[-4:-1] else None
+    except (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError, BadName):
         return None
 
 
@@ -151,6 +153,15 @@ def commits(archive: AnswerArchive) -> Iterator[Commit]:
 
 def _folder(archive: AnswerArchive) -> Path:
     return archive.root / "journal"
+
+
+def _place(commit: Commit) -> tuple[str, str, str]:
+    """Return the folders of a commit's file. Raises ``BadName``."""
+    return (
+        f"chain={chain_name(commit.chain)}",
+        f"timestamp={timestamp_name(commit.timestamp)}",
+        family_name(commit.family),
+    )
 
 
 def _fields(request: Request) -> dict[str, Any]:

@@ -12,7 +12,6 @@ How files appear together stands in ``commits``, loading into DuckDB in ``wareho
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -24,14 +23,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter, ValidationError
 
-from contract.models import ChainId
-from contract.tables import TABLES, conform
+from contract.tables import FAMILY_TABLES, TABLES, conform
 from contract.times import partition_text, utc_now
 from resources import commits
-from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, Manifest, TableFile
+from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, LakeError, Manifest, TableFile
 from resources.files import whole_file
+from resources.names import BadName, chain_name, family_name
 from resources.revisions import revisions
 
 __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
@@ -45,17 +43,11 @@ SUBJECT_COLUMNS: Final = {
 """The column that tells what a row was asked for, by the kind of subject."""
 
 _PROVIDER: Final = "_provider.json"
-_FAMILY: Final = re.compile(r"[a-z_]+")
-_CHAIN_ID: Final = TypeAdapter(ChainId)
 _READ_ATTEMPTS: Final = 5
 _INSTANTS: Final = ("as_of", "fetched_at")
 _LONG_RUN: Final = 100
 """Rows of a subject on average from which on moving them one by one is not worth the while."""
 _REVISIONS_ORDER: Final = ("subject", "table_name", "fetched_at")
-
-
-class LakeError(Exception):
-    """The lake can't take or give what was asked; the message says why and what to do."""
 
 
 class Lake:
@@ -188,6 +180,8 @@ class Lake:
         older ones are noted in ``revisions``; to those that are there nothing is ever done but adding to them.
         Raises ``LakeError`` on rows that do not belong here and on another provider.
         """
+        for name in tables.keys() - {*FAMILY_TABLES.get(_family(family), ()), *SIDE_TABLES}:
+            raise LakeError(f"the family {family} has no table {name}")
         new = {name: _declared(name, rows, chain, as_of) for name, rows in tables.items()}
         failed = TABLES[FAILURES].schema.empty_table() if failures is None else failures
         new[FAILURES] = _declared(FAILURES, failed, chain, as_of)
@@ -338,17 +332,18 @@ def _known(table: str) -> str:
 
 
 def _family(family: str) -> str:
-    if not _FAMILY.fullmatch(family):
-        raise LakeError(f"{family!r} can't name a family: lower-case letters and underscores only")
-    return family
+    try:
+        return family_name(family)
+    except BadName as error:
+        raise LakeError(str(error)) from error
 
 
 def _safe(chain: str) -> str:
-    """The chain id, if it can stand in a path. Raises ``LakeError`` otherwise."""
+    """Return the chain id, if it can be part of a path. Raises ``LakeError`` otherwise."""
     try:
-        return _CHAIN_ID.validate_python(chain)
-    except ValidationError as error:
-        raise LakeError(f"{chain!r} is not a chain id: letters, digits, '_', '.' and '-' only") from error
+        return chain_name(chain)
+    except BadName as error:
+        raise LakeError(str(error)) from error
 
 
 def _timestamp(as_of: datetime) -> str:

@@ -9,6 +9,7 @@ between, are taken into it when it is opened. What the pieces mean is ``archive`
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 import uuid
@@ -23,6 +24,7 @@ import zstandard
 
 from resources.database import Database
 from resources.files import write_whole
+from resources.names import BadName, digest_name
 
 SUFFIX: Final = ".zst"
 
@@ -32,6 +34,7 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
 _TICK: Final = 2_000_000_000
 """Nanoseconds within which a folder may change twice and keep its time of change."""
+_PACK: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
 _FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
 """Where packs are. In the last two an earlier version kept each piece in a file of its own, named after it."""
 
@@ -61,6 +64,11 @@ _SUPERSEDE: Final = """
     UPDATE pieces
     SET superseded = 1
     WHERE superseded = 0 AND name IN (SELECT json_extract(value, '$[0]') FROM json_each(?))
+"""
+_LATEST: Final = """
+    UPDATE pieces
+    SET superseded = 0
+    WHERE id = (SELECT id FROM pieces WHERE name = ? ORDER BY fetched_at DESC, id DESC LIMIT 1)
 """
 _INSERT: Final = """
     INSERT INTO pieces (name, sha256, fetched_at, start, length, superseded, pack)
@@ -177,6 +185,35 @@ class Packs:
                     self._move(db, left)
             (self.root / pack).unlink(missing_ok=True)
 
+    def set_aside(self, pack: str, folder: Path) -> list[str]:
+        """Move a damaged pack into ``folder`` and its readable pieces into a new pack. Returns the names that are lost.
+
+        The file itself is read, not the index, which may be what is damaged.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._index.transaction() as db:
+            listed = {place.name for place in _places(db.execute, "WHERE pack = ?", pack)}
+            stored, entries = (self.root / pack).read_bytes(), list(_entries(self.root / pack))
+            db.execute("DELETE FROM pieces WHERE pack = ?", (pack,))
+            if entries and not pack.startswith("packs/"):  # named after its only piece, which is readable
+                _enter(db, pack, entries)
+                return []
+            if entries:
+                self._enter_readable(db, stored, entries)
+            (self.root / pack).replace(folder / Path(pack).name)
+        return sorted(listed - {entry[0] for entry in entries})
+
+    def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[tuple[Any, ...]]) -> None:
+        """Write the readable frames of a pack to a new one. Of each name the piece fetched last is the present one."""
+        pack = self._new_pack(entries[0][2])
+        frames = [stored[start : start + length] for _, _, _, start, length in entries]
+        write_whole(self.root / pack, b"".join(frames))
+        abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
+        _enter(db, pack, _laid_out(abouts, frames))
+        for name in {entry[0] for entry in entries}:
+            db.execute("UPDATE pieces SET superseded = 1 WHERE name = ?", (name,))
+            db.execute(_LATEST, (name,))
+
     def _move(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
         """Writes pieces to a new pack."""
         pack = self._new_pack(places[0].fetched_at)
@@ -263,10 +300,10 @@ def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
     alone = {"digest": path.stem.partition("-")[0]}  # the name of a file that holds a single piece
     while 0 <= start < len(stored):
         length = 0
-        with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError):
+        with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
             text, length = _unpacked(stored[start:])
             about = alone | _told(text)
-            yield about["digest"], about["sha256"], about["fetched_at"], start, length
+            yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
         start = start + length if length else stored.find(_MAGIC, start + 1)
 
 
@@ -282,4 +319,6 @@ def _enter(db: sqlite3.Connection, pack: str, entries: Iterable[tuple[Any, ...]]
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    return [Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values)]
+    """Return the places of pieces; a row that names no pack of ours is left out, for files at it may be removed."""
+    found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
+    return [place for place in found if _PACK.fullmatch(place.pack)]

@@ -28,6 +28,7 @@ def report(
 ) -> None:
     """Writes one page of HTML about a token: holders, entries and exits, clusters, concentration, flows, maps."""
     from pipelines.token_report.page import write_report
+    from resources.names import file_name_part
     from resources.token_history import Period
 
     period = Period(
@@ -36,7 +37,7 @@ def report(
         datetime.min if start is None else parse_when(start),
         utc_now() if end is None else parse_when(end),
     )
-    path = (file or Path(f"report-{chain}-{token[:12]}.html")).expanduser()
+    path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
     if period.since > period.until:
         raise ValueError(f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M})")
     if not path.parent.is_dir():

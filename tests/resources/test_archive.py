@@ -147,6 +147,7 @@ def test_a_damaged_file_is_reported_set_aside_and_counts_as_absent(
         assert archive.get(put.digest) is None
     assert put.digest in caplog.text
     assert not file.exists()
+    assert archive.lost() == [put.digest]
     assert (archive.size().answers, archive.size().damaged) == (0, 1)
     assert archive.get(put.digest) is None
     kept(archive, put.raw)
@@ -402,3 +403,26 @@ def test_answers_of_an_earlier_version_which_had_a_file_each_are_taken_over(tmp_
     assert (present.raw, present.digest) == (b"new", digest)
     assert found.version(digest, old.sha256) == old
     assert found.size().answers == 1
+
+
+def test_an_index_that_names_another_file_never_removes_it(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    kept(archive, b"{}")
+    (tmp_path / "x.zst").write_bytes(b"not ours")
+    with sqlite3.connect(archive.root / "index.sqlite") as index:
+        index.execute("UPDATE pieces SET pack = '../x.zst'")
+    damaged = AnswerArchive(archive.root)
+    damaged.remove(list(damaged.stored()))
+    assert (tmp_path / "x.zst").read_bytes() == b"not ours"
+
+
+def test_an_index_that_points_to_another_answer_never_gives_it(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    first, second = kept(archive, b"[1]"), kept(archive, b"[2]", a_map(limit=250))
+    with sqlite3.connect(archive.root / "index.sqlite") as index:
+        places = dict(index.execute("SELECT name, pack FROM pieces").fetchall())
+        index.execute("DELETE FROM pieces WHERE name = ?", (second.digest,))
+        index.execute("UPDATE pieces SET pack = ?", (places[second.digest],))
+    assert archive.get(first.digest) is None
+    reopened = AnswerArchive(archive.root)
+    assert (reopened.get(first.digest), reopened.get(second.digest)) == (first, second), "both are paid and stay"

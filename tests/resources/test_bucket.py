@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -17,6 +18,7 @@ import pytest
 
 from resources.lake import Lake, LakeError
 from tests.resources.lakes import DAYS, write_holders, write_maps
+from tests.resources.test_lake import FOREIGN_NAMES
 from tests.s3 import KEYS, require_s3, s3_server
 
 _numbers = count(1)
@@ -154,13 +156,37 @@ def test_a_push_that_is_killed_shows_no_half_and_goes_on(
     assert bucket.read("maps").equals(lake.read("maps"))
 
 
-def test_a_damaged_file_is_never_pushed(bucket: Any, lake: Lake) -> None:
+def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Any, lake: Lake) -> None:
     from resources.bucket import push
 
     path = lake.path("holders", "eth", DAYS[0])
     path.write_bytes(path.read_bytes()[:-1] + b"!")
-    with pytest.raises(LakeError, match="ingest that partition again"):
-        push(lake, bucket)
+    pushed = push(lake, bucket)
+    assert pushed.partitions == 2
+    assert pushed.refused == [f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it"]
+
+
+@pytest.mark.parametrize("names", FOREIGN_NAMES.values(), ids=FOREIGN_NAMES)
+def test_a_pull_refuses_foreign_names_and_deletes_nothing(
+    bucket: Any, lake: Lake, other: Lake, names: Mapping[str, Any], tmp_path: Path
+) -> None:
+    import obstore
+
+    from resources.bucket import pull, push
+
+    for victim in (tmp_path / "x", other.root / "x"):
+        victim.parent.mkdir(parents=True, exist_ok=True)
+        victim.write_text("not ours")
+    push(lake, bucket)
+    name = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
+    manifest = json.loads(bytes(obstore.get(bucket.store, name).bytes()))
+    obstore.put(bucket.store, name, json.dumps({**manifest, **names}).encode())
+    write_maps(other, "eth", DAYS[0], {"0xa": [["x", "y"]]})
+    pulled = pull(other, bucket)
+    assert [text.split(" ")[0] for text in pulled.refused] == [name]
+    assert not pulled.is_complete
+    assert [manifest.family for manifest in other.manifests()] == ["holders", "maps"]
+    assert [path.read_text() for path in (tmp_path / "x", other.root / "x")] == ["not ours"] * 2
 
 
 def test_a_lake_of_another_provider_is_not_mixed_in(bucket: Any, lake: Lake, other: Lake) -> None:

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from contract.tables import TABLES, build
+from contract.tables import FAMILY_TABLES, TABLES, build
 from resources.lake import Lake, LakeError, Manifest
 from tests.processes import run
 from tests.resources.lakes import (
@@ -76,7 +76,8 @@ def test_a_table_with_nulls_wherever_they_may_stand_survives_parquet(tmp_path: P
     if name == "failures":
         write(lake, "holders", "x", DAY, {}, set(), rows)
     else:
-        write(lake, "any", "x", DAY, {name: rows}, {"x"}, by=by)
+        family = next((family for family, tables in FAMILY_TABLES.items() if name in tables), "maps")
+        write(lake, family, "x", DAY, {name: rows}, {"x"}, by=by)
     assert lake.read(name) == rows
 
 
@@ -364,8 +365,42 @@ def test_rows_that_do_not_fit_the_table_or_the_partition_are_refused(lake: Lake,
 def test_an_unknown_table_or_family_is_refused_by_name(lake: Lake) -> None:
     with pytest.raises(LakeError, match="there is no table 'holder'; there are chains, tokens, holders"):
         lake.read("holder")
-    with pytest.raises(LakeError, match="can't name a family"):
+    with pytest.raises(LakeError, match="is not a family of tables"):
         lake.manifest("../x", "eth", DAY)
+
+
+# Names that are no names of ours
+
+
+FOREIGN_NAMES: Mapping[str, Mapping[str, Any]] = {
+    "a table outside the lake": {"tables": {"../../x": {"rows": 0, "bytes": 0, "sha256": ""}}},
+    "a table of another family": {"tables": {"maps": {"rows": 1, "bytes": 1, "sha256": "0" * 64}}},
+    "a table without a file": {"tables": {"holders": {"rows": 0, "bytes": 0, "sha256": ""}}},
+    "a chain outside the lake": {"chain": "../../x"},
+    "another chain": {"chain": "bsc"},
+    "another instant": {"timestamp": "20261102T000000Z"},
+    "an instant that is none": {"timestamp": "../../x"},
+    "another family": {"family": "maps"},
+    "a commit outside the lake": {"commit": "/../../x"},
+    "a digest that is none": {"tables": {"holders": {"rows": 1, "bytes": 1, "sha256": "x"}}},
+}
+
+
+@pytest.mark.parametrize("names", FOREIGN_NAMES.values(), ids=FOREIGN_NAMES)
+def test_a_manifest_with_foreign_names_is_no_manifest(lake: Lake, names: Mapping[str, Any]) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    (path,) = lake.manifest_paths()
+    path.write_bytes(msgspec.json.encode(msgspec.json.decode(path.read_bytes()) | names))
+    assert list(lake.manifests()) == []
+    path.rename(path.with_suffix(".next"))  # as an interrupted commit leaves it
+    before = files(lake)
+    assert lake.manifest("holders", "eth", DAY) is None
+    assert files(lake) == before
+
+
+def test_a_family_takes_only_its_own_tables(lake: Lake) -> None:
+    with pytest.raises(LakeError, match="the family maps has no table holders"):
+        write(lake, "maps", "eth", DAY, {"holders": holders("eth", DAY, {"0xa": {"0x1": 1}})}, {"0xa"})
 
 
 # Damage and death

@@ -1,0 +1,64 @@
+"""Checks of names that become parts of paths: chains, table families, instants, digests.
+
+A name may come from a provider, a bucket, a damaged file or a command line. Each function returns the name where it is
+safe in a path, and raises ``BadName`` otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from contract.times import parse_partition, partition_text
+
+_CHAIN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_FAMILY: Final = re.compile(r"[a-z_]{1,64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{32}")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
+
+
+class BadName(ValueError):
+    """A name cannot be part of a path; the message names it and what is allowed."""
+
+
+def chain_name(text: str) -> str:
+    """Return a chain id that can be part of a path."""
+    return _matching(_CHAIN, text, "chain id: letters, digits, '_', '.' and '-' only")
+
+
+def family_name(text: str) -> str:
+    """Return the name of a table family that can be part of a path."""
+    return _matching(_FAMILY, text, "family of tables: lower-case letters and underscores only")
+
+
+def timestamp_name(text: str) -> str:
+    """Return a partition's timestamp such as 20261120T000000Z."""
+    try:
+        same = partition_text(parse_partition(text)) == text
+    except ValueError:
+        same = False
+    if not same:
+        raise BadName(f"{text!r} is not a partition's timestamp, such as 20261120T000000Z")
+    return text
+
+
+def commit_name(text: str) -> str:
+    """Return the id of a commit: 32 hexadecimal digits."""
+    return _matching(_COMMIT, text, "commit id: 32 hexadecimal digits")
+
+
+def digest_name(text: str) -> str:
+    """Return a SHA-256 digest: 64 hexadecimal digits."""
+    return _matching(_DIGEST, text, "SHA-256 digest: 64 hexadecimal digits")
+
+
+def file_name_part(text: str) -> str:
+    """Return a text with every character that is unsafe in a file's name replaced by '-'."""
+    return _UNSAFE.sub("-", text)
+
+
+def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
+    if not pattern.fullmatch(text):
+        raise BadName(f"{text!r} is not a {what}")
+    return text
