@@ -124,9 +124,9 @@ def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOv
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
     histories: list[tuple[str, str, str]] = []
     if columns:
-        _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT})
-        histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
-        catalog.execute("DROP TABLE histories")
+        if _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT}) == _FIRST_FORMAT:
+            histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
+            catalog.execute("DROP TABLE histories")
     if columns and "folded_symbol" not in columns:
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
@@ -145,10 +145,12 @@ def _version(catalog: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _refuse_other_format(catalog: sqlite3.Connection, root: Path, known: Collection[str] = (FORMAT,)) -> None:
+def _refuse_other_format(catalog: sqlite3.Connection, root: Path, known: Collection[str] = (FORMAT,)) -> str:
+    """Return the store's format. Raise ``BadSource`` where it is not among the known ones."""
     (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
     if found not in known:
         raise BadSource(f"{root} holds a store of format {found}; this version reads format {FORMAT}")
+    return str(found)
 
 
 def _run(catalog: sqlite3.Connection, script: str) -> None:

@@ -93,6 +93,16 @@ def test_words_of_names_in_an_older_store_are_found(earlier: Path) -> None:
         assert [token.name for token in store.search("moths", 9)] == ["Blue Moths"]
 
 
+def test_a_store_of_version_0_1_0_opens(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.add_transfers(table([transfer("mint -> a", 5)]), "file")
+        store.add_tokens([a_token(("eth", "coin"), name="Blue Moths")])
+    run(tmp_path, "DROP TRIGGER words_follow_is_indexed; DROP TABLE words; PRAGMA user_version = 2;")
+    with Store(tmp_path) as store:
+        assert held(store) == {"a": 5}
+        assert [token.name for token in store.search("moths", 9)] == ["Blue Moths"]
+
+
 def test_a_store_of_the_first_release_takes_imports(earlier: Path) -> None:
     with Store(earlier) as store:
         store.add_transfers(table([transfer("mint -> a", at=7)]), "file")
