@@ -150,3 +150,7 @@ def test_a_wrong_key_stops_the_run_and_leaves_nothing_half_written(make_workspac
 
 def _is(table: Any, token: str) -> list[bool]:
     return [address == token for address in table["token_address"].to_pylist()]
+
+
+def test_the_contract_knows_the_tables_of_each_family() -> None:
+    assert {family.name: frozenset(family.tables) for family in FAMILIES} == FAMILY_TABLES

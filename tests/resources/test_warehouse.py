@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from contract.tables import TABLES, Table, build, exact_amount
+from contract.tables import FAMILY_TABLES, TABLES, Table, build, exact_amount
 from resources import layout
 from resources.lake import Lake
 from resources.lake_views import script
@@ -91,10 +91,12 @@ def a_row(name: str, nulls: bool) -> pa.Table:
 def one_row_a_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, bool]:
     folder = tmp_path_factory.mktemp("rows")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
-    by = {"chains": "chain", "subgraph_transfers": "address_set", "addresses": "address"}
-    for name in TABLES.keys() - {"failures"}:
-        write(lake, name, "x", DAY, {name: a_row(name, request.param)}, set(), by=by.get(name, "token"))
-    write(lake, "failing", "x", DAY, {}, set(), a_row("failures", request.param))
+    by = {"chains": "chain", "subgraphs": "address_set", "addresses": "address"}
+    for family, names in FAMILY_TABLES.items():
+        tables = {name: a_row(name, request.param) for name in names}
+        write(lake, family, "x", DAY, tables, set(), by=by.get(family, "token"))
+    sides = {"revisions": a_row("revisions", request.param)}
+    write(lake, "holders", "x", DAY, sides, set(), a_row("failures", request.param))
     loaded.load(lake)
     return loaded, request.param
 
@@ -215,7 +217,7 @@ def test_of_relationships_of_many_instants_each_that_is_there_twice_is_named_how
     for number, day in enumerate(DAYS[:6]):
         told = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
         twice = pa.concat_tables([told, told.slice(0, number % 2)])
-        write(lake, "relationships", "eth", day, {"grouped_transfers": twice}, {"0xa"})
+        write(lake, "maps", "eth", day, {"grouped_transfers": twice}, {"0xa"})
     report = warehouse.load(lake)
     assert report.duplicates == tuple(
         f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 rows too many for their key" for day in (2, 4, 6)
