@@ -9,10 +9,12 @@ import pytest
 
 from assets.addresses import ADDRESSES
 from assets.chains import CHAINS
+from assets.families import FAMILIES
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from assets.subgraphs import SUBGRAPHS
 from assets.tokens import TOKENS
+from contract.tables import FAMILY_TABLES
 from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from tests.filling import MakeWorkspace, fill
 
