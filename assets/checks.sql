@@ -66,3 +66,17 @@ WHERE clusters.holder_count < 2 OR clusters.holder_count IS DISTINCT FROM member
 SELECT chain, as_of, token_address, from_address || ' to ' || to_address AS what, total_transfers::DOUBLE AS found
 FROM grouped_transfers
 WHERE from_address = to_address OR first_date > last_date OR total_transfers < 1;
+
+-- rule: rows_are_fetched_after_their_instant on holders
+SELECT chain, as_of, token_address, 'hours before its instant' AS what,
+    date_diff('second', min(fetched_at), as_of) / 3600.0 AS found
+FROM holders
+WHERE fetched_at < as_of
+GROUP BY chain, as_of, token_address;
+
+-- rule: rows_are_fetched_after_their_instant on maps
+SELECT chain, as_of, token_address, 'hours before its instant' AS what,
+    date_diff('second', min(fetched_at), as_of) / 3600.0 AS found
+FROM maps
+WHERE fetched_at < as_of
+GROUP BY chain, as_of, token_address;

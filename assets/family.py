@@ -114,13 +114,13 @@ def missing(
     """The subjects that the partition does not hold yet; with ``refresh`` all of them."""
     subjects = list(only) if only is not None and family.by == "token" else family.subjects(workspace, part)
     manifest = None if refresh else workspace.lake.manifest(family.name, part.chain, part.as_of)
-    return [subject for subject in subjects if manifest is None or subject not in manifest.covered]
+    return [subject for subject in subjects if manifest is None or subject not in manifest.answered]
 
 
-def slice_of(settings: Settings, chain: str, as_of: datetime) -> Slice:
-    """The slice of a chain at an instant: live at the present tick, history beyond the tolerance."""
-    tolerance = timedelta(seconds=settings.schedule.live_tolerance_seconds)
-    return Slice(chain, as_of, live=as_of >= utc_now() - tolerance)
+def slice_of(workspace: Workspace, chain: str, as_of: datetime) -> Slice:
+    """Return the slice of a chain at an instant: live at the present tick, history beyond the tolerance."""
+    tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
+    return Slice(chain, as_of, live=as_of >= workspace.now() - tolerance)
 
 
 def sweeping(workspace: Workspace, family: Family) -> Engine | None:

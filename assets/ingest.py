@@ -17,6 +17,7 @@ from assets.landing import Batch, finish, together
 from assets.reading import Unread
 from assets.swept import ingest_swept
 from contract.requests import Request
+from contract.times import check_passed
 from resources import journal
 from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
 from resources.lake import SUBJECT_COLUMNS
@@ -49,11 +50,13 @@ async def ingest(
     ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
     ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
     are in the lake. One that got no answer among others that did is left out. Where the workspace has an engine at
-    hand, it is swept for what it can tell, and nobody is asked.
+    hand, it is swept for what it can tell, and nobody is asked. Raises ``InstantAhead`` before anything is fetched.
     """
+    instants = list(dict.fromkeys(instants))
+    _check_passed(asking, instants)
     engine = sweeping(asking.workspace, family)
     if engine is not None:
-        parts = [slice_of(asking.workspace.settings, chain, as_of) for as_of in dict.fromkeys(instants)]
+        parts = [slice_of(asking.workspace, chain, as_of) for as_of in instants]
         return await ingest_swept(asking, engine, family, parts, only, landed)
     gate = asyncio.Semaphore(_partitions_at_once(asking, family, chain, only))
     outages: list[TransientError] = []  # since a partition was last answered for
@@ -61,7 +64,7 @@ async def ingest(
     async def one(as_of: datetime) -> Landed | None:
         async with gate:
             try:
-                done = await ingest_slice(asking, family, slice_of(asking.workspace.settings, chain, as_of), only)
+                done = await ingest_slice(asking, family, slice_of(asking.workspace, chain, as_of), only)
             except TransientError as error:
                 outages.append(error)
                 if len(outages) == OUTAGE:
@@ -78,6 +81,12 @@ async def ingest(
     if outages and not done:
         raise outages[0]
     return done
+
+
+def _check_passed(asking: Asking, instants: Iterable[datetime]) -> None:
+    """Raise ``InstantAhead`` for an instant that lies ahead. A commit that is replayed fetches nothing."""
+    if asking.replayed_at is None:
+        check_passed(instants, asking.workspace.now())
 
 
 def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequence[str] | None) -> int:
@@ -105,8 +114,10 @@ async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 
 async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
     """Fetches what one partition lacks and commits it.
 
-    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition.
+    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition;
+    and ``InstantAhead``.
     """
+    _check_passed(asking, [part.as_of])
     engine = sweeping(asking.workspace, family)
     if engine is not None:
         (landed,) = await ingest_swept(asking, engine, family, [part], only)

@@ -36,14 +36,14 @@ from assets.ingest import ingest
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from contract.prices import credits_text
 from contract.tables import TABLES
-from contract.times import parse_when
+from contract.times import InstantAhead, check_passed, parse_when
 from resources.errors import PermanentError
 from resources.lake import LakeError
 from resources.settings import SettingsError
 from resources.workspace import Workspace
 
-PERMANENT = (PermanentError, SettingsError, LakeError)
-"""What no retry would change: somebody must change the key, the plan, a ceiling, the settings."""
+PERMANENT = (PermanentError, SettingsError, LakeError, InstantAhead)
+"""Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
 OWNERS = ["team:holderlake"]
 DUE = timedelta(hours=36)
 """A daily partition and half a day's grace."""
@@ -151,9 +151,15 @@ def column_schema(table: str) -> TableSchema:
 
 
 def _instants(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
+    """Return the run's instants on a day. Those of the schedule that lie ahead wait for a later run.
+
+    Raises ``InstantAhead`` where none has passed.
+    """
     if config.instants:
         return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
-    return instants_of(day, workspace.settings.schedule.offsets)
+    own, now = instants_of(day, workspace.settings.schedule.offsets), workspace.now()
+    check_passed(own[:1], now)
+    return [when for when in own if when <= now]
 
 
 async def _ingest_days(
@@ -177,7 +183,7 @@ def _log_finished(
 ) -> None:
     """Logs the partitions that a failing run finished all the same."""
     for chain, day in days:
-        slices = [slice_of(workspace.settings, chain, when) for when in _instants(config, workspace, day)]
+        slices = [slice_of(workspace, chain, when) for when in _instants(config, workspace, day)]
         if slices and not any(missing(workspace, family, part, config.tokens or None) for part in slices):
             for table in family.tables:
                 key = partition_key(chain, slices[0].as_of)

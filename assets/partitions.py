@@ -6,7 +6,7 @@ They stand here and not in ``pipelines`` because an asset can't be defined witho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -40,6 +40,13 @@ def instants_of(day: str, offsets: Sequence[timedelta]) -> list[datetime]:
     """The as-of instants of a day: its start plus each offset of the schedule."""
     start = datetime.strptime(day, "%Y-%m-%d")
     return [start + offset for offset in offsets]
+
+
+def tick_before(cron: str, tick: datetime) -> datetime:
+    """Return the last tick of a cron schedule (UTC) before ``tick``, which is one of them."""
+    ticks = TimeWindowPartitionsDefinition(start=datetime.combine(FIRST_DAY, time()), fmt=_MINUTES, cron_schedule=cron)
+    window = ticks.get_prev_partition_window(tick.replace(tzinfo=UTC))
+    return window.start.replace(tzinfo=None) if window else tick
 
 
 @cache

@@ -7,6 +7,7 @@ timestamp are both read without a time-zone database.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 _UNIX_SECONDS = re.compile(r"\d{1,12}")
@@ -58,6 +59,20 @@ def parse_when(text: str) -> datetime:
 def partition_text(instant: datetime) -> str:
     """The instant as a partition value: sortable and free of characters that tools escape, ``20261120T000000Z``."""
     return instant.strftime(_PARTITION)
+
+
+class InstantAhead(ValueError):
+    """An as-of instant that lies ahead: what is true then is not known yet."""
+
+
+def check_passed(instants: Iterable[datetime], now: datetime) -> None:
+    """Raise ``InstantAhead`` for the first instant after ``now``."""
+    for instant in instants:
+        if instant > now:
+            raise InstantAhead(
+                f"{instant.isoformat()}Z lies in the future (now it is {now.isoformat(timespec='seconds')}Z); "
+                "an instant is fetched only after it has passed"
+            )
 
 
 def parse_partition(text: str) -> datetime:

@@ -58,11 +58,12 @@ def main() -> None:
 
 def exit_code(error: Exception) -> ExitCode:
     """The exit code of an error. A plain ``ValueError`` is about the command's own options or arguments."""
+    from contract.times import InstantAhead
     from pipelines.errors import SomeFailed
 
     if isinstance(error, SomeFailed):
         return ExitCode.SOME_FAILED
-    return ExitCode.WRONG_USAGE if type(error) is ValueError else ExitCode.NOTHING_DONE
+    return ExitCode.WRONG_USAGE if type(error) in (ValueError, InstantAhead) else ExitCode.NOTHING_DONE
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:

@@ -165,7 +165,7 @@ def _askings(
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
     held = [workspace.lake.manifest(family, chain, as_of) for family in _FAMILIES]
-    return all(manifest is not None and manifest.covered >= set(tokens) for manifest in held)
+    return all(manifest is not None and manifest.answered >= set(tokens) for manifest in held)
 
 
 def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:

@@ -79,9 +79,9 @@ async def fill_history(
 ) -> None:
     """The only step of the backfill. However it ends, Dagster hears of just the partitions that were filled."""
     quicken()
-    context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
     run = _Run(context, config, workspace)
     try:
+        context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         async with workspace.provider(context.run_id) as provider:
             await run.fill(Asking(provider, workspace, config.refresh))
     except PERMANENT as error:

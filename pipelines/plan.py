@@ -19,7 +19,7 @@ from assets.family import Family, sweeping
 from assets.holders import HOLDERS
 from contract.prices import ADDRESS_METADATA
 from contract.requests import AddressesMetadataRequest, Request
-from contract.times import utc_now
+from contract.times import check_passed, utc_now
 from pipelines.advice import Advice, Offer, advise
 from pipelines.allowance import Forecast, Purse, forecast
 from pipelines.grid import grid, past_instants
@@ -192,8 +192,9 @@ def make_plan(
     """Prices what the lake lacks at the instants, of all tables or some. Answers in the archive cost nothing, nor do
     those of an engine at hand.
 
-    Raises ``ValueError`` for a table that is none.
+    Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
+    check_passed(instants, workspace.now())
     families = families_of(tables, workspace.settings)
     survey = Survey(workspace.lake, instants, tokens)
 
@@ -278,7 +279,7 @@ def _price_requests(workspace: Workspace, provider_id: str, gap: Gap, bill: _Bil
         key = workspace.archive.key(provider_id, request, known_as_of)
         if key in asked:
             bill.shared[name] += 1
-        elif key in workspace.archive:
+        elif workspace.archive.holds(key, known_as_of if isinstance(known_as_of, datetime) else None):
             bill.archived[name] += 1
         else:
             kind, units = measure_request(request)

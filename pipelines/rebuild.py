@@ -202,7 +202,7 @@ class _Building:
             provider=manifest.provider,
             by=family_of(manifest).by,
             asked=(),
-            covered=manifest.covered,
+            covered=manifest.answered,
             failures=failures,
         )
 

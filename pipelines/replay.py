@@ -93,7 +93,7 @@ class _AnswersOf(AnswerArchive):
         """The name that the answer has: the settings and the day of then do not matter."""
         return self._digests[super().key(provider_id, request, None)]
 
-    def get(self, key: str) -> ArchivedAnswer | None:
+    def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
         """The answer of then. Raises ``ProviderError`` where there was none, or is none any more."""
         asked, failed = self._then[key]
         if asked.digest is None or asked.sha256 is None:

@@ -198,7 +198,7 @@ async def _ask(asking: Asking, chosen: Sequence[Failure], report: Retried) -> No
                 landed = await ingest_slice(
                     asking,
                     replace(family, subjects=lambda workspace, part: subjects),
-                    slice_of(asking.workspace.settings, chain, as_of),
+                    slice_of(asking.workspace, chain, as_of),
                 )
             except TransientError:
                 return  # its failures are in the lake, and other partitions may fare better

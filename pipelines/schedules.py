@@ -1,11 +1,12 @@
-"""The daily schedules: today's partition of every watched chain, live, and yesterday's transfers from nodes."""
+"""The daily schedules: the partitions of every watched chain whose instants have passed, and yesterday's transfers."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, time, timedelta
 
 from dagster import DefaultScheduleStatus, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule
 
-from assets.partitions import CHAINS, partition_key
+from assets.partitions import CHAINS, partition_key, tick_before
+from contract.times import partition_text
 from pipelines.jobs import INGEST, TRANSFERS
 from resources.workspace import Workspace
 
@@ -19,17 +20,26 @@ def daily_schedule(workspace: Workspace) -> ScheduleDefinition:
         cron_schedule=workspace.settings.schedule.cron,
         execution_timezone="UTC",
         default_status=DefaultScheduleStatus.STOPPED,
-        description="Fetches today's partition of every watched chain.",
+        description="Fetches the partition of every watched chain whose instants have passed since the tick before.",
     )
     def daily(context: ScheduleEvaluationContext) -> Iterator[RunRequest]:
+        chosen = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
         context.instance.add_dynamic_partitions(CHAINS.name or "chain", chains)
-        tick = context.scheduled_execution_time
-        for chain in chains:
-            key = partition_key(chain, tick)
-            yield RunRequest(run_key=key, partition_key=key)
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        for day in due_days(tick, tick_before(chosen.cron, tick), chosen.offsets):
+            for chain in chains:
+                key = partition_key(chain, day)
+                # a day of several instants may have a run after each of them
+                yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key)
 
     return daily
+
+
+def due_days(tick: datetime, before: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
+    """Return the days of two ticks (``before`` the earlier) that have an instant which passed between them."""
+    days = sorted({datetime.combine(when, time()) for when in (before, tick)})
+    return [day for day in days if any(before < day + offset <= tick for offset in offsets)]
 
 
 def transfers_schedule(workspace: Workspace) -> ScheduleDefinition:

@@ -112,7 +112,7 @@ def _waits_for(parked: Sequence[Parked]) -> str:
 
 
 async def _listed(workspace: Workspace) -> list[str]:
-    part = slice_of(workspace.settings, "", utc_now())
+    part = slice_of(workspace, "", workspace.now())
     async with workspace.provider("sensor new_chains") as provider:
         fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.known_as_of(part))
     return [chain.id for chain in fetched.answer]

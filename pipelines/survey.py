@@ -59,7 +59,7 @@ class Survey:
 
         The workspace's settings count; its lake is the survey's.
         """
-        parts = [slice_of(workspace.settings, chain, as_of) for as_of in self._instants]
+        parts = [slice_of(workspace, chain, as_of) for as_of in self._instants]
         for family in families:
             yield from self._gaps(workspace, family, parts) if parts else ()
 
@@ -90,7 +90,7 @@ class Survey:
 
     def _missing(self, family: Family, part: Slice, subjects: Sequence[str]) -> tuple[str, ...]:
         manifest = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
-        return tuple(subject for subject in subjects if manifest is None or subject not in manifest.covered)
+        return tuple(subject for subject in subjects if manifest is None or subject not in manifest.answered)
 
     def _read_held(self, chain: str) -> Held:
         return {(one.family, one.timestamp): one for one in self._lake.whole(chain, self._instants)}

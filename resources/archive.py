@@ -117,10 +117,18 @@ class AnswerArchive:
         self._packs.add(pieces)
         return [_answer(one.key, piece) for one, piece in zip(arrived, pieces, strict=True)]
 
-    def get(self, key: str) -> ArchivedAnswer | None:
-        """The answer, or None. A damaged one is set aside with a warning, and counts as none."""
+    def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
+        """Return the answer, or None: where there is none, it was fetched before ``since``, or it is damaged.
+
+        A damaged answer is set aside with a warning.
+        """
         place = self._packs.find(key)
-        return self._at(place) if place else None
+        return self._at(place) if place and _is_since(place, since) else None
+
+    def holds(self, key: str, since: datetime | None = None) -> bool:
+        """Return whether ``get`` would find an answer, without reading it."""
+        place = self._packs.find(key)
+        return place is not None and _is_since(place, since)
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
         """The answer of that hash (and of that instant, naive UTC), whether or not a newer one took its place."""
@@ -199,6 +207,10 @@ def _made(folder: Path) -> Path:
 def as_of_text(as_of: datetime | str | None) -> str:
     """What an answer is true as of, as text: a partition value, words of the caller's, or nothing."""
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
+
+
+def _is_since(place: Place, since: datetime | None) -> bool:
+    return since is None or place.fetched_at >= since.isoformat()
 
 
 def _sent(request: Request) -> dict[str, Any]:

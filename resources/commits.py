@@ -80,6 +80,11 @@ class Manifest:
         return parse_partition(self.timestamp)
 
     @property
+    def answered(self) -> frozenset[str]:
+        """The covered subjects; none where the commit precedes the partition's instant, whose truth it cannot hold."""
+        return frozenset() if self.written_at < self.as_of else self.covered
+
+    @property
     def rows(self) -> int:
         """How many rows the family's own tables have."""
         return sum(file.rows for table, file in self.tables.items() if table not in SIDE_TABLES)

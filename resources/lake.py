@@ -176,7 +176,8 @@ class Lake:
         were asked vanish for the new ones. Rows are sorted by subject, and keep their order within it. Writing the same
         again changes nothing.
 
-        ``final``: the tables tell of a past that does not change, so rows of a covered subject that differ from its
+        ``final``: a subject with rows that were fetched before ``as_of`` is not covered.
+        The tables tell of a past that does not change, so rows of a covered subject that differ from its
         older ones are noted in ``revisions``; to those that are there nothing is ever done but adding to them.
         Raises ``LakeError`` on rows that do not belong here and on another provider.
         """
@@ -192,7 +193,8 @@ class Lake:
             old, before = self._before(path)
             new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
             answered = {name: covered for name in new} | {FAILURES: asked}
-            kept = frozenset() if old is None else old.covered
+            kept = frozenset() if old is None else old.answered
+            early = _fetched_early(new, as_of, by) if final else frozenset()
             given = new.pop(REVISIONS, TABLES[REVISIONS].schema.empty_table())
             merged = {
                 name: _merged(before.get(name), rows, _subject_column(name, by), answered[name])
@@ -202,7 +204,7 @@ class Lake:
             told = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
             fresh = revisions(family, before, told, SUBJECT_COLUMNS[by], again)
             merged[REVISIONS] = _in_order([before.get(REVISIONS, given.slice(0, 0)), given, fresh])
-            return self._commit(path, merged, kept | frozenset(covered), provider, old)
+            return self._commit(path, merged, (kept | frozenset(covered)) - early, provider, old)
 
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
         """What the partition holds now; nothing where a file of it is damaged."""
@@ -256,6 +258,16 @@ def _linked(path: Path, name: Path) -> None:
         raise
     except OSError:
         shutil.copyfile(path, name)
+
+
+def _fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, by: str) -> frozenset[str]:
+    """Return the subjects with rows that were fetched before the instant that they are for."""
+    early = [
+        rows.filter(pc.less(rows["fetched_at"], as_of))[_subject_column(name, by)].to_pylist()
+        for name, rows in tables.items()
+        if name != REVISIONS and rows.num_rows and pc.min(rows["fetched_at"]).as_py() < as_of
+    ]
+    return frozenset().union(*early)
 
 
 def _in_order(told: Sequence[pa.Table]) -> pa.Table:

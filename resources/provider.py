@@ -74,6 +74,8 @@ class _Ask:
     request: Request
     as_of: str
     anew: bool
+    since: datetime | None
+    """An answer that was archived before this instant does not count: it precedes what it is to be true as of."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ class Provider:
         """
         text = as_of_text(as_of)
         anew = refresh or request.query.get("refresh") == "true"
-        ask = _Ask(self._archive.key(self.provider_id, request, text), request, text, anew)
+        since = as_of if isinstance(as_of, datetime) else None
+        ask = _Ask(self._archive.key(self.provider_id, request, text), request, text, anew, since)
         landed, paid = await self._shared(ask)
         self.counters.archive_hits += paid is None
         kept = paid is None
@@ -207,7 +210,7 @@ class Provider:
             return error
 
     def _kept(self, ask: _Ask) -> _Landed | None:
-        kept = None if ask.anew else self._archive.get(ask.key)
+        kept = None if ask.anew else self._archive.get(ask.key, ask.since)
         return _Landed(kept, None) if kept is not None else None
 
     async def _attempt(self, ask: _Ask) -> _Landed:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from contract.times import utc_now
 from resources.archive import AnswerArchive
 from resources.at_hand import Engine
 from resources.client import ProviderClient
@@ -43,6 +44,8 @@ class Workspace:
         self._endpoint = endpoint
         self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        self.now = utc_now
+        """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
         """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
         self.engine: Engine | None = None

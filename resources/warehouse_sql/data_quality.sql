@@ -8,7 +8,8 @@
 -- (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and
 -- so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
 -- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
--- answer changed the rows of a past instant.
+-- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
+-- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -78,6 +79,20 @@ SELECT
 FROM holders
 GROUP BY chain, timestamp, token_address
 HAVING max(rank) <> count(*) OR min(rank) <> 1
+UNION ALL
+SELECT
+    'fetched_early', 'error', chain, timestamp, family, subject, date_diff('second', known_at, timestamp) / 3600.0,
+    'hours before the instant it was fetched'
+FROM (
+    SELECT chain, timestamp, 'holders' AS family, token_address AS subject, min(fetched_at) AS known_at
+    FROM holders
+    GROUP BY ALL
+    UNION ALL
+    SELECT chain, timestamp, 'maps', token_address, fetched_at FROM maps
+    UNION ALL
+    SELECT chain, timestamp, family, NULL, written_at FROM partitions WHERE family NOT IN ('holders', 'maps')
+)
+WHERE known_at < timestamp
 UNION ALL
 SELECT
     'stale_token', 'warning', lives.chain, lives.last, lives.family, lives.subject,

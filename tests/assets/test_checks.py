@@ -18,6 +18,7 @@ from resources.lake import SIDE_TABLES
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
+JUNE = datetime(2026, 6, 1)
 COMMON = {"chain": "eth", "as_of": MAY, "token_address": "0xt"}
 SHARES = dict.fromkeys(("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles"), 0.1)
 
@@ -44,6 +45,10 @@ BREAKS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "clusters_are_disjoint": {"cluster_members": [_member("0xa", 1), _member("0xa", 2)]},
     "cluster_holders_are_top_holders": {"cluster_members": [_member("0xa", 1)]},
     "clusters_have_two_holders_or_more": {"clusters": [_cluster(1)], "cluster_members": [_member("0xa", 1)]},
+    "rows_are_fetched_after_their_instant": {
+        "holders": [{"as_of": JUNE, **_holder(1, 0.1)}],
+        "maps": [{"as_of": JUNE, "dt_update": "", **SHARES}],
+    },
     "relationships_have_two_ends": {"grouped_transfers": [{**LINK, "to_address": "0xa", "last_date": MAY}]},
 }
 

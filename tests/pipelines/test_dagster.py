@@ -18,13 +18,15 @@ from dagster import (
 )
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
-from assets.partitions import DAYS, FIRST_DAY, partition_key
+from assets.partitions import DAYS, FIRST_DAY, partition_key, tick_before
 from contract.tables import TABLES
 from pipelines.definitions import build_defs
 from pipelines.errors import RunFailed
 from pipelines.history import QuickEventLog
 from pipelines.runs import fill, ingest_day
+from pipelines.schedules import due_days
 from resources.lake import SIDE_TABLES
+from resources.sections import Schedule
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace
 
@@ -155,6 +157,42 @@ def test_the_schedule_asks_for_todays_partition_of_every_watched_chain(
     data = schedule.evaluate_tick(context)
     keys = {request.partition_key for request in data.run_requests or [] if isinstance(request, RunRequest)}
     assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}
+
+
+@pytest.mark.parametrize(
+    ("cron", "offsets", "tick", "days"),
+    [
+        ("5 0 * * *", ["00:00"], datetime(2026, 6, 2, 0, 5), ["2026-06-02"]),
+        ("5 0 * * *", ["00:00", "12:00"], datetime(2026, 6, 2, 0, 5), ["2026-06-01", "2026-06-02"]),
+        ("5 0 * * *", ["12:00"], datetime(2026, 6, 2, 0, 5), ["2026-06-01"]),
+        ("5 0,12 * * *", ["00:00", "12:00"], datetime(2026, 6, 2, 12, 5), ["2026-06-02"]),
+        ("5 6 * * *", ["00:00", "12:00"], datetime(2026, 6, 2, 6, 5), ["2026-06-01", "2026-06-02"]),
+        ("0 * * * *", ["00:00", "12:00"], datetime(2026, 6, 2, 3, 0), []),
+        ("5 0 * * 1", ["00:00"], datetime(2026, 6, 8, 0, 5), ["2026-06-08"]),
+    ],
+)
+def test_a_tick_requests_days_whose_instants_passed_since_the_last(
+    cron: str, offsets: list[str], tick: datetime, days: list[str]
+) -> None:
+    chosen = Schedule(cron=cron, offsets=offsets)
+    due = due_days(tick, tick_before(cron, tick), chosen.offsets)
+    assert [f"{day:%Y-%m-%d}" for day in due] == days
+
+
+def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    schedule = {"cron": "5 0,12 * * *", "offsets": ["00:00", "12:00"]}
+    defs = build_defs(_small(make_workspace, schedule=schedule))
+    keys = []
+    for hour in (0, 12):
+        context = build_schedule_context(
+            instance=instance,
+            scheduled_execution_time=datetime(2026, 6, 1, hour, 5),
+            repository_def=defs.get_repository_def(),
+        )
+        data = defs.resolve_schedule_def("daily").evaluate_tick(context)
+        keys += [(request.partition_key, request.run_key) for request in data.run_requests or []]
+    assert len(keys) == len(set(keys)) == 2
+    assert {key for key, _ in keys} == {"solana|2026-06-01"}
 
 
 def test_the_sensor_adds_chains_that_are_new_and_skips_when_none_is(

@@ -166,7 +166,7 @@ def test_the_survey_finds_the_gaps_that_filling_finds(make_workspace: MakeWorksp
     survey = Survey(workspace.lake, [MAY, JUNE])
     found = {(gap.family.name, gap.part.as_of): gap.wanted for gap in survey.gaps(workspace, FAMILIES, "eth")}
     expected = {
-        (family.name, when): tuple(missing(workspace, family, slice_of(workspace.settings, "eth", when)))
+        (family.name, when): tuple(missing(workspace, family, slice_of(workspace, "eth", when)))
         for family in FAMILIES
         for when in (MAY, JUNE)
     }
