@@ -88,7 +88,7 @@ def test_a_store_of_the_first_release_is_searched_like_a_new_one(earlier: Path) 
 
 def test_words_of_names_in_an_older_store_are_found(earlier: Path) -> None:
     with closing(sqlite3.connect(earlier / "catalog.sqlite")) as connection, connection:
-        connection.execute("UPDATE tokens SET name = 'Blue Moths'")
+        connection.execute("UPDATE tokens SET name = 'Blue Moths' WHERE chain = 'eth'")
     with Store(earlier) as store:
         assert [token.name for token in store.search("moths", 9)] == ["Blue Moths"]
 
