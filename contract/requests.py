@@ -36,9 +36,9 @@ _Timestamp = Annotated[int, Field(ge=0), PlainInteger]
 
 
 class Request(BaseModel):
-    """Base of all requests: GET unless it has a body."""
+    """Base of all requests: GET unless it has a body. Unknown fields are refused, so that a misspelt one is found."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint: ClassVar[str]
     method: ClassVar[str] = "GET"

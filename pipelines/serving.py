@@ -69,6 +69,7 @@ def service_settings(settings: Settings) -> ServiceSettings:
         calls_per_minute=section.calls_per_minute,
         shared_limits=section.shared_limits or section.processes > 1,
         trusted_proxies=tuple(section.trusted_proxies),
+        connections_per_address=section.connections_per_address,
         header_limit=section.header_limit,
         body_limit=section.body_limit,
         header_seconds=section.header_seconds,
@@ -79,6 +80,7 @@ def service_settings(settings: Settings) -> ServiceSettings:
         lifetimes=lifetimes_in_seconds(section.lifetimes),
         public_url=section.public_url,
         metrics_from=tuple(section.metrics_from),
+        score_names=tuple(section.score_names),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
-from contract.models import Address, ChainId, HolderLimit, TokenKey
+from contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
 from contract.prices import parse_credits
 
 
@@ -59,6 +59,12 @@ def _rising(offsets: list[timedelta]) -> list[timedelta]:
 
 def _network(text: str) -> str:
     return str(ipaddress.ip_network(text.strip()))
+
+
+def _score_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", text) or text in Scores.model_fields:
+        raise ValueError(f"invalid score name {text!r}: use letters, digits and '_', for example token_score")
+    return text
 
 
 def _postgresql(url: SecretStr) -> SecretStr:
@@ -134,6 +140,7 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 MemoryLimit = Annotated[str, AfterValidator(_memory_limit)]
 """An amount of memory as people write it, such as 512MB or 2GB."""
 Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(_distinct)]
+ScoreNames = Annotated[list[Annotated[str, AfterValidator(_score_name)]], AfterValidator(_distinct)]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]
 
@@ -337,6 +344,9 @@ class ServiceSettings(Section):
     )
     trusted_proxies: Networks = Field(default=[], description="Networks whose X-Forwarded headers are believed")
     metrics_from: Networks = Field(default=["127.0.0.0/8", "::1/128"], description="Networks that may read /metrics")
+    connections_per_address: int = Field(
+        default=1_000, ge=1, description="Connections that one address may have open in each process"
+    )
     header_limit: int = Field(default=32 << 10, ge=1 << 10, description="Bytes of a request's headers at most")
     body_limit: int = Field(default=1 << 20, ge=1 << 10, description="Bytes of a request's body at most")
     header_seconds: float = Field(default=10.0, gt=0, description="How long a request's headers may take to arrive")
@@ -347,6 +357,9 @@ class ServiceSettings(Section):
     lifetimes: Annotated[dict[str, str], AfterValidator(_checked_lifetimes)] = Field(
         default={"1h": "30s", "1d": "5m", "30d": "1h", "older": "6h"},
         description="How long an answer about the present is kept, by the age that its token has at most",
+    )
+    score_names: ScoreNames = Field(
+        default=[], max_length=8, description="Further names of the score in answers, for clients that expect them"
     )
 
     @model_validator(mode="after")

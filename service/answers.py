@@ -6,7 +6,7 @@ what we answer beyond the contract stands in ``extra_answers``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -60,20 +60,20 @@ def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
     return Answer(partial(render.chains, table), table)
 
 
-def token_map(store: Store, request: MapRequest, now: datetime) -> Answer:
+def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
     """GET /v0/tokens/map"""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
-    plain = partial(render.token_map, tables, request.options, raw)
+    plain = partial(render.token_map, tables, request.options, raw, score_names)
     return Answer(plain, as_of=as_of, is_past=is_past, dt_update=render.dt_update(tables))
 
 
-def metrics(store: Store, request: MetricsRequest, now: datetime) -> Answer:
+def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
     """GET /v0/tokens/metrics"""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
-    return Answer(partial(render.metrics, tables), as_of=as_of, dt_update=render.dt_update(tables))
+    return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
 
 
 def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:

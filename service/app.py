@@ -25,7 +25,7 @@ from service.routes import addresses, chains, extras, health, pictures, relation
 from service.settings import ServiceSettings
 from service.short_way import ShortWay
 
-API_VERSION: Final = "0.3.0"
+API_VERSION: Final = "0.3.1"
 """The version of the interface that the contract describes, not of this program."""
 
 _DESCRIPTION: Final = """
@@ -68,7 +68,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     for free in (pictures.router, removed.router, health.router):
         app.include_router(free)
     add_handlers(app)
-    complete(app, lambda: chains_of(store))
+    complete(app, lambda: chains_of(store), settings.score_names)
     _watch(backend)
     # The last one added is the outermost: who calls is known before calls are counted.
     counts = SharedCounts(keys.count_calls, counting) if settings.shared_limits else CountsInMemory()

@@ -13,9 +13,11 @@ from fastapi import FastAPI
 
 from contract.errors import ERROR_KINDS
 from service.openapi import examples
+from service.render import OLDER_SCORE
 
 Schema = dict[str, Any]
 
+_REQUESTED: Final = "RequestedKey"
 _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
@@ -31,8 +33,11 @@ def errors_table() -> str:
     return "\n".join(("| status | code | when |", "|---|---|---|", *rows))
 
 
-def complete(app: FastAPI, chains: Callable[[], Sequence[str]]) -> None:
-    """Makes the app's description say what routes can't; ``chains`` are those that can be asked about by then."""
+def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Sequence[str] = ()) -> None:
+    """Add to the app's description what routes cannot declare.
+
+    ``chains`` returns the chains that are served at that time; ``score_names`` are the further names of the score.
+    """
     write = app.openapi
 
     def openapi() -> Schema:
@@ -40,9 +45,11 @@ def complete(app: FastAPI, chains: Callable[[], Sequence[str]]) -> None:
         description = write()
         if is_new:
             _complete(description)
+            _name_scores(description["components"]["schemas"], score_names)
         for _, parameter in _parameters(description):
             if (parameter["in"], parameter["name"]) == ("path", "chain"):
                 parameter["schema"] = {"type": "string", "enum": list(chains())}
+        description["components"]["schemas"][_REQUESTED]["properties"]["chain"]["enum"] = list(chains())
         return description
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -63,6 +70,33 @@ def _complete(description: Schema) -> None:
     _only_our_relationships(description)
     for schema in description["components"]["schemas"].values():
         _always_there(schema)
+    _close_tokens_of_bodies(description)
+
+
+def _close_tokens_of_bodies(description: Schema) -> None:
+    """Describe tokens of request bodies: of a served chain, without other fields. Tokens of answers are open."""
+    schemas = description["components"]["schemas"]
+    token = schemas["TokenKey"]
+    schemas[_REQUESTED] = token | {
+        "title": _REQUESTED,
+        "properties": {name: {**one} for name, one in token["properties"].items()},
+        "additionalProperties": False,
+    }
+    reference = {"$ref": f"#/components/schemas/{_REQUESTED}"}
+    schemas["SubgraphRequest"]["properties"]["context_token_key"]["anyOf"][0] = reference
+    body = description["paths"]["/v0/tokens/metadata"]["post"]["requestBody"]["content"]["application/json"]
+    body["schema"]["items"] = reference
+
+
+def _name_scores(schemas: Schema, names: Sequence[str]) -> None:
+    """Describe the score's further names as ``render`` writes them."""
+    scores = schemas["Scores"]
+    score = scores["properties"]["service_score"]
+    holders = [scores] * bool(names) + [schemas["Map"]] * (OLDER_SCORE in names)
+    for schema in holders:
+        added = names if schema is scores else [OLDER_SCORE]
+        schema["properties"] |= {name: {**score, "title": name} for name in added}
+        schema["required"] = [*schema["required"], *added]
 
 
 def _operations(description: Schema) -> Iterator[Schema]:
@@ -84,7 +118,7 @@ def _given(schema: Schema) -> Schema:
 
 def _always_there(schema: Schema) -> None:
     """Every field of an answer is there, null or not; raw amounts are never null, and only there when asked for."""
-    if "additionalProperties" not in schema:  # a request's, whose fields may be left out
+    if not schema.get("additionalProperties"):  # a request's, whose fields may be left out
         return
     raw = [name for name in schema["properties"] if name in ("amount_raw", "total_value_raw")]
     for name in raw:

@@ -20,6 +20,34 @@ from service.keys import CreditsExhausted, KeysBusy
 
 INTERNAL_ERROR: Final = "The service failed; the request was not charged"
 _RETRY_SECONDS: Final = "1"
+UNKNOWN_FIELD: Final = "Unknown field"
+_CHAIN_ID: Final = "Must be a chain id: at most 64 letters, digits, '_', '.' and '-'"
+_ADDRESS: Final = "Must be an address: visible ASCII characters without '/' and '%'"
+_MESSAGES: Final[Mapping[str, str]] = {
+    "missing": "Required",
+    "extra_forbidden": UNKNOWN_FIELD,
+    "json_invalid": "The body is not valid JSON: {error}",
+    "literal_error": "Must be {expected}",
+    "bool_parsing": "Must be true or false",
+    "bool_type": "Must be true or false",
+    "int_parsing": "Must be a whole number",
+    "int_parsing_size": "Must be a smaller whole number",
+    "int_type": "Must be a whole number",
+    "int_from_float": "Must be a whole number",
+    "greater_than_equal": "Must be {ge} or more",
+    "less_than_equal": "Must be {le} or less",
+    "string_type": "Must be text",
+    "string_too_short": "Must have {min_length} characters or more",
+    "string_too_long": "Must have {max_length} characters or fewer",
+    "too_short": "Must have {min_length} items or more, but has {actual_length}",
+    "too_long": "Must have {max_length} items or fewer, but has {actual_length}",
+    "list_type": "Must be a list",
+    "tuple_type": "Must be a list",
+    "dict_type": "Must be an object",
+    "model_type": "Must be an object",
+    "model_attributes_type": "Must be an object",
+}
+"""What a 422 says of a fault, by pydantic's type of it; other types keep pydantic's words."""
 _FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -69,8 +97,14 @@ async def _validation_error(_: Request, error: Exception) -> Response:
 
 
 def _message(item: Mapping[str, Any]) -> str:
-    why = item.get("ctx", {}).get("error") if item["type"] == "json_invalid" else None
-    return f"{item['msg']}: {why}" if isinstance(why, str) else str(item["msg"])
+    """The fault in words about the request, where pydantic's would be about its own types and patterns."""
+    context = item.get("ctx", {})
+    if item["type"] == "string_pattern_mismatch":
+        return _CHAIN_ID if item["loc"][-1] == "chain" else _ADDRESS
+    if item["type"] == "missing" and item["loc"] == ("body",):
+        return "A JSON body is required"
+    template = _MESSAGES.get(item["type"])
+    return str(item["msg"]) if template is None else template.format(**context)
 
 
 def _invalid(items: list[dict[str, Any]]) -> Response:

@@ -94,7 +94,7 @@ def invalid() -> Responses:
     """The answer to a parameter or a body that will not do."""
     kind = ERROR_KINDS["invalid_request"]
     value = {
-        "detail": [{"loc": ["query", "limit"], "msg": "Input should be 80, 250 or 500", "type": "literal_error"}],
+        "detail": [{"loc": ["query", "limit"], "msg": "Must be 80, 250 or 500", "type": "literal_error"}],
         "code": "invalid_request",
     }
     return {

@@ -1,7 +1,7 @@
-"""The server's HTTP protocol with limits that uvicorn has none of: of headers, of connections, and of waiting.
+"""The server's HTTP protocol, with limits that uvicorn lacks: on headers, connections and waiting.
 
-What is refused here never becomes a request: it is answered in the contract's words, and its connection closed.
-Limits of bodies and of calls a minute stand in ``limits``.
+A request that is refused here never reaches the app: it gets an error of the contract, and its connection is closed.
+``limits`` has the limits on bodies and on calls a minute.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio.events import TimerHandle
+from collections import Counter
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
@@ -17,11 +18,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from contract import wire
 from contract.errors import ERROR_KINDS
+from service.callers import Networks, counted_as, is_within
 from service.limits import has_body
 
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 100
 """Requests that wait on one connection for the answer to one before them."""
+IDLE_UNDER_PRESSURE: Final = 5
+"""Seconds that an idle connection stays open while more than half of all connections are in use."""
 
 _LINGER_SECONDS: Final = 1.0
 """How long we listen after the last answer: closing on a caller that still sends would take the answer from it."""
@@ -30,19 +34,29 @@ _log = logging.getLogger(__name__)
 
 
 def limited_protocol(
-    header_limit: int, header_seconds: float, connections: int = 10_000, stalled_seconds: float = 30.0
+    header_limit: int,
+    header_seconds: float,
+    connections: int = 10_000,
+    stalled_seconds: float = 30.0,
+    connections_per_address: int = 1_000,
+    trusted: Networks = (),
 ) -> type[HttpToolsProtocol]:
-    """The protocol for ``uvicorn.Config(http=...)``, to be used with ``ws="none"``.
+    """Return the protocol for ``uvicorn.Config(http=...)``, to be used with ``ws="none"``.
 
-    A request's line and headers may be ``header_limit`` bytes, and are to be there ``header_seconds`` after their first
-    byte or after the connection was made. ``connections`` may be open at a time. One is cut off when its caller has
-    taken nothing of an answer for ``stalled_seconds``.
+    A request's line and headers may have ``header_limit`` bytes, and must arrive within ``header_seconds`` of their
+    first byte or of the connection. At most ``connections`` are open at a time, of them ``connections_per_address``
+    from one address (one /64 network for IPv6) that is not in the ``trusted`` networks of proxies. While more than
+    half of ``connections`` are open, an idle one is closed after ``IDLE_UNDER_PRESSURE`` seconds. A connection is cut
+    off when its caller has read nothing of an answer for ``stalled_seconds``.
     """
     limits = {
         "header_limit": header_limit,
         "header_seconds": header_seconds,
         "most_connections": connections,
         "stalled_seconds": stalled_seconds,
+        "most_per_address": connections_per_address,
+        "trusted": trusted,
+        "open_by_address": Counter[str](),
     }
     return type("LimitedProtocol", (_LimitedProtocol,), limits)
 
@@ -61,6 +75,10 @@ class _LimitedProtocol(HttpToolsProtocol):
     header_seconds: ClassVar[float]
     most_connections: ClassVar[int]
     stalled_seconds: ClassVar[float]
+    most_per_address: ClassVar[int]
+    trusted: ClassVar[Networks]
+    open_by_address: ClassVar[Counter[str]]
+    """Open connections of each address that is no trusted proxy, of one server."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -75,17 +93,28 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._deadline: TimerHandle | None = None
         self._stall: TimerHandle | None = None
         self._unsent = 0
+        self._address: str | None = None  # that this connection counts for
 
     # -------------------------------------------------------------- connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.client and not is_within(self.client[0], self.trusted):
+            self._address = counted_as(self.client[0])
+            self.open_by_address[self._address] += 1
         if len(self.connections) > self.most_connections:
             self._refuse("unavailable", "Too many connections are open")
+        elif self._address is not None and self.open_by_address[self._address] > self.most_per_address:
+            self._refuse("unavailable", f"More than {self.most_per_address:,} connections from this address are open")
         else:
             self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._address is not None:
+            self.open_by_address[self._address] -= 1
+            if not self.open_by_address[self._address]:
+                del self.open_by_address[self._address]
+            self._address = None
         self._clear_deadline()
         self._clear_stall()
         super().connection_lost(exc)
@@ -136,6 +165,8 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._head_size or self._chunk_size > self.header_limit:
             self._limit_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         self._limit_head(0)
+        if sum(name == b"host" for name, _ in self.headers) > 1:  # RFC 9112, section 3.2
+            raise _Refused("invalid_request", "The request has more than one Host header; send one")
         if len(self.pipeline) >= MOST_PIPELINED:
             raise _Refused("invalid_request", "Too many requests were sent ahead of their answers")
         is_upgrade = self.parser.should_upgrade()
@@ -199,7 +230,13 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def _keep_alive(self) -> None:
         self._unset_keepalive_if_required()
+        self._limit_idling()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _limit_idling(self) -> None:
+        is_crowded = 2 * len(self.connections) > self.most_connections
+        longest = self.config.timeout_keep_alive
+        self.timeout_keep_alive = min(longest, IDLE_UNDER_PRESSURE) if is_crowded else longest
 
     def timeout_keep_alive_handler(self) -> None:
         if not self.transport.is_closing():
@@ -209,6 +246,7 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         was_last = not self.pipeline
+        self._limit_idling()
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_sending()

@@ -6,6 +6,7 @@ Their names, defaults and bounds are the contract's.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import parse_qsl
 
@@ -16,8 +17,8 @@ from contract.models import Address, ChainId, TokenKey
 from contract.requests import HoldersOptions, MapOptions
 from engine.store import Store
 from engine.tokens import SERVED_CHAINS
-from service.backend import BackendOfCall
-from service.errors import invalid_request
+from service.backend import Backend, BackendOfCall
+from service.errors import UNKNOWN_FIELD, invalid_request
 
 
 async def clear_target(request: Request) -> None:
@@ -32,10 +33,10 @@ async def clear_target(request: Request) -> None:
     try:
         given = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise invalid_request(("query",), "Input should be percent-encoded UTF-8", "encoding") from error
+        raise invalid_request(("query",), "Must be percent-encoded UTF-8", "encoding") from error
     repeated = [name for name, times in Counter(name for name, _ in given).items() if times > 1]
     if repeated:
-        raise invalid_request(("query", repeated[0]), "Input should be given once", "repeated")
+        raise invalid_request(("query", repeated[0]), "Must be given once", "repeated")
 
 
 def chains_of(store: Store) -> tuple[str, ...]:
@@ -43,11 +44,23 @@ def chains_of(store: Store) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*SERVED_CHAINS, *store.chains())))
 
 
-async def _token_of_path(backend: BackendOfCall, chain: ChainId, token_address: Address) -> TokenKey:
+async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], TokenKey]) -> None:
+    """Refuse tokens of a body, given by their place, that have an unknown chain or unknown fields (422)."""
+    for place, token in tokens.items():
+        for name in token.model_extra or ():
+            raise invalid_request((*place, name), UNKNOWN_FIELD, "extra_forbidden")
+        await _check_chain(backend, (*place, "chain"), token.chain)
+
+
+async def _check_chain(backend: Backend, place: tuple[str | int, ...], chain: str) -> None:
     if chain not in SERVED_CHAINS:
         chains = await run_in_threadpool(chains_of, backend.store)
         if chain not in chains:
-            raise invalid_request(("path", "chain"), f"Input should be one of {', '.join(chains)}", "enum")
+            raise invalid_request(place, f"Must be one of {', '.join(chains)}", "enum")
+
+
+async def _token_of_path(backend: BackendOfCall, chain: ChainId, token_address: Address) -> TokenKey:
+    await _check_chain(backend, ("path", "chain"), chain)
     return TokenKey(chain=chain, address=token_address)
 
 

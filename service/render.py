@@ -5,7 +5,7 @@ Pure functions; what is computed and which blocks exist was decided before. Bloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Context, Decimal
@@ -24,6 +24,8 @@ Row = Mapping[str, Any]
 
 _EXACT = Context(prec=400)
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+OLDER_SCORE = "decentralization_score"
+"""The name of the score in maps before 0.3.0, where it was a field of the map itself."""
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
 
@@ -69,22 +71,27 @@ def relationships(table: pa.Table) -> list[Plain]:
     return [relationship(row) for row in table.to_pylist()]
 
 
-def token_map(tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None) -> Plain:
-    """Map"""
+def token_map(
+    tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None, score_names: Sequence[str] = ()
+) -> Plain:
+    """Return a Map. Its score is also in the fields ``score_names``, see ``metrics``."""
     transfers = tables["grouped_transfers"].to_pylist()
+    older = {OLDER_SCORE: _map_row(tables)["service_score"]} if OLDER_SCORE in score_names else {}
     return {
         "metadata": _map_metadata(tables),
-        "metrics": metrics(tables),
+        "metrics": metrics(tables, score_names),
         "nodes": _nodes(tables["map_nodes"].to_pylist(), transfers, options, raw) if options.return_nodes else None,
         "relationships": _in_time_node(transfers, None, raw) if options.return_relationships else None,
         "clusters": _clusters(tables, raw) if options.return_clusters else None,
+        **older,
     }
 
 
-def metrics(tables: Mapping[str, pa.Table]) -> Plain:
-    """The Map's ``metrics``."""
+def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
+    """Return the ``metrics`` of a Map. ``score_names`` are further names for ``service_score``."""
     row = _map_row(tables)
-    return {"supply_stats": _chosen(row, _SUPPLY_STATS), "scores": _chosen(row, _SCORES)}
+    scores = _chosen(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
+    return {"supply_stats": _chosen(row, _SUPPLY_STATS), "scores": scores}
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:

@@ -23,12 +23,15 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
+from service.callers import networks
 from service.observe import Log, log_config
 from service.protocol import limited_protocol
 from service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
 
+MOST_CONNECTIONS: Final = 10_000
+"""Open connections of one process, fewer where the system allows fewer open files."""
 BACKLOG: Final = 2_048
 """Connections that may wait to be taken."""
 _KEEP_ALIVE_SECONDS: Final = 75
@@ -53,6 +56,23 @@ def leave_threads() -> None:
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)
+
+
+def raise_open_files(wanted: int = 4 * MOST_CONNECTIONS) -> int:
+    """Raise this process's limit of open files as far as the system allows, up to ``wanted``. Return the limit."""
+    if sys.platform == "win32":
+        return wanted
+    import resource  # noqa: PLC0415 - not on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    infinite = resource.RLIM_INFINITY
+    if soft == infinite:
+        return wanted
+    higher = wanted if hard == infinite else min(wanted, hard)
+    if higher > soft:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (higher, hard))
+    return int(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -107,7 +127,13 @@ class ServerConfig(uvicorn.Config):
 
     def load(self) -> None:
         """Makes the protocol where it is used: a class made for its limits can't be sent to another process."""
-        self.http = limited_protocol(self._settings.header_limit, self._settings.header_seconds)
+        self.http = limited_protocol(
+            self._settings.header_limit,
+            self._settings.header_seconds,
+            connections=min(MOST_CONNECTIONS, raise_open_files() // 2),
+            connections_per_address=self._settings.connections_per_address,
+            trusted=networks(self._settings.trusted_proxies),
+        )
         try:
             super().load()
         except Exception:

@@ -1,4 +1,4 @@
-"""What an operator may set about a running service; the world it answers from is the store's own."""
+"""What an operator may set for a running service. What it answers from is in the store."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ class ServiceSettings:
     ``workers`` answers are computed at a time in one process, the rest waits. ``trusted_proxies`` and ``metrics_from``
     are networks (``10.0.0.0/8``): whose ``X-Forwarded-For`` is believed, and who may read ``/metrics``. ``lifetimes``
     is as ``LIFETIMES``, by rising age. ``shared_limits`` counts calls in the database, for all processes together.
+    ``score_names`` are further keys for the score; ``decentralization_score`` is also a field of the map itself.
     """
 
     workers: int = 16
     calls_per_minute: int = 10_000
     shared_limits: bool = False
     trusted_proxies: tuple[str, ...] = ()
+    connections_per_address: int = 1_000
     header_limit: int = 32 << 10
     body_limit: int = 1 << 20
     header_seconds: float = 10.0
@@ -35,3 +37,4 @@ class ServiceSettings:
     lifetimes: tuple[tuple[int | None, int], ...] = LIFETIMES
     public_url: str | None = None
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    score_names: tuple[str, ...] = ()

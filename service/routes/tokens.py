@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
@@ -19,7 +20,7 @@ from contract.requests import (
 from service import answers
 from service.metering import MeteredRoute, MeterOfCall
 from service.openapi import described
-from service.queries import HoldersQuery, MapQuery, PathToken
+from service.queries import HoldersQuery, MapQuery, PathToken, check_tokens
 
 router = APIRouter(prefix="/v0/tokens", tags=["tokens"], route_class=MeteredRoute)
 
@@ -33,14 +34,16 @@ _TokenKeys = Annotated[list[TokenKey], Body(max_length=MAX_METADATA_TOKENS)]
 async def token_map(token: PathToken, options: MapQuery, meter: MeterOfCall) -> Response:
     """A token's holders, the transfers between them, their clusters and metrics, now or at a past instant."""
     request = MapRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.token_map, kept=True)
+    compute = partial(answers.token_map, score_names=meter.backend.settings.score_names)
+    return await meter.answer(request, compute, kept=True)
 
 
 @router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
 async def metrics(token: PathToken, meter: MeterOfCall) -> Response:
     """The metrics of a token's map."""
     request = MetricsRequest(chain=token.chain, token_address=token.address)
-    return await meter.answer(request, answers.metrics, kept=True)
+    compute = partial(answers.metrics, score_names=meter.backend.settings.score_names)
+    return await meter.answer(request, compute, kept=True)
 
 
 @router.get(
@@ -68,6 +71,7 @@ async def token_metadata(token: PathToken, meter: MeterOfCall, return_token_stat
 @router.post("/metadata", response_model=list[Token], responses=described("tokens_metadata", tabular=True))
 async def tokens_metadata(tokens: _TokenKeys, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
     """Names and symbols of many tokens; unknown ones are left out."""
+    await check_tokens(meter.backend, {("body", place): token for place, token in enumerate(tokens)})
     request = TokensMetadataRequest(tokens=tuple(tokens), return_token_stats=return_token_stats)
     return await meter.answer(request, answers.tokens_metadata, tabular=True)
 

@@ -179,6 +179,8 @@ def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
         ("[schedule]\noffsets = []", "schedule.offsets"),
         ("[provider]\nurl = 'ftp://x'", "provider.url"),
         ("[provider]\nattempts = 0\nconcurrency = 0", "attempts.*concurrency"),
+        ("[service]\nscore_names = ['a b']", "invalid score name 'a b': use letters, digits and '_'"),
+        ("[service]\nscore_names = ['gini_index']", "invalid score name 'gini_index'"),
         ("provider = 'x'", "holderlake.toml: provider: "),
         ("home = ", "holderlake.toml can't be read"),
     ],

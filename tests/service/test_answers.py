@@ -7,12 +7,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 
 from contract import requests, wire
 from contract.tables import exact_amount
 from contract.times import from_unix, to_unix, utc_now
 from engine.holders import holders_as_of
+from service.settings import ServiceSettings
 
 DAY = 86_400
 
@@ -208,10 +210,10 @@ def test_token_stats_come_only_when_asked_for(caller, world):
     }
 
 
-def test_a_batch_of_tokens_leaves_unknown_ones_out_and_takes_any_chain(caller, world):
+def test_a_batch_of_tokens_leaves_unknown_ones_out(caller, world):
     keys = [
         {"chain": "eth", "address": world.young},
-        {"chain": "a-chain-of-tomorrow", "address": "0x1"},
+        {"chain": world.strange_chain, "address": "0x1"},
         {"chain": "eth", "address": world.token},
     ]
     answer = caller.http.post("/v0/tokens/metadata", json=keys).json()
@@ -259,3 +261,30 @@ def test_addresses_come_in_the_order_asked_for_and_unknown_ones_are_empty(custom
 def test_date_times_end_in_z(custom, world):
     details = custom.http.get(f"/v0/addresses/metadata/{world.wallets[0]}").json()["address_details"]
     assert details["first_activity_date"] == f"{from_unix(world.begin).isoformat()}Z"
+
+
+# ------------------------------------------------------------ further names of the score
+
+
+def test_the_score_has_no_further_name_by_default(caller, world):
+    scores = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]["scores"]
+    assert [name for name in scores if name.endswith("_score")] == ["service_score"]
+
+
+def test_the_score_is_answered_under_further_names(start, world):
+    names = ("token_score", "decentralization_score")
+    http = start(settings=ServiceSettings(score_names=names)).caller().http
+    found = http.get(f"/v0/tokens/map/eth/{world.token}").json()
+    score = found["metrics"]["scores"]["service_score"]
+    assert score is not None
+    assert [found["metrics"]["scores"][name] for name in names] == [score, score]
+    assert found["decentralization_score"] == score
+    assert http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == found["metrics"]
+
+
+def test_the_description_has_the_further_names_of_the_score(start):
+    settings = ServiceSettings(score_names=("token_score", "decentralization_score"))
+    schemas = httpx.get(f"{start(settings=settings).base_url}/openapi.json").json()["components"]["schemas"]
+    assert {"token_score", "decentralization_score"} <= schemas["Scores"]["properties"].keys()
+    assert "decentralization_score" in schemas["Map"]["properties"]
+    assert "token_score" in schemas["Scores"]["required"]

@@ -27,7 +27,7 @@ def _calls(world):
         ("GET", f"/v0/tokens/metadata/{token}", None, 10),
         ("GET", f"/v0/tokens/metadata/{token}?return_token_stats=true", None, 50),
         ("POST", "/v0/tokens/metadata", [{"chain": "eth", "address": world.token}] * 3, 30),
-        ("POST", "/v0/tokens/metadata?return_token_stats=true", [{"chain": "x", "address": "y"}], 50),
+        ("POST", "/v0/tokens/metadata?return_token_stats=true", [{"chain": "eth", "address": "0x9"}], 50),
         ("GET", "/v0/tokens/search?query=alpha", None, 50),
         ("POST", "/v0/relationships/subgraph", {"addresses": list(world.wallets)}, 16_00),
         ("GET", f"/v0/addresses/metadata/{world.cex}", None, 1_00),

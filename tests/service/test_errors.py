@@ -162,6 +162,73 @@ def test_an_unknown_chain_in_the_path_is_invalid_and_the_known_ones_are_named(ca
     assert "eth" in answer.json()["detail"][0]["msg"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/v0/tokens/metadata", [{"chain": "eth", "address": "0x1"}, {"chain": "atlantis", "address": "0x1"}], [1]),
+        (
+            "/v0/relationships/subgraph",
+            {"addresses": ["0x1", "0x2"], "context_token_key": {"chain": "atlantis", "address": "0x1"}},
+            ["context_token_key"],
+        ),
+    ],
+)
+def test_an_unknown_chain_in_a_body_is_invalid_and_costs_nothing(caller, path, body, where):
+    answer = caller.http.post(path, json=body)
+    assert _items(answer) == [["body", *where, "chain"]]
+    assert "eth" in answer.json()["detail"][0]["msg"]
+    assert (caller.spent, caller.reserved) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/v0/relationships/subgraph", {"addresses": ["0x1", "0x2"], "context_token": None}, ["context_token"]),
+        (
+            "/v0/relationships/subgraph",
+            {"addresses": ["0x1", "0x2"], "context_token_key": {"chain": "eth", "address": "0x1", "id": "ETH"}},
+            ["context_token_key", "id"],
+        ),
+        ("/v0/addresses/metadata", {"addresses": ["0x1"], "chain": "eth"}, ["chain"]),
+        ("/v0/tokens/metadata", [{"chain": "eth", "address": "0x1", "name": "A"}], [0, "name"]),
+    ],
+)
+def test_an_unknown_field_of_a_body_is_refused_and_costs_nothing(custom, path, body, where):
+    answer = custom.http.post(path, json=body)
+    assert _items(answer) == [["body", *where]]
+    assert answer.json()["detail"][0]["msg"] == "Unknown field"
+    assert (custom.spent, custom.reserved) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "said"),
+    [
+        ("GET", "/v0/tokens/map/eth/0x1", {"params": {"limit": "81"}}, "Must be 80, 250 or 500"),
+        ("GET", "/v0/tokens/map/eth/0x1", {"params": {"refresh": "perhaps"}}, "Must be true or false"),
+        ("GET", "/v0/tokens/map/eth/0x1", {"params": {"timestamp": "-1"}}, "Must be 0 or more"),
+        ("GET", "/v0/tokens/map/eth/0x1", {"params": {"timestamp": "soon"}}, "Must be a whole number"),
+        ("GET", "/v0/tokens/search", {}, "Required"),
+        ("GET", "/v0/tokens/search", {"params": {"query": "a"}}, "Must have 2 characters or more"),
+        ("POST", "/v0/relationships/subgraph", {}, "A JSON body is required"),
+        ("POST", "/v0/relationships/subgraph", {"content": b"{"}, "The body is not valid JSON: "),
+        (
+            "POST",
+            "/v0/relationships/subgraph",
+            {"json": {"addresses": ["0x1"]}},
+            "Must have 2 items or more, but has 1",
+        ),
+        ("POST", "/v0/relationships/subgraph", {"json": {"addresses": ["a b", "0x2"]}}, "Must be an address: "),
+        ("POST", "/v0/relationships/subgraph", {"json": {"addresses": "0x1"}}, "Must be a list"),
+        ("POST", "/v0/tokens/metadata", {"json": [{"chain": "a b", "address": "0x1"}]}, "Must be a chain id: "),
+        ("POST", "/v0/tokens/metadata", {"json": ["0x1"]}, "Must be an object"),
+    ],
+)
+def test_a_validation_error_is_worded_for_the_caller(caller, method, path, given, said):
+    answer = caller.http.request(method, path, headers={"content-type": "application/json"}, **given)
+    assert _is(answer, "invalid_request")
+    assert answer.json()["detail"][0]["msg"].startswith(said)
+
+
 def test_a_flag_that_is_neither_true_nor_false_is_invalid(caller, world):
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"return_nodes": "perhaps"})
     assert _items(answer) == [["query", "return_nodes"]]

@@ -18,7 +18,7 @@ from engine.records import TokenInfo
 from service.openapi import LINKS, examples
 
 _SCHEMA_NAMES = {"address_details": "AddressDetails", "Holder (item of the holders list)": "Holder"}
-_NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain"}
+_NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain", "use_time_nodes"}
 _WHOLE_ANSWERS = {
     "Map": "Map",
     "Chain[]": "Chain",

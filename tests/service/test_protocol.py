@@ -13,6 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
+from service.callers import networks
 from service.limits import BodyLimit
 from service.protocol import MOST_HEADERS, limited_protocol
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
@@ -362,6 +363,45 @@ def test_hundreds_of_idle_connections_do_not_keep_others_waiting(served):
             began = time.monotonic()
             assert {other.get("/x").text for _ in range(30)} == {"/x"}
             assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_two_host_headers_are_a_bad_request(peer):
+    answer = peer.ask(b"GET /plain HTTP/1.1\r\nHost: one\r\nHost: two\r\n\r\n")
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert b"Host" in answer.body
+    assert peer.is_closed()
+
+
+def test_one_address_cannot_take_all_connections():
+    with serving(_app, limited_protocol(4_096, 5.0, connections_per_address=2)) as served, ExitStack() as stack:
+        first, _, third = (stack.enter_context(served.connect()) for _ in range(3))
+        answer = third.answer()
+        assert (answer.status, answer.code) == (503, "unavailable")
+        assert b"from this address" in answer.body
+        assert first.ask(GET % b"plain").status == 200
+        stack.close()
+        _until(lambda: served.open_connections == 0)
+        with served.connect() as peer:
+            assert peer.ask(GET % b"plain").status == 200
+
+
+def test_connections_of_a_trusted_proxy_count_for_no_address():
+    proxies = networks(["127.0.0.0/8"])
+    protocol = limited_protocol(4_096, 5.0, connections_per_address=1, trusted=proxies)
+    with serving(_app, protocol) as served, ExitStack() as stack:
+        peers = [stack.enter_context(served.connect()) for _ in range(3)]
+        assert [peer.ask(GET % b"plain").status for peer in peers] == [200, 200, 200]
+
+
+def test_idle_connections_are_closed_sooner_under_pressure(monkeypatch):
+    monkeypatch.setattr("service.protocol.IDLE_UNDER_PRESSURE", 0)
+    with serving(_app, limited_protocol(4_096, 5.0, connections=3)) as served, ExitStack() as stack:
+        alone = stack.enter_context(served.connect())
+        assert alone.ask(GET % b"plain").status == 200
+        other = stack.enter_context(served.connect())
+        assert other.ask(GET % b"plain").status == 200
+        assert other.is_closed()
+        assert alone.ask(GET % b"plain").status == 200
 
 
 def test_more_connections_than_allowed_are_turned_away_in_json():

@@ -44,6 +44,19 @@ print("closed in order")
 """
 
 
+_OPEN_FILES = """
+import resource
+from service.server import raise_open_files
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def test_the_server_raises_its_limit_of_open_files() -> None:
+    assert run(_OPEN_FILES).stdout.split() == ["200", "200"]
+
+
 @dataclass(frozen=True)
 class Process:
     """A small app on the service's server, in a process of its own or several."""
