@@ -9,17 +9,20 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from contract.chains import NATIVE
+from engine import indexed
+from engine.changelog import EVERY_PAST, note_change
 from engine.errors import BadSource
 from engine.records import Label, TokenInfo
 
 FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
-_VERSION: Final = 3
+_VERSION: Final = 4
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
@@ -49,15 +52,14 @@ ON CONFLICT (chain, address) DO UPDATE SET
     symbol = excluded.symbol,
     decimals = excluded.decimals,
     standard = excluded.standard,
-    is_indexed = excluded.is_indexed,
     img_url = excluded.img_url,
     unsupported = excluded.unsupported,
     assumed = excluded.assumed,
     folded_symbol = excluded.folded_symbol,
     folded_name = excluded.folded_name
-WHERE (name, symbol, decimals, standard, is_indexed, img_url, unsupported, assumed) IS NOT (
-    excluded.name, excluded.symbol, excluded.decimals, excluded.standard, excluded.is_indexed, excluded.img_url,
-    excluded.unsupported, excluded.assumed
+WHERE (name, symbol, decimals, standard, img_url, unsupported, assumed) IS NOT (
+    excluded.name, excluded.symbol, excluded.decimals, excluded.standard, excluded.img_url, excluded.unsupported,
+    excluded.assumed
 )
 """
 
@@ -123,21 +125,41 @@ def prepare(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> Non
 def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> None:
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
     histories: list[tuple[str, str, str]] = []
-    if columns:
-        if _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT}) == _FIRST_FORMAT:
-            histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
-            catalog.execute("DROP TABLE histories")
+    if columns and _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT}) == _FIRST_FORMAT:
+        histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
+        catalog.execute("DROP TABLE histories")
     if columns and "folded_symbol" not in columns:
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
     _run(catalog, _SCHEMA)
     if columns:
-        named = catalog.execute("SELECT chain, address, name, is_indexed FROM tokens").fetchall()
-        _save_words(catalog, named)
+        _save_words(catalog, catalog.execute("SELECT chain, address, name FROM tokens").fetchall())
+        _add_marks(catalog, root)
     if histories:
         take_over(catalog, histories)
     catalog.execute("INSERT OR REPLACE INTO settings VALUES ('format', ?)", (FORMAT,))
     catalog.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
+    """Mark the tokens of a store from before marks: indexed ones, and those that an import from a node named."""
+    if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
+        return
+    known = catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()
+    indexed.mark(catalog, known, indexed.LISTED, True)
+    if indexed.mark(catalog, _named_to_nodes(root), indexed.IMPORT, True):
+        note_change(catalog, EVERY_PAST)
+
+
+def _named_to_nodes(root: Path) -> list[tuple[str, str]]:
+    """The tokens that were read from nodes one by one, as their checkpoints have them."""
+    path = root / "nodes.sqlite"
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as nodes, suppress(sqlite3.OperationalError):
+        scopes = nodes.execute("SELECT DISTINCT chain, scope FROM covered WHERE scope <> '*'").fetchall()
+        return sorted({(chain, NATIVE if scope == "internal" else scope) for chain, scope in scopes})
+    return []
 
 
 def _version(catalog: sqlite3.Connection) -> int:
@@ -185,28 +207,30 @@ def token_info(row: Sequence[Any]) -> TokenInfo:
 
 
 def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
-    """Store metadata, the last of each token. Return whether anything changed."""
+    """Store metadata, the last of each token, and mark those that are indexed. Return whether anything changed."""
     last = {(token.chain, token.address): token for token in tokens}
     changed = _changed(catalog, _SAVE_TOKEN, [_token_row(token, assumed=False) for token in last.values()])
     if changed:
-        _save_words(catalog, [(*key, token.name, token.is_indexed) for key, token in last.items()])
-    return changed
+        _save_words(catalog, [(*key, token.name) for key, token in last.items()])
+    marked = [key for key, token in last.items() if token.is_indexed]
+    return indexed.mark(catalog, marked, indexed.LISTED, True) or changed
 
 
 def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
     """Stores made-up metadata of a token that has none. Tells whether it had none."""
     is_new = _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
     if is_new:
-        _save_words(catalog, [(token.chain, token.address, token.name, token.is_indexed)])
+        _save_words(catalog, [(token.chain, token.address, token.name)])
+        indexed.refresh_new(catalog, token.chain, token.address)
     return is_new
 
 
-def _save_words(catalog: sqlite3.Connection, named: Collection[tuple[str, str, str, bool]]) -> None:
-    """Replaces the words of tokens, given by chain, address, name and whether they are indexed."""
+def _save_words(catalog: sqlite3.Connection, named: Collection[tuple[str, str, str]]) -> None:
+    """Replaces the words of stored tokens, given by chain, address and name."""
     catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in named])
     catalog.executemany(
-        "INSERT INTO words (is_indexed, word, chain, address) VALUES (?, ?, ?, ?)",
-        ((is_indexed, word, chain, address) for chain, address, name, is_indexed in named for word in words_of(name)),
+        "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",
+        ((word, chain, address) for chain, address, name in named for word in words_of(name)),
     )
 
 
@@ -230,7 +254,7 @@ def _token_row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
         token.symbol,
         token.decimals,
         token.standard,
-        token.is_indexed,
+        False,  # until the marks are looked at
         token.img_url,
         token.unsupported,
         assumed,

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS tokens (
     symbol TEXT NOT NULL,
     decimals INTEGER NOT NULL,
     standard TEXT NOT NULL,
-    is_indexed INTEGER NOT NULL,
+    is_indexed INTEGER NOT NULL, -- what index_marks say
     img_url TEXT,
     unsupported TEXT,
     assumed INTEGER NOT NULL, -- 1: made up at an import of transfers, until real metadata comes
@@ -34,6 +34,14 @@ WHEN old.is_indexed <> new.is_indexed
 BEGIN
     UPDATE words SET is_indexed = new.is_indexed WHERE chain = new.chain AND address = new.address;
 END;
+CREATE TABLE IF NOT EXISTS index_marks ( -- who says that a token is indexed, see indexed
+    chain TEXT NOT NULL,
+    address TEXT NOT NULL,
+    source TEXT NOT NULL,
+    precedence INTEGER NOT NULL, -- the mark with the highest one decides
+    is_indexed INTEGER NOT NULL,
+    PRIMARY KEY (chain, address, source)
+);
 CREATE TABLE IF NOT EXISTS histories (
     number INTEGER PRIMARY KEY, -- the token's number in the arrays, never given to another
     chain TEXT NOT NULL,

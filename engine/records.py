@@ -34,7 +34,8 @@ address and a burn goes to it. Order is (block_number, log_index); (chain, tx_ha
 class TokenInfo:
     """A token's metadata. ``decimals`` turns raw integers into token units.
 
-    ``is_indexed``: its transfers count on every map, not only on its own. ``unsupported`` says in words why no map
+    ``is_indexed``: its transfers count on every map, not only on its own. Where metadata are stored, True marks the
+    token and False leaves it as it is (``indexed``). ``unsupported`` says in words why no map
     can be made for it, and is None for nearly all tokens.
     """
 
@@ -102,3 +103,8 @@ class ImportReport:
     duplicates: int
     conflicts: int
     tokens: tuple[str, ...]
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The tokens as pairs of chain and address."""
+        return [(chain, address) for chain, address in (token.split("/", 1) for token in self.tokens)]

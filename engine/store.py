@@ -14,7 +14,7 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,11 +26,13 @@ import pyarrow as pa
 
 from contract.chains import KNOWN_CHAINS, NATIVE
 from engine import catalog as catalogue
+from engine import indexed
 from engine.catalog import INFO_COLUMNS, token_info
 from engine.changelog import EVERY_PAST, ChangeLog, note_change
 from engine.importing.change import Change
 from engine.importing.rows import write_rows
 from engine.importing.sorting import Incoming
+from engine.indexed import IndexedToken
 from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
 from engine.manifest import OPENING, Manifest, Opened, PartFile, View
 from engine.openings import new_openings
@@ -101,12 +103,19 @@ class Store:
     """A store's folder, opened or made. Reads are safe from many threads; imports queue.
 
     ``rules`` are kept in the store when given, so that a world made with small thresholds keeps them; ``changed_rules``
-    are those that differ from the ones kept before (old and new value by name).
+    are those that differ from the ones kept before (old and new value by name). ``index``: the tokens that the settings
+    mark as indexed (chain, address); where it is None, those of the last opening stay marked.
     ``memory_limit`` (as ``"2GB"``) is what an import aims at, whatever its size; it spills to the store's folder.
     Raises ``BadSource`` when the folder holds a store of another format. One of format 1 is brought up to date.
     """
 
-    def __init__(self, root: Path, rules: Rules | None = None, memory_limit: str = "2GB") -> None:
+    def __init__(
+        self,
+        root: Path,
+        rules: Rules | None = None,
+        memory_limit: str = "2GB",
+        index: Collection[tuple[str, str]] | None = None,
+    ) -> None:
         self.root = root
         self._memory = memory_bytes(memory_limit)
         for folder in _FOLDERS:
@@ -125,6 +134,8 @@ class Store:
         self._changes = ChangeLog(self._prepared_catalog())
         with self._catalog() as catalog:
             opened = open_rules(catalog, rules)
+            if index is not None:
+                indexed.replace_marks(catalog, index, indexed.SETTINGS)
         self.rules, self.changed_rules = opened.rules, opened.changed
 
     def close(self) -> None:
@@ -224,6 +235,18 @@ class Store:
             if catalogue.save_tokens(catalog, given):
                 note_change(catalog, EVERY_PAST)
         return len(given)
+
+    def index_tokens(self, keys: Iterable[tuple[str, str]], source: str, is_indexed: bool = True) -> None:
+        """Mark tokens (chain, address) as indexed or not, for one of ``indexed.SOURCES``; transfers may come later."""
+        with self._catalog() as catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            if indexed.mark(catalog, keys, source, is_indexed):
+                note_change(catalog, EVERY_PAST)
+
+    def index(self) -> list[IndexedToken]:
+        """All tokens that are marked as indexed, with the source that decides; those without transfers too."""
+        with self._catalog() as catalog:
+            return indexed.indexed_tokens(catalog)
 
     def add_labels(self, labels: Iterable[Label]) -> int:
         """Stores labels, replacing those of the same address, chain and source. Returns how many there were."""

@@ -18,6 +18,7 @@ from pipelines.commands import cluster, keys, lake, shared
 from pipelines.commands.alerts import alerts
 from pipelines.commands.export import export
 from pipelines.commands.imports import import_files, import_rpc, labels
+from pipelines.commands.index import index
 from pipelines.commands.report import report
 from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens, chains_of
 from pipelines.commands.shared import reading as _reading
@@ -263,6 +264,7 @@ def credits(
 app.command("import")(import_files)
 app.command("import-rpc")(import_rpc)
 app.command()(labels)
+app.command()(index)
 
 
 @app.command()

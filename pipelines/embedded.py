@@ -45,6 +45,7 @@ class _Local:
     accounts: Path
     rules: Rules | None = None
     memory_limit: str = "2GB"
+    index: tuple[tuple[str, str], ...] | None = None
 
 
 def make_workspace(settings: Settings) -> Workspace:
@@ -160,7 +161,12 @@ def _local(settings: Settings) -> _Local:
         return _Local(sample_store(settings.home), f"sample world {_world_version()}", folder / "accounts.sqlite")
     accounts = settings.home / "embedded" / "accounts.sqlite"
     return _Local(
-        settings.engine_store, own_store_id(settings), accounts, engine_rules(settings), settings.engine.memory_limit
+        settings.engine_store,
+        own_store_id(settings),
+        accounts,
+        engine_rules(settings),
+        settings.engine.memory_limit,
+        settings.engine.index_keys,
     )
 
 
@@ -176,7 +182,7 @@ def _store(local: _Local) -> Store:
         raise SettingsError(
             f"provider.local is 'store', and {local.root} is not there; 'holderlake import' and 'import-rpc' make it"
         )
-    store = open_store(local.root, local.rules, local.memory_limit)
+    store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)
     return store
 

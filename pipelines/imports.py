@@ -9,6 +9,7 @@ from typing import Any
 
 from contract.times import utc_now
 from engine.balances import negative_balances
+from engine.indexed import IMPORT
 from engine.records import ImportReport
 from engine.sources.files import read_transfers
 from engine.sources.labels import read_labels
@@ -49,6 +50,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
             else:
                 rows = read_transfers(path, reading.layout, reading.chain, reading.column_map, times)
                 report = store.add_transfers(rows, path.name)
+                if "token_address" in reading.column_map.constants:
+                    store.index_tokens(report.keys, IMPORT)  # it was imported by name
                 reports.append(_transfers_line(store, report))
             bar.advance(bar.task_ids[0])
     if as_json:

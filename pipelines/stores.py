@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +27,24 @@ def engine_rules(settings: Settings) -> Rules:
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
     """Open the store of the user's imports; see ``open_store``."""
-    return open_store(settings.engine_store, engine_rules(settings), settings.engine.memory_limit, say)
+    root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
+    return open_store(root, rules, limit, settings.engine.index_keys, say)
 
 
-def open_store(root: Path, rules: Rules | None, memory_limit: str, say: Say | None = None) -> Store:
-    """Open a store with the rules, or with its own, and report rules that differ from those of the last opening.
+def open_store(
+    root: Path,
+    rules: Rules | None,
+    memory_limit: str,
+    index: Collection[tuple[str, str]] | None = None,
+    say: Say | None = None,
+) -> Store:
+    """Open a store with rules and indexed tokens, or with its own where these are None.
 
-    ``say`` prints the report, on standard error by default.
+    Report rules that differ from those of the last opening; ``say`` prints the report, on standard error by default.
     """
     from engine.store import Store
 
-    store = Store(root, rules, memory_limit)
+    store = Store(root, rules, memory_limit, index)
     if store.changed_rules:
         (say or _print_error)(rules_changed(store.changed_rules))
     return store

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
+from contract.addresses import typed_token
 from contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
 from contract.prices import parse_credits
 
@@ -128,6 +129,10 @@ def lifetimes_in_seconds(table: Mapping[str, str]) -> tuple[tuple[int | None, in
 def _checked_lifetimes(table: dict[str, str]) -> dict[str, str]:
     lifetimes_in_seconds(table)
     return table
+
+
+def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {chain: _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
 
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
@@ -253,7 +258,15 @@ class EngineSettings(Section):
     memory_limit: MemoryLimit = Field(
         default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
+    indexed: Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)] = Field(
+        default={}, description="Tokens by chain, or native, whose transfers tie holders on every map"
+    )
     thresholds: Thresholds = Thresholds()
+
+    @property
+    def index_keys(self) -> tuple[tuple[str, str], ...]:
+        """The indexed tokens as pairs of chain and address."""
+        return tuple((chain, token) for chain, tokens in sorted(self.indexed.items()) for token in tokens)
 
 
 class BucketSettings(Section):

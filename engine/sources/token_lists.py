@@ -19,8 +19,9 @@ _MAX_DECIMALS: Final = 255
 def read_tokens(path: Path) -> list[TokenInfo]:
     """The tokens of a token list (``tokens`` with ``chainId``) or a contract map (address to token, on Ethereum).
 
-    Tokens of chains that we have no name of, such as test networks, are left out, and of a token that stands twice
-    the first is taken. Raises ``BadSource`` for another shape, and for a token without address, name or decimals.
+    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of chains that we have no
+    name of, such as test networks, are left out, and of a token that stands twice the first is taken. Raises
+    ``BadSource`` for another shape, and for a token without address, name or decimals.
     """
     text = read_text(path)
     try:
@@ -76,5 +77,14 @@ def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> Tok
         symbol=named[-1],
         decimals=decimals,
         standard="erc721" if token.get("erc721") is True else "erc20",
+        is_indexed=_is_indexed(path, number, token),
         img_url=img_url if isinstance(img_url, str) and img_url.startswith("https://") else None,
     )
+
+
+def _is_indexed(path: Path, number: int, token: Mapping[str, Any]) -> bool:
+    extensions = token.get("extensions")
+    marked = token.get("is_indexed", extensions.get("is_indexed") if isinstance(extensions, dict) else None)
+    if not isinstance(marked, bool | None):
+        raise bad_source(path, f"is_indexed is {marked!r}; write true or false", row=number)
+    return marked is True

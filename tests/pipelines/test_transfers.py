@@ -169,6 +169,15 @@ def test_the_command_names_the_chain_by_its_id_and_reports_for_machines(tmp_path
     assert (report["chain"], report["last_block"], report["added"]) == ("bsc", 38, 38)
 
 
+@pytest.mark.parametrize(("asked", "marked"), [(["--token", TOKEN], [TOKEN]), (["--all-tokens"], [])])
+def test_only_tokens_that_are_named_are_indexed(
+    asked: list[str], marked: list[str], tmp_path: Path, serve: Serve
+) -> None:
+    assert run(tmp_path, serve(MadeUpChain(50).answer).url, *asked).returncode == 0
+    with Store(tmp_path / "engine") as store:
+        assert [token.address for token in store.index()] == marked
+
+
 def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_path: Path, serve: Serve) -> None:
     node = serve(MadeUpChain(50).answer, path="/very-secret-key")
     variables = {"HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS": f"http://127.0.0.1:1/very-secret-key {node.url}"}

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow as pa
 from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
 from contract.times import utc_now
 from engine.balances import largest_balances
+from engine.indexed import IMPORT
 from engine.records import TokenInfo
 from engine.sources.rpc.checkpoints import Checkpoints
 from engine.sources.rpc.describing import contracts, described
@@ -65,6 +66,11 @@ class Wish:
     def contracts(self) -> list[str]:
         """The tokens that are contracts."""
         return [token for token in self.tokens or () if token != NATIVE]
+
+    @property
+    def named(self) -> list[str]:
+        """The tokens that were named, which are therefore indexed; none of ``--all-tokens``."""
+        return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
     def has_native(self) -> bool:
@@ -167,6 +173,7 @@ class ChainImport:
         """Imports what is missing. Raises ``RpcError``; what was stored until then stays and counts."""
         with self._checkpoints, self._checkpoints.alone():
             await self._identify()
+            self._store.index_tokens([(self._chain, token) for token in self._wish.named], IMPORT)
             await self._catch_up()
             await self._describe()
         self._report.requests = self._node.requests
@@ -310,7 +317,8 @@ class ChainImport:
         new = self._checkpoints.not_asked("token", (token.address for token in tokens if token.address != NATIVE))
         assumed = [token for token in tokens if token.address in set(new) and token.name == token.address]
         told = await described(self._node, assumed)
-        self._store.add_tokens(token for token, before in zip(told, assumed, strict=True) if token != before)
+        changed = (token for token, before in zip(told, assumed, strict=True) if token != before)
+        self._store.add_tokens(replace(token, is_indexed=False) for token in changed)  # other marks stay
         self._checkpoints.keep_asked("token", new)
         self._report.tokens_described = sum(token.name != token.address for token in told)
         if self._wish.tokens is not None:

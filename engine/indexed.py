@@ -1,0 +1,106 @@
+"""Indexed tokens: those whose transfers count on every map, not only on their own.
+
+A token is marked by up to four sources, of which the first in ``SOURCES`` decides. How often a token moves never does,
+so a spam token ties no holders. Marks may come before a token's transfers. What follows from them is kept in
+``tokens.is_indexed``, for searches and maps.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from engine.changelog import EVERY_PAST, note_change
+
+SETTINGS: Final = "settings"
+COMMAND: Final = "command"
+LISTED: Final = "token list"
+IMPORT: Final = "import"
+SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
+"""Sources of marks, the strongest first: the settings, ``holderlake index``, a list that marks the token, and an import
+that names it."""
+
+Key = tuple[str, str]
+
+_MARK: Final = """
+INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (chain, address, source) DO UPDATE SET is_indexed = excluded.is_indexed
+WHERE is_indexed IS NOT excluded.is_indexed
+"""
+_DECIDING: Final = """
+SELECT chain, address, source FROM (
+    SELECT
+        chain, address, source, is_indexed,
+        row_number() OVER (PARTITION BY chain, address ORDER BY precedence DESC) AS place
+    FROM index_marks
+)
+WHERE place = 1 AND is_indexed
+"""
+_KEYS: Final = f"SELECT chain, address FROM ({_DECIDING})"
+# the plus keeps SQLite from reading all tokens by an index that begins with is_indexed
+_ADD: Final = f"UPDATE tokens SET is_indexed = 1 WHERE +is_indexed = 0 AND (chain, address) IN ({_KEYS})"
+_REMOVE: Final = f"UPDATE tokens SET is_indexed = 0 WHERE is_indexed = 1 AND (chain, address) NOT IN ({_KEYS})"
+_UPDATE_ONE: Final = """
+UPDATE tokens SET is_indexed = 1
+WHERE chain = :chain AND address = :address AND (
+    SELECT is_indexed FROM index_marks WHERE chain = :chain AND address = :address ORDER BY precedence DESC LIMIT 1
+)
+"""
+_OF_SOURCE: Final = "SELECT chain, address FROM index_marks WHERE source = ? AND is_indexed ORDER BY 1, 2"
+_LIST: Final = f"""
+SELECT chain, address, source, symbol, name
+FROM ({_DECIDING}) LEFT JOIN tokens USING (chain, address)
+ORDER BY chain, address
+"""
+
+
+@dataclass(frozen=True)
+class IndexedToken:
+    """An indexed token, the source that decides it, and its symbol and name, None where the store has no transfers."""
+
+    chain: str
+    address: str
+    source: str
+    symbol: str | None
+    name: str | None
+
+
+def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_indexed: bool) -> bool:
+    """Mark tokens (chain, address) for a source. Return whether any token became indexed, or is no longer."""
+    precedence = len(SOURCES) - SOURCES.index(source)
+    catalog.executemany(_MARK, [(*key, source, precedence, is_indexed) for key in keys])
+    return refresh(catalog)
+
+
+def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: str) -> None:
+    """Make these the only tokens that the source marks, and note the change. Equal marks are read and not written."""
+    if catalog.execute(_OF_SOURCE, (source,)).fetchall() == sorted(set(keys)):
+        return
+    catalog.execute("DELETE FROM index_marks WHERE source = ?", (source,))
+    if mark(catalog, keys, source, True):
+        note_change(catalog, EVERY_PAST)
+
+
+def refresh(catalog: sqlite3.Connection) -> bool:
+    """Bring ``tokens.is_indexed`` in line with the marks. Return whether that changed anything."""
+    before = catalog.total_changes
+    catalog.execute(_ADD)
+    catalog.execute(_REMOVE)
+    return catalog.total_changes > before
+
+
+def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
+    """Set ``tokens.is_indexed`` of a new token, which may have been marked before."""
+    catalog.execute(_UPDATE_ONE, {"chain": chain, "address": address})
+
+
+def tokens_marked_by(catalog: sqlite3.Connection, source: str) -> list[Key]:
+    """Return the tokens that the source marks as indexed, by chain and address."""
+    return list(catalog.execute(_OF_SOURCE, (source,)))
+
+
+def indexed_tokens(catalog: sqlite3.Connection) -> list[IndexedToken]:
+    """Return all indexed tokens by chain and address, those without transfers too."""
+    return [IndexedToken(*row) for row in catalog.execute(_LIST)]

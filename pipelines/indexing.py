@@ -1,0 +1,53 @@
+"""``holderlake index``: list and change the tokens whose transfers count on every map of the own store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from contract.addresses import typed_token
+from engine.indexed import COMMAND
+from engine.store import Store
+from pipelines import show
+from pipelines.stores import open_own_store
+from resources.settings import Settings, SettingsError
+
+
+def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
+    """Mark tokens as indexed, or no longer, and list the chain's indexed tokens.
+
+    Raises ``ValueError`` for an address that is none of the chain's, and ``SettingsError`` where the settings index a
+    token that is to be removed.
+    """
+    keys = [(chain, typed_token(chain, token)) for token in tokens]
+    named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
+    if named:
+        raise SettingsError(f"{named[0][1]} on {chain} is indexed by the settings; remove it from [engine.indexed]")
+    with open_own_store(settings) as store:
+        store.index_tokens(keys, COMMAND, not remove)
+        _list(store, chain, as_json)
+    show.err.print(
+        "Maps from now on follow this; maps that are in the lake keep their relationships until they are fetched again "
+        "with --refresh.",
+        soft_wrap=True,
+    )
+
+
+def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
+    """Print the indexed tokens of all chains or one: the source that marks each, and its stored transfers."""
+    with open_own_store(settings) as store:
+        _list(store, chain, as_json)
+
+
+def _list(store: Store, chain: str | None, as_json: bool) -> None:
+    lines = []
+    for token in store.index():
+        if chain in (None, token.chain):
+            history = store.history(token.chain, token.address)
+            lines.append(asdict(token) | {"transfers": history.transfers if history else 0})
+    if as_json:
+        show.as_json(lines)
+        return
+    columns = ("chain", "token", "symbol", "name", "marked by", "transfers")
+    names = ("chain", "address", "symbol", "name", "source", "transfers")
+    show.rows("Indexed tokens", columns, ([line[name] for name in names] for line in lines))
