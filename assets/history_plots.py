@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,7 @@ from matplotlib.ticker import MaxNLocator
 from resources.token_history import Period, token_history
 from resources.warehouse import Warehouse
 
+_log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
 """With fewer there is nothing to see side by side."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
@@ -143,6 +145,18 @@ def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] 
 
 def history_metadata(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, Any]:
     """The plots of some tokens side by side, for Dagster's metadata; none where there is little history."""
+    try:
+        answers = _answers(warehouse, chain, tokens, until)
+        return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
+    except Exception as error:  # plots never fail a run
+        _log.warning("the plots of %s through time are left out: %s", chain, error)
+        return {}
+
+
+def _answers(
+    warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime
+) -> dict[str, list[tuple[str, pa.Table]]]:
+    """Return the rows of each plot by question: a token's address and its rows."""
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
@@ -151,7 +165,7 @@ def history_metadata(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
             for question, rows in own.items():
                 if rows.num_rows:
                     answers[question].append((address, rows))
-    return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
+    return answers
 
 
 def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> MetadataValue:

@@ -1,15 +1,21 @@
-"""Pictures of a partition in the asset metadata, for where one looks rather than reads. PNG within Markdown.
+"""Plots of a partition in the asset metadata: PNG within Markdown.
 
-What changed through time is drawn by ``history_plots``.
+Names of tokens are drawn as plain text. A plot that cannot be drawn is logged and left out; it never fails a run.
+Plots through time are in ``history_plots``.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+from typing import Final, TypeAlias
 
+import matplotlib
 import pandas as pd
 import pyarrow as pa
 from dagster import MetadataValue
@@ -17,30 +23,51 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from contract.text import printable
 from resources.lake import Lake
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
+_LONGEST_NAME: Final = 24
+_log = logging.getLogger(__name__)
+_Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
-    """The plot of a table's partition, or nothing where the table has none or the partition is empty."""
+    """Return the plot of a table's partition; nothing where the table has none or the partition is empty."""
     draw = _DRAWN.get(table)
     if draw is None:
         return {}
-    rows = lake.read(table, chain, as_of)
-    if not rows.num_rows:
+    try:
+        rows = lake.read(table, chain, as_of)
+        if not rows.num_rows:
+            return {}
+        text = base64.b64encode(_picture(draw, rows, _symbols(lake, chain, as_of), chain, as_of)).decode()
+    except Exception as error:
+        _log.warning("the plot of %s of %s is left out: %s", table, chain, error)
         return {}
-    figure = Figure(figsize=(7.5, 3.6), dpi=90, layout="constrained")
-    axes = figure.subplots()
-    axes.set_title(f"{draw.__doc__} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC", fontsize=10, loc="left")
-    draw(axes, rows, _symbols(lake, chain, as_of))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png")
-    text = base64.b64encode(picture.getvalue()).decode()
     return {"plot": MetadataValue.md(f"![{draw.__doc__}](data:image/png;base64,{text})")}
+
+
+def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], chain: str, as_of: datetime) -> bytes:
+    with plain_text():
+        figure = Figure(figsize=(7.5, 3.6), dpi=90, layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(f"{draw.__doc__} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC", fontsize=10, loc="left")
+        draw(axes, rows, symbols)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png")
+    return picture.getvalue()
+
+
+@contextmanager
+def plain_text() -> Iterator[None]:
+    """Draw every text as it is: no mathematics between dollar signs, no warnings of letters that the font lacks."""
+    with matplotlib.rc_context({"text.parse_math": False, "text.usetex": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
 
 
 def _symbols(lake: Lake, chain: str, as_of: datetime) -> dict[str, str]:
@@ -49,7 +76,12 @@ def _symbols(lake: Lake, chain: str, as_of: datetime) -> dict[str, str]:
 
 
 def _name(symbols: Mapping[str, str], address: str) -> str:
-    return symbols.get(address) or (address if len(address) < 14 else f"{address[:6]}…{address[-4:]}")
+    """Return a token's symbol as a label, or its address where it has none."""
+    symbol = printable(symbols.get(address) or "").strip()
+    if not symbol:
+        return address if len(address) < 14 else f"{address[:6]}…{address[-4:]}"
+    short = symbol if len(symbol) <= _LONGEST_NAME else f"{symbol[: _LONGEST_NAME - 1]}…"
+    return f" {short}" if short.startswith("_") else short  # a legend leaves out labels that begin with "_"
 
 
 def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
@@ -91,7 +123,7 @@ def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> No
     axes.set_ylabel("")
 
 
-_DRAWN: Mapping[str, Callable[[Axes, pa.Table, Mapping[str, str]], None]] = {
+_DRAWN: Mapping[str, _Draw] = {
     "holders": _draw_holders,
     "maps": _draw_maps,
     "clusters": _draw_clusters,

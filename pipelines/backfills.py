@@ -45,6 +45,6 @@ def go_on(workspace: Workspace, as_json: bool) -> None:
             carry_out(workspace, one.of.chains, instants, one.of.tokens, one.of.tables, as_json)
             unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
         else:
-            show.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}", markup=False)
+            show.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")
     if not parked and not as_json:
         show.out.print("No backfill is parked.")

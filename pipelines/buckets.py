@@ -43,11 +43,11 @@ def _told(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bool
         show.as_json(vars(moved))
         return moved.is_complete
     for name in moved.conflicts:
-        show.err.print(f"Changed on both sides since they last agreed, and left alone: {name}", markup=False)
+        show.err.print(f"Changed on both sides since they last agreed, and left alone: {name}")
     if moved.conflicts:
         show.err.print(f"Remove the manifest of the side that gives way, here or in the bucket, and {other} or repeat.")
     for reason in moved.refused:
-        show.err.print(f"Left alone: {reason}", markup=False, soft_wrap=True)
+        show.err.print(f"Left alone: {reason}", soft_wrap=True)
     show.out.print(
         f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {moved.alike:,} were in {where} already."
     )

@@ -48,12 +48,13 @@ app.add_typer(lake.app, name="lake")
 def main() -> None:
     """Run a command. An expected error is printed as one sentence, without a traceback, and sets the exit code."""
     logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
+    show.prepare_streams()
     try:
         app(standalone_mode=True)
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        show.err.print(f"holderlake: {error}", style="red", markup=False, soft_wrap=True)
+        show.err.print(f"holderlake: {error}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
 
 
@@ -335,7 +336,7 @@ def explore(
     from explorer.server import serve as serve_page
 
     def say(text: str) -> None:
-        show.err.print(text, markup=False, soft_wrap=True)
+        show.err.print(text, soft_wrap=True)
 
     serve_page(_reading().warehouse, host, port, opening, say)
 

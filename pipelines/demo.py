@@ -106,7 +106,7 @@ def _print(workspace: Workspace, landed: list[dict[str, Any]], answers: list[tup
     show.out.print()
     for question, sql, rows in answers:
         show.out.print(question, style="bold")
-        show.out.print(sql.strip("\n"), style="dim", markup=False)
+        show.out.print(sql.strip("\n"), style="dim")
         show.arrow("", rows)
         show.out.print()
 

@@ -184,7 +184,6 @@ def exported_report(exported: Exported, as_json: bool) -> None:
     show.out.print(
         f"{exported.path}: {exported.rows:,} rows, {exported.columns} columns, {decimal(exported.bytes)}, "
         f"{exported.seconds:.1f} s.",
-        markup=False,
     )
     for name, sentence in _NOTES.items():
         if exported.notes.get(name, 0) > (name == "sheets"):

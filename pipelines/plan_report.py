@@ -27,7 +27,7 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
     if plan.advice:
         _advice(plan.advice)
     for sentence in sentences(plan, next_step):
-        show.out.print(sentence, markup=False, soft_wrap=True)
+        show.out.print(sentence, soft_wrap=True)
 
 
 def plan_markdown(plan: Plan) -> str:
@@ -158,7 +158,6 @@ def _advice(advice: list[Advice]) -> None:
         also = f", with {settings}" if one.tables and settings else ""
         show.out.print(
             f"- {one.what}{also}: saves {credits_text(one.saves)}. Lost: {one.loses}.{with_tables}",
-            markup=False,
             soft_wrap=True,
         )
 

@@ -70,7 +70,6 @@ def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
         show.err.print(
             f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
             f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
-            markup=False,
             soft_wrap=True,
         )
     for name in report.carried:

@@ -111,7 +111,7 @@ def _say(message: str, log: Log) -> None:
         logging.config.dictConfig(log_config(log))
         _log.info(message)
     else:
-        show.err.print(message, markup=False, soft_wrap=True)
+        show.err.print(message, soft_wrap=True)
 
 
 def _hand_over(settings: Settings, sample: Path | None) -> None:

@@ -1,8 +1,15 @@
-"""What the commands print: aligned tables for people, JSON for machines."""
+"""What the commands print: aligned tables for people, JSON for machines.
+
+Names, reasons and other texts in it come from providers and from chains. They are only text here: nothing in them is
+markup, an emoji code or a terminal's control sequence.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
+
+from contract.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,17 +31,50 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 500
 """Nobody wraps a pipe or a file for a narrow terminal."""
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-err = Console(stderr=True, highlight=False)
+
+class _TextConsole(Console):
+    """A console that prints texts as they are, with characters that are not printable as escapes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text, kept="\n"), **options)
+
+
+out = _TextConsole(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+err = _TextConsole(stderr=True)
 
 _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
+_SMALL = 0.001
+"""Below it, four decimals would show too few digits, or zero."""
 _FEW_COLUMNS = 4
 """So many columns fold well within a terminal."""
 
 
+def prepare_streams() -> None:
+    """Make standard output and error print every text: in any encoding, and warnings of libraries as plain text."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_TextFormatter())
+    handler.setLevel(logging.WARNING)
+    logging.lastResort = handler
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), kept="\n")
+
+
 def as_json(value: Any) -> None:
-    """Prints a value as JSON: exact decimals as text, times in ISO 8601."""
-    out.print_json(json.dumps(value, default=_plain))
+    """Print a value as JSON: exact decimals, NaN and infinity as text, times in ISO 8601."""
+    try:
+        text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), default=_plain, indent=2, ensure_ascii=False)
+    out.file.write(_escaped(text) + "\n")
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
@@ -69,10 +112,10 @@ def arrow(title: str, table: pa.Table) -> None:
 def progress(what: str, total: int | None) -> Iterator[Progress]:
     """A progress bar on standard error with counts and times; without an end where the total is not known."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -87,13 +130,33 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.4f}".rstrip("0").rstrip(".")
+        return f"{value:.4g}" if 0 < abs(value) < _SMALL else f"{value:,.4f}".rstrip("0").rstrip(".")
     if isinstance(value, Decimal | int):
         text = f"{value:,f}" if isinstance(value, Decimal) else f"{value:,}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    return str(value).replace("[", r"\[")
+    return printable(str(value))
+
+
+def _escaped(text: str) -> str:
+    """Return JSON with every character that is not printable escaped, as JSON escapes it."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text)
+
+
+def _escape(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if letter.isascii() else json.dumps(letter)[1:-1]
+
+
+def _finite(value: Any) -> Any:
+    """Return a value without NaN and infinity, which JSON does not have; they become texts."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

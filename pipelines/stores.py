@@ -66,4 +66,4 @@ def _text(value: Any) -> str:
 def _print_error(text: str) -> None:
     from pipelines import show
 
-    show.err.print(text, markup=False, soft_wrap=True)
+    show.err.print(text, soft_wrap=True)

@@ -88,7 +88,7 @@ def _report_told(told: Told, as_json: bool) -> None:
         show.as_json({"new": new, "sent": told.sent, "errors": told.errors, "busy": told.is_busy})
     else:
         text = str(told)
-        show.out.print(f"{text[0].upper()}{text[1:]}.", markup=False)
+        show.out.print(f"{text[0].upper()}{text[1:]}.")
     if told.errors:
         raise typer.Exit(ExitCode.SOME_FAILED)
 

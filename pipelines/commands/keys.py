@@ -53,7 +53,7 @@ def keys_create(
         show.as_json({"name": name, "key": secret})
     else:
         show.err.print("The key, shown this once:")
-        show.out.print(secret, markup=False)
+        show.out.print(secret)
 
 
 @app.command("list")
@@ -93,7 +93,7 @@ def keys_rotate(
         show.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
     else:
         show.err.print(f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, shown this once:")
-        show.out.print(secret, markup=False)
+        show.out.print(secret)
 
 
 @app.command("change")

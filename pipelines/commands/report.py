@@ -52,5 +52,4 @@ def report(
         show.out.print(
             f"{written.path}: {written.instants:,} instants from {written.first:%Y-%m-%d} to {written.last:%Y-%m-%d}, "
             f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
-            markup=False,
         )

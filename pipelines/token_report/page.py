@@ -14,6 +14,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from contract.text import printable
 from pipelines.token_report import words
 from pipelines.token_report.content import Content, gather
 from pipelines.token_report.pictures import maps_of, plots_of
@@ -145,9 +146,19 @@ def _change(first: float | None, last: float | None, scale: float, digits: int) 
     return f"{(last - first) * scale:+,.{digits}f}".replace("-", "\u2212")
 
 
+def _plain_text(value: Any) -> Any:
+    """Return a text without characters that change the page around it; markup of our own stays."""
+    return printable(value, kept="\n\t\u00a0") if type(value) is str else value
+
+
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=PackageLoader("pipelines.token_report", "."), autoescape=True, undefined=StrictUndefined)
+    made = Environment(
+        loader=PackageLoader("pipelines.token_report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_plain_text,
+    )
     made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {
         "percent": words.percent,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from assets.history_plots import DARK, LIGHT, PLOTS, plot
+from contract.text import printable
 from pipelines.token_report.content import Content
 from pipelines.token_report.words import percent
 
+_log = logging.getLogger(__name__)
 _MAP_WIDTH = 600
 
 
@@ -28,8 +33,9 @@ def plots_of(content: Content) -> dict[str, Picture]:
     for question in PLOTS:
         rows = content.answers[question]
         if rows.num_rows:
-            light, dark = (_address(plot(question, rows, look)) for look in (LIGHT, DARK))
-            pictures[question] = Picture(light, dark, _said(content, question))
+            with _left_out_on_failure(question):
+                light, dark = (_address(plot(question, rows, look)) for look in (LIGHT, DARK))
+                pictures[question] = Picture(light, dark, _said(content, question))
     return pictures
 
 
@@ -39,16 +45,28 @@ def maps_of(content: Content) -> dict[datetime, Picture]:
 
     pictures = {}
     for at, tables in content.maps.items():
-        title = TokenTitle(content.token["name"] or "", content.token["symbol"] or "", content.period.chain, at)
-        light, dark = (
-            _address(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
-            for theme in (Theme.LIGHT, Theme.DARK)
+        title = TokenTitle(
+            printable(content.token["name"] or ""), printable(content.token["symbol"] or ""), content.period.chain, at
         )
         nodes, clusters = tables["map_nodes"].to_pylist(), tables["clusters"].num_rows
         shown = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
         said = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {shown} holders, {clusters} clusters."
-        pictures[at] = Picture(light, dark, said)
+        with _left_out_on_failure(f"map at {at:%Y-%m-%d %H:%M}"):
+            light, dark = (
+                _address(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
+                for theme in (Theme.LIGHT, Theme.DARK)
+            )
+            pictures[at] = Picture(light, dark, said)
     return pictures
+
+
+@contextmanager
+def _left_out_on_failure(picture: str) -> Iterator[None]:
+    """Log a picture that cannot be drawn and go on: the report has the numbers without it."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("the picture %s is left out of the report: %s", picture, error)
 
 
 def _said(content: Content, question: str) -> str:

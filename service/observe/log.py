@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
 
+from contract.text import printable
 from service.observe.observation import Observation, request_id
 
 Log: TypeAlias = Literal["json", "text", "off"]
@@ -102,7 +103,7 @@ class TextLines(logging.Formatter):
         within = request_id()
         line = f"{_time(record)} {record.levelname:<7} {said}{f' id={within}' if within else ''}"
         rows = _traceback(record.exc_info).splitlines() if record.exc_info else []
-        return "\n".join((_plain(line), *(f"    {_plain(row)}" for row in rows)))
+        return "\n".join((printable(line), *(f"    {printable(row)}" for row in rows)))
 
 
 def _request_text(fields: dict[str, Any]) -> str:
@@ -115,13 +116,6 @@ def _request_text(fields: dict[str, Any]) -> str:
 
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _plain(text: str) -> str:
-    """Without line ends, commands to the terminal and marks of direction: a line can't be forged or hidden."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def _traceback(info: _ExcInfo) -> str:

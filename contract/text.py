@@ -1,0 +1,17 @@
+"""Text from others, made safe to print: on terminals, in logs and on pages."""
+
+from __future__ import annotations
+
+
+def printable(text: str, kept: str = "") -> str:
+    r"""Return the text with every character that is not printable written as an escape such as ``\x1b``.
+
+    These are control characters, escape sequences, line breaks, marks that change the direction of text, and halves of
+    surrogate pairs. Characters in ``kept`` stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
