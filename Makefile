@@ -51,7 +51,8 @@ lock: $(TOOLS) ## the locks made anew from pyproject.toml
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
-	rm -rf data site
+	rm -rf site
+	find data -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Holderlake needs Python 3.11, 3.12 or 3.13; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }

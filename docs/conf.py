@@ -32,9 +32,11 @@ _NAVIGATION: Final = {
         "Ask": ["questions", "connect", "explorer", "reports", "alerts"],
         "Fill": ["backfills", "sources"],
         "Run": ["service", "cluster"],
-        "Look up": ["tables", "sql", "commands", "settings", "engine"],
+        "Look up": ["tables", "sql", "commands", "settings", "engine", "contract", "glossary"],
+        "Change it": ["design", "decisions"],
     },
     "tables": {"": ["tables/*"]},
+    "decisions": {"": ["decisions/*"]},
 }
 """The pages below a page, by heading. A page that is nowhere here fails the build."""
 
