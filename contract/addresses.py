@@ -38,7 +38,7 @@ _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
 
 _FORMS: Final[dict[Family, str]] = {
     "evm": "0x and 40 hexadecimal digits",
-    "solana": "32 bytes in base58 (43 or 44 letters)",
+    "solana": "32 bytes in base58, mostly 43 or 44 letters",
     "tron": "T and 33 letters in base58, or 41 and 40 hexadecimal digits",
     "ton": "0: and 64 hexadecimal digits, or 48 letters such as EQC…",
 }
@@ -70,9 +70,10 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     return found
 
 
-def parse_token(chain: str | None, text: str) -> str:
+def parse_token(chain: str | None, text: str | bytes) -> str:
     """The address of a token, or ``native``; raises ``ValueError`` as ``parse_address`` does."""
-    return NATIVE if _unquoted(text).lower() == NATIVE else parse_address(chain, text)
+    is_native = isinstance(text, str) and _unquoted(text).lower() == NATIVE
+    return NATIVE if is_native else parse_address(chain, text)
 
 
 def typed_token(chain: str | None, text: str) -> str:

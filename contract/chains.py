@@ -85,3 +85,22 @@ def normalise_address(address: str) -> str:
     """
     text = address.strip()
     return text.lower() if _HEX_ADDRESS.fullmatch(text) or text.lower() == NATIVE else text
+
+
+def chain_named(text: str) -> str:
+    """The id of a chain that is written by its id or by another usual name (``ethereum``, ``bnb``, ``mainnet``); text
+    that names no known chain is a chain id itself."""
+    plain = text.strip()
+    return plain if plain in KNOWN_CHAINS else _ALIASES.get(plain.lower().replace("_", "-").replace(" ", "-"), plain)
+
+
+_ALIASES: dict[str, str] = {
+    **{chain.name.lower().replace(" ", "-"): chain.id for chain in KNOWN_CHAINS.values()},
+    **{chain.coingecko_id: chain.id for chain in KNOWN_CHAINS.values() if chain.coingecko_id},
+    **{chain.dexscreener_id: chain.id for chain in KNOWN_CHAINS.values() if chain.dexscreener_id},
+    **{chain_id: chain_id for chain_id in KNOWN_CHAINS},
+    **{"mainnet": "eth", "eth-mainnet": "eth", "ethereum-mainnet": "eth", "bnb": "bsc", "binance": "bsc"},
+    **{"avalanche-c": "avalanche", "avax": "avalanche", "matic": "polygon", "op": "optimism", "sol": "solana"},
+    **{"trx": "tron", "arb": "arbitrum", "arbitrum-mainnet": "arbitrum", "base-mainnet": "base", "bsc-mainnet": "bsc"},
+}
+"""Other names of chains, as data providers write them, in lower case with hyphens."""

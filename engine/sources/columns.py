@@ -1,55 +1,118 @@
 """Columns of a raw file turned into exact, checked ones: amounts, addresses, hashes, whole numbers, times, chains.
 
-Each function takes the raw table and a column's name and raises ``BadSource`` at the first row that can't be used.
-Which columns a layout has belongs to ``layouts``.
+Each function takes the raw table and a column's name. A value that cannot be read becomes null and is noted among the
+table's problems, with its reason; ``BadSource`` is raised for a column that cannot be read at all. Each distinct value
+is parsed once, and the common spellings without Python. Which columns a layout has belongs to ``layouts``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.chains import CHAIN_BY_EVM_ID, normalise_address
+from contract.addresses import NO_VALUE, parse_address, parse_addresses, parse_token, shown
+from contract.chains import CHAIN_BY_EVM_ID, chain_named, family_of
 from contract.times import to_unix
+from engine.sources.hashes import parse_hash, parse_hashes
+from engine.sources.numbers import counted, raw_amount, whole_number
 from engine.sources.raw import RawTable
 
-MAX_AMOUNT: Final = 2**256 - 1
-_MAX_DIGITS: Final = len(str(MAX_AMOUNT)) + 1
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
+_FINER: Final = (1, 10**3, 10**6, 10**9)
+"""Parts of a second that machines count times in. From the year 2001 to 9999 their numbers do not overlap."""
+_YEAR_2001: Final = 10**9
 
+_WHOLE: Final = r"^[0-9]{1,77}$"
 _DECIMAL: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
-_EVM_ADDRESS: Final = re.compile(r"0x[0-9a-f]{40}")
+_ISO_SPACE: Final = re.compile(r"\s*(?:\+?UTC|Z)$")
+_CHAIN_ID: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_COMPACT_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
-_NO_TIME: Final = "a transfer needs a time; leave such rows out or fill their block's time in"
+_NO_TIME: Final = "a transfer needs a time; leave such rows out, or fill in the time of their block (--blocks)"
+_MISSING: Final = "a value is missing; fill it in or leave the row out"
+
+Quick = Callable[[pa.Array], pa.Array]
+"""Parses an array of distinct texts, and leaves null what is to be looked at one by one."""
 
 
 def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
     """Raw integers of up to 256 bits as decimal text. Takes decimal and 0x text, integers and big-endian bytes."""
     _refuse_floats(raw, name)
-    return _mapped(raw, name, lambda value: str(whole_number(value)), pa.string(), optional=optional)
+    return _mapped(raw, name, lambda value: str(whole_number(value)), pa.string(), optional=optional, quick=_decimals)
 
 
-def addresses(raw: RawTable, name: str, *, evm: bool, optional: bool = False) -> pa.Array:
-    """Addresses as the contract writes them; ``evm`` demands 20 bytes, as text or binary."""
-    return _mapped(raw, name, _evm_address if evm else _any_address, pa.string(), optional=optional)
+def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
+    """Raw integers, as decimal text, of amounts in token units. Another column has each row's number of decimals."""
+    _refuse_floats(raw, name)
+    places = counts(raw, decimals)
+    texts = raw.table.column(name).combine_chunks().cast(pa.string())
+    both = pc.binary_join_element_wise(pc.fill_null(texts, ""), pc.fill_null(places.cast(pa.string()), "0"), "/")
+    joined = raw.over(pa.table({name: both}))
+
+    def parse(text: str) -> str:
+        amount, _, scale = text.rpartition("/")
+        if _is_blank(amount):
+            raise ValueError(_MISSING)
+        return str(raw_amount(amount, int(scale)))
+
+    return _mapped(joined, name, parse, pa.string())
 
 
-def hashes(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
-    """Transaction hashes, hexadecimal in lower case."""
-    return _mapped(raw, name, _any_address, pa.string(), optional=optional)
+def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
+    """Addresses in the one spelling of each row's chain (``contract.addresses``); of a ``token``, also native."""
+    found = pa.nulls(raw.table.num_rows, pa.string())
+    parse = parse_token if token else parse_address
+    for chain in chains.unique().drop_null().to_pylist():
+        of_chain = pc.fill_null(pc.equal(chains, chain), False)
+        mapped = _mapped(
+            raw,
+            name,
+            partial(parse, chain),
+            pa.string(),
+            optional=optional,
+            missing=_MISSING_ADDRESS if name in {"from_address", "to_address"} else _MISSING,
+            quick=partial(parse_addresses, chain),
+            among=of_chain,
+        )
+        found = pc.if_else(of_chain, mapped, found)
+    return found
+
+
+_MISSING_ADDRESS: Final = (
+    "an address is missing; where an empty sender is a mint and an empty receiver a burn, add --empty-is-zero"
+)
+
+
+def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False) -> pa.Array:
+    """Transaction hashes in one spelling: of EVM chains 0x and lower case, of TRON and TON bare hexadecimal."""
+    named = chains.unique().drop_null().to_pylist()
+    family = family_of(named[0]) if len(named) == 1 else None
+    return _mapped(
+        raw,
+        name,
+        lambda value: parse_hash(family, value if isinstance(value, bytes) else str(value)),
+        pa.string(),
+        optional=optional,
+        quick=lambda texts: parse_hashes(family, texts),
+    )
 
 
 def counts(raw: RawTable, name: str) -> pa.Array:
     """Whole numbers that fit 64 bits: block numbers, log indexes."""
-    _refuse_floats(raw, name)
+    column = raw.table.column(name)
+    is_plain = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type) and not column.null_count
+    if is_plain and (pc.min(column).as_py() or 0) >= 0:
+        return column.combine_chunks().cast(pa.int64())
     return _mapped(raw, name, _int64, pa.int64())
 
 
@@ -59,7 +122,7 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
         if found is None:
-            raise ValueError(f"{value!r} is not one of {', '.join(sorted(set(known.values())))}")
+            raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}")
         return found
 
     return _mapped(raw, name, chosen, pa.string())
@@ -71,24 +134,25 @@ def texts(raw: RawTable, name: str) -> pa.Array:
 
 
 def times(raw: RawTable, name: str) -> pa.Array:
-    """Unix seconds, of unix seconds, timestamps or ISO text (no zone means UTC). Fractions of a second are cut off."""
+    """Unix seconds, of unix times, timestamps or ISO text (no zone means UTC). Fractions of a second are cut off.
+
+    Unix times in milliseconds, microseconds and nanoseconds are recognised by their size.
+    """
     column = raw.table.column(name)
     if pa.types.is_timestamp(column.type):
         # to seconds first: Python's datetime can't hold the nanoseconds of a Parquet timestamp
         seconds = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
-        raw = RawTable(raw.path, pa.table({name: seconds}))
-    else:
-        _refuse_floats(raw, name)
+        raw = raw.over(pa.table({name: seconds}))
     return _mapped(raw, name, _time, pa.int64(), missing=_NO_TIME)
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
     """The chain of each row, of a ``chain`` or ``chain_id`` column, else the argument. They must not contradict."""
     rows = raw.table.num_rows
-    name = raw.first_of("chain", "chain_id")
+    name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
     if name is None:
         if chain is None:
-            raise raw.bad("the file does not say which chain it is of; name one (chain='eth')")
+            raise raw.bad("the file does not say which chain it is of; name it, for example --chain eth")
         return pa.repeat(pa.scalar(chain, pa.string()), rows)
     return _mapped(raw, name, lambda value: _chain(value, name, chain), pa.string())
 
@@ -99,87 +163,58 @@ def first_row(mask: pa.Array) -> int | None:
     return None if row < 0 else int(row)
 
 
-def whole_number(value: object) -> int:
-    """An exact integer from 0 to 2^256 - 1. Raises ``ValueError`` saying what is wrong."""
-    number = _integer(value)
-    if number < 0:
-        raise ValueError(f"{_shown(value)} is negative; a transfer moves zero or more, so swap sender and receiver")
-    if number > MAX_AMOUNT:
-        raise ValueError(f"{_shown(value)} is over 2^256 - 1, the most that a token can move; check the export")
-    return number
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, bytes):
-        return int.from_bytes(value, "big")
-    if isinstance(value, Decimal) and value == value.to_integral_value():
-        return int(value)
-    text = str(value).strip()
-    if _HEX.fullmatch(text):
-        return int(text, 16)
-    digits = text.removeprefix("-")
-    if _DECIMAL.fullmatch(digits):
-        # int() refuses thousands of digits; whatever has more than 256 bits can have is too large alike
-        number = int(digits.lstrip("0")[:_MAX_DIGITS] or "0")
-        return -number if text.startswith("-") else number
-    raise ValueError(f"{_shown(value)} is not a whole number; give raw integers, decimal or 0x")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 90 else f"{text[:87]}..."
+def _decimals(texts: pa.Array) -> pa.Array:
+    """Plain decimal digits without leading zeros; 77 of them are below 2^256."""
+    plain = pc.match_substring_regex(texts, _WHOLE)
+    digits = pc.utf8_ltrim(texts, "0")
+    return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
 
 
 def _int64(value: object) -> int:
-    number = whole_number(value)
+    number = counted(value)
     if number > _MAX_INT64:
-        raise ValueError(f"{_shown(value)} does not fit 64 bits; check the export")
+        raise ValueError(f"{shown(value)} does not fit 64 bits; check the export")
     return number
 
 
-def _text_of(value: object) -> str:
-    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value).strip()
-
-
-def _any_address(value: object) -> str:
-    return normalise_address(_text_of(value))
-
-
-def _evm_address(value: object) -> str:
-    address = _any_address(value)
-    if not _EVM_ADDRESS.fullmatch(address):
-        raise ValueError(f"{_shown(value)} is not an address of 20 bytes; check the export")
-    return address
-
-
 def _time(value: object) -> int:
-    seconds = _int64(value) if isinstance(value, int) or _DECIMAL.fullmatch(str(value).strip()) else _iso(str(value))
+    is_number = isinstance(value, int | float | Decimal) or bool(
+        _DECIMAL.fullmatch(str(value).strip()) or _HEX.fullmatch(str(value).strip())
+    )
+    seconds = _unix(value) if is_number else _iso(str(value))
     if seconds <= 0:
-        raise ValueError(f"{_shown(value)} is no time: {_NO_TIME}")
-    if seconds > _YEAR_9999:
-        raise ValueError(f"{_shown(value)} is beyond the year 9999; give unix seconds, not milliseconds")
+        raise ValueError(f"{shown(value)} is no time: {_NO_TIME}")
     return seconds
+
+
+def _unix(value: object) -> int:
+    number = _int64(value)
+    if _COMPACT_DATE.fullmatch(str(number)):
+        raise ValueError(f"{shown(value)} may be a date or unix seconds; give unix seconds, or ISO text")
+    for parts in _FINER:
+        if (number >= _YEAR_2001 * parts or parts == 1) and number <= _YEAR_9999 * parts:
+            return number // parts
+    raise ValueError(f"{shown(value)} is no time between 1970 and 9999; give unix seconds, or ISO text")
 
 
 def _iso(text: str) -> int:
     try:
-        instant = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
+        instant = datetime.fromisoformat(_ISO_SPACE.sub("", text.strip()))
     except ValueError:
-        raise ValueError(f"{_shown(text)} is not a time; give unix seconds or 2026-11-20 12:00:00 (UTC)") from None
+        raise ValueError(f"{shown(text)} is not a time; give unix seconds or 2026-11-20 12:00:00 (UTC)") from None
     return to_unix(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
 def _chain(value: object, name: str, chain: str | None) -> str:
-    if name == "chain":
-        found: str | None = str(value).strip()
-    else:
-        found = CHAIN_BY_EVM_ID.get(whole_number(value)) or chain
+    text = str(value).strip()
+    number = re.fullmatch(r"0[xX][0-9a-fA-F]+|[0-9]+", text)
+    found = CHAIN_BY_EVM_ID.get(whole_number(text)) or chain if number else chain_named(text)
     if found is None:
-        raise ValueError(f"chain id {value} is not one we know a name of; name the chain yourself (chain='...')")
+        raise ValueError(f"chain id {value} is not one we know a name of; name the chain yourself (--chain NAME)")
+    if not _CHAIN_ID.fullmatch(found):
+        raise ValueError(f"{shown(value)} is not a chain id; give letters, digits, '-', '_' and '.', at most 64")
     if chain is not None and found != chain:
-        raise ValueError(f"the row is of chain {found}, but chain {chain} was asked for; leave that out")
+        raise ValueError(f"the row is of chain {found}, but --chain says {chain}; leave --chain out, or the row")
     return found
 
 
@@ -194,36 +229,65 @@ def _mapped(
     parse: Callable[[Any], Hashable],
     dtype: pa.DataType,
     *,
-    missing: str = "a value is missing; fill it in or leave the row out",
+    missing: str = _MISSING,
     optional: bool = False,
+    quick: Quick | None = None,
+    among: pa.Array | None = None,
 ) -> pa.Array:
-    """The column with each distinct value parsed once. ``parse`` raises ``ValueError`` for what can't be used.
+    """The column with each distinct value parsed once, those that ``quick`` parses together.
 
-    Nulls and blanks stay null where the column is optional, and are an error where it is not.
+    ``parse`` raises ``ValueError`` for what cannot be used: such rows become null and are noted as problems. Nulls and
+    blanks stay null where the column is optional, and are problems where it is not. Only rows ``among`` these count.
     """
-    column = raw.table.column(name).combine_chunks()
-    if pa.types.is_nested(column.type):
-        raise raw.bad(f"a column of {column.type} can't be read; give one plain value a row", column=name)
-    if column.null_count and not optional:
-        raise raw.bad(missing, column=name, row=first_row(pc.is_null(column)))
-    if pa.types.is_null(column.type):
-        return pa.nulls(len(column), dtype)
+    column = _plain_type(raw, name)
     encoded = column.dictionary_encode()
-    parsed: list[Hashable | None] = []
-    for position, value in enumerate(encoded.dictionary.to_pylist()):
+    distinct = encoded.dictionary
+    found: pa.Array | None = None
+    if quick is not None and pa.types.is_string(distinct.type):
+        found = quick(distinct)
+    listed = distinct.to_pylist() if found is None else None
+    parsed: list[Hashable | None] = [None] * len(distinct)
+    reasons: list[str | None] = [None] * len(distinct)
+    left = range(len(distinct)) if found is None else pc.indices_nonzero(pc.is_null(found)).to_pylist()
+    for position in left:
+        value = listed[position] if listed is not None else distinct[position].as_py()
         try:
             if not _is_blank(value):
-                parsed.append(parse(value))
-            elif optional:
-                parsed.append(None)
-            else:
-                raise ValueError(missing)
+                parsed[position] = parse(value)
+            elif not optional:
+                reasons[position] = missing
         except ValueError as error:
-            row = first_row(pc.equal(encoded.indices, position))
-            raise raw.bad(str(error), column=name, row=row) from error
-    return pa.array(parsed, dtype).take(encoded.indices)
+            reasons[position] = str(error)
+    result = pa.array(parsed, dtype)
+    if found is not None:
+        result = pc.coalesce(found, result)
+    if any(reasons) or (column.null_count and not optional):
+        wrong = pa.array(reasons, pa.string()).take(encoded.indices)
+        if not optional:
+            wrong = pc.if_else(pc.is_null(column), missing, wrong)
+        if among is not None:
+            wrong = pc.if_else(among, wrong, pa.scalar(None, pa.string()))
+        if wrong.null_count < len(wrong):
+            raw.problems.add(name, wrong)
+    return result.take(encoded.indices)
+
+
+def _plain_type(raw: RawTable, name: str) -> pa.Array:
+    """The column as one array of plain values."""
+    column = raw.table.column(name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_nested(column.type):
+        raise raw.bad(f"a column of {column.type} can't be read; give one plain value a row", column=name)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    return column
 
 
 def _is_blank(value: object) -> bool:
     # bytes are tested for emptiness only: a byte that reads as a space in text is a number here
-    return value == b"" or (isinstance(value, str) and not value.strip())
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value == b"" or (isinstance(value, str) and value.strip().strip("\"'").lower() in NO_VALUE)

@@ -1,22 +1,75 @@
-"""Transfers from files that people have: our own layout, ethereum-etl's CSV, cryo's Parquet, and any columns by a map.
+"""Transfers from files: our own layout, exports of tools and explorers, event logs, and any columns by a map.
 
-The layouts themselves are in ``layouts``, maps in ``mapping``; reading from a chain's node belongs to its own source.
+The layouts themselves are in ``layouts`` and ``presets``, maps in ``mapping``; a chain's node is read in ``rpc``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from contract.chains import ZERO_ADDRESS
 from engine.errors import BadSource
-from engine.sources.layouts import LAYOUTS, Layout
-from engine.sources.mapping import ColumnMap, mapped, with_times
-from engine.sources.raw import bad_source, read_columns, read_raw
+from engine.records import TRANSFERS
+from engine.sources.layouts import LAYOUTS, Layout, read_holderlake
+from engine.sources.mapping import ColumnMap, check_complete, mapped, suggestion, with_times
+from engine.sources.presets import PRESETS, preset_for
+from engine.sources.problems import Rejected, bad_source, rejected_rows
+from engine.sources.raw import RawTable, read_columns, read_raw
 
-FORMATS = tuple(dict.fromkeys(layout.format for layout in LAYOUTS))
+FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
 """The names that ``read_transfers`` takes and ``detect_format`` gives."""
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file is read, as far as its columns do not say so.
+
+    ``format`` is one of ``FORMATS``. ``chain`` names the chain of a file that does not. ``column_map`` names columns;
+    ``block_times`` (unix seconds by block) replace the file's times. ``rows_at`` is the path to the rows within JSON.
+    ``thousands`` is what separates thousands in numbers. With ``empty_is_zero`` an empty sender is a mint and an empty
+    receiver a burn.
+    """
+
+    format: str | None = None
+    chain: str | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    block_times: Mapping[int, int] = field(default_factory=dict)
+    rows_at: str | None = None
+    thousands: str | None = None
+    empty_is_zero: bool = False
+
+
+@dataclass(frozen=True)
+class FileTransfers:
+    """What a file holds: transfers in its order, the rows that cannot be read, and how many rows are no transfers."""
+
+    transfers: pa.Table
+    rejected: Rejected | None
+    passed_over: int
+
+
+def read_file(path: Path, options: FileOptions) -> FileTransfers:
+    """The transfers of a file in the schema ``engine.records.TRANSFERS``, and its rejected rows.
+
+    A file with a header and no rows gives an empty table. Raises ``BadSource`` for a file that cannot be read at all.
+    """
+    raw = read_raw(path, options.rows_at)
+    if not raw.columns:  # JSON without an object
+        return FileTransfers(TRANSFERS.empty_table(), None, 0)
+    raw, layout = _recognised(raw, options)
+    if layout.decode is not None:
+        raw = layout.decode(raw)
+    raw = _adjusted(raw, options)
+    if options.block_times:
+        raw = with_times(raw, options.block_times)
+    transfers = layout.read(raw, options.chain)
+    return FileTransfers(transfers, rejected_rows(raw), raw.passed_over)
 
 
 def read_transfers(
@@ -26,42 +79,78 @@ def read_transfers(
     column_map: ColumnMap | None = None,
     block_times: Mapping[int, int] | None = None,
 ) -> pa.Table:
-    """All transfers of the file in the schema ``engine.records.TRANSFERS``, in the file's order.
-
-    ``format`` is one of ``FORMATS``, None to recognise it by the columns. ``chain`` names the chain of a file that
-    does not. ``column_map`` reads a file of any columns as our own layout; ``block_times`` (unix seconds by block)
-    stand in for times that the file lacks. A file with a header and no rows gives an empty table. Raises
-    ``BadSource``, for the whole file at the first thing that can't be used.
-    """
-    raw = read_raw(path)
-    if block_times:
-        raw = with_times(raw, block_times)
-    if column_map:
-        raw, format = mapped(raw, column_map), "holderlake"
-    return _layout_of(path, raw.columns, format).read(raw, chain)
+    """All transfers of the file, in its order. Raises ``BadSource``, for the whole file, where a row cannot be read."""
+    found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
+    if found.rejected is not None:
+        raise found.rejected.error()
+    return found.transfers
 
 
 def detect_format(path: Path) -> str:
     """The format of the file, one of ``FORMATS``. Raises ``BadSource`` where it is none of them."""
-    return _layout_of(path, read_columns(path), None).format
+    names = read_columns(path)
+    return _layout_of(path, names, FileOptions())[0]
 
 
-def _layout_of(path: Path, names: Sequence[str], format: str | None) -> Layout:
-    candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
-    if not candidates:
+_MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
+_LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
+
+
+def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
+    """The file under our names, and the layout that reads it."""
+    _, layout, column_map = _layout_of(raw.path, raw.columns, options)
+    if layout is not None:
+        return raw, layout
+    raw = mapped(raw, column_map)
+    if _LOGS.fits(raw.columns):
+        return raw, _LOGS
+    check_complete(raw)
+    return raw, _MAPPED
+
+
+def _layout_of(path: Path, names: Sequence[str], options: FileOptions) -> tuple[str, Layout | None, ColumnMap]:
+    """The format of a file with these columns, and its layout or the map that names them."""
+    format, chosen = options.format, options.column_map
+    if format is not None and format not in FORMATS:
         raise bad_source(path, f"{format!r} is no format; give one of {', '.join(FORMATS)}, or none to recognise it")
-    for layout in candidates:
-        if layout.needs <= set(names):
-            return layout
-    raise _unknown(path, names, candidates)
+    if not chosen:
+        for layout in LAYOUTS:
+            if format in (None, layout.format) and layout.fits(names):
+                return layout.format, layout, chosen
+    preset = preset_for(names, chosen, format)
+    if preset is not None:
+        return preset[0].format, None, preset[1]
+    if chosen:
+        return _MAPPED.format, None, chosen
+    raise _unknown(path, names, format)
 
 
-def _unknown(path: Path, names: Sequence[str], candidates: Sequence[Layout]) -> BadSource:
-    known = {layout.title: layout for layout in reversed(candidates)}
-    nearest = min(candidates, key=lambda layout: len(layout.needs - set(names)))
+def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
+    """The file with the letters between thousands removed, and missing senders and receivers filled in, if asked."""
+    table = raw.table
+    for name in table.column_names:
+        column, place = table.column(name), table.column_names.index(name)
+        if not pa.types.is_string(column.type):
+            continue
+        if options.thousands and name in {"value", "amount", "token_id", "block_number", "log_index"}:
+            table = table.set_column(place, name, pc.replace_substring(column, options.thousands, ""))
+        if options.empty_is_zero and name in {"from_address", "to_address"}:
+            is_empty = pc.match_substring_regex(pc.utf8_trim_whitespace(column), r"(?i)^(|null|none|nan|\\n)$")
+            filled = pc.if_else(pc.fill_null(is_empty, True), ZERO_ADDRESS, column)
+            table = table.set_column(place, name, filled)
+    return raw.over(table)
+
+
+def _unknown(path: Path, names: Sequence[str], format: str | None) -> BadSource:
+    candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
+    known = {preset.title for preset in PRESETS if format in (None, preset.format)}
+    known |= {layout.title for layout in candidates}
+    possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
+    nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
+    advice = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     return bad_source(
         path,
-        f"the layout is not one that we know. Columns seen: {', '.join(names)}. Layouts known: "
-        f"{', '.join(sorted(known))}. The nearest is {nearest.title}, which would need "
-        f"{', '.join(sorted(nearest.needs - set(names)))} as well; rename or add columns",
+        f"the layout is not known. Columns seen: {', '.join(names)}. Name them, for example by {advice} "
+        f"(and --set OURS=VALUE for what is the same in every row). Layouts known: {', '.join(sorted(known))}. The "
+        f"nearest is {nearest.title}, which would need {', '.join(sorted(nearest.needs - set(names)))} as well",
     )

@@ -24,7 +24,8 @@ from contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, normalise_address
 from engine.errors import BadSource
 from engine.records import Label
 from engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
-from engine.sources.raw import bad_source, read_text
+from engine.sources.problems import bad_source
+from engine.sources.raw import read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40

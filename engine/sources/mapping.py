@@ -1,6 +1,6 @@
-"""Files of any columns: which of them are which of ours, what the others always are, and where blocks' times stand.
+"""Files of any columns: which of them are which of ours, constants for the others, and files of blocks' times.
 
-A mapped file is read as our own layout, so it may be of any chain; what is exact in it stays exact.
+A mapped file is read as our own layout, or as event logs, so it may be of any chain; amounts stay exact.
 """
 
 from __future__ import annotations
@@ -17,12 +17,34 @@ import pyarrow.compute as pc
 from engine.errors import BadSource
 from engine.records import TRANSFERS
 from engine.sources import columns
-from engine.sources.raw import RawTable, bad_source, read_raw
+from engine.sources.problems import bad_source, rejected_rows
+from engine.sources.raw import RawTable, read_raw
 
-_NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number", "block_time")
-_DEFAULTS: Final = {"token_standard": "erc20"}
-_BLOCKS: Final = ("block_number", "number")
-_TIMES: Final = ("timestamp", "block_timestamp", "block_time")
+_NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
+_OF_LOGS: Final = ("address", "topics", "data")
+KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
+"""Our columns that a map may name: those of transfers, the token's decimals, and those of event logs."""
+_BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
+_TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
+_GUESSES: Final = {
+    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
+    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
+    "value": ("amount_raw", "raw_amount", "raw_value", "rawvalue", "quantity", "amount", "raw", "quant", "wad"),
+    "token_address": (
+        "token",
+        "contract_address",
+        "contract",
+        "mint",
+        "token_mint_address",
+        "contractaddress",
+        "asset",
+    ),
+    "block_number": ("block", "blocknumber", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number"),
+    "block_time": ("time", "datetime", "date", "unixtimestamp", "evt_block_time", "utime", "ts", "blocktimestamp"),
+    "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
+    "log_index": ("logindex", "event_index", "evt_index", "index"),
+}
+"""Names that others give to our columns, to suggest a map."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +88,7 @@ def read_map(path: Path) -> ColumnMap:
 def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
     """The file under our names. Columns that are not mapped keep their own name.
 
-    Without a log index rows count within their block, in the file's order. Raises ``BadSource`` where a column of the
-    map is not in the file, or one that transfers need is neither there nor in the map.
+    Raises ``BadSource`` where a column of the map is not in the file.
     """
     for own, theirs in chosen.columns.items():
         if theirs not in raw.columns:
@@ -77,27 +98,52 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
         taken |= set(_TIMES)  # whatever else the file calls a time is not meant
     found = {name: raw.table.column(name) for name in raw.columns if name not in taken}
     found |= {own: raw.table.column(theirs) for own, theirs in chosen.columns.items()}
-    constants = {name: value for name, value in _DEFAULTS.items() if name not in found} | dict(chosen.constants)
-    found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in constants.items()}
-    return _with_places(RawTable(raw.path, pa.table(found)))
+    found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in chosen.constants.items()}
+    return raw.over(pa.table(found))
+
+
+def check_complete(raw: RawTable) -> None:
+    """Raises ``BadSource`` where a column that transfers need is neither in the file nor in the map."""
+    missing = [name for name in _NEEDED if name not in raw.columns]
+    if missing:
+        name = missing[0]
+        raise raw.bad(
+            f"{name} is missing; map a column to it (--map {name}=COLUMN) or set it (--set {name}=VALUE). "
+            f"There are {', '.join(raw.columns)}"
+        )
+
+
+def suggestion(names: Sequence[str]) -> str:
+    """The ``--map`` options that would fit the columns, as far as their names give them away; empty for none."""
+    spelt = {name.lower(): name for name in names}
+    found = {}
+    for own, others in _GUESSES.items():
+        theirs = next((spelt[name] for name in (own, *others) if name in spelt), None)
+        if theirs is not None and theirs != own:
+            found[own] = f"{own}='{theirs}'" if " " in theirs else f"{own}={theirs}"
+    return " ".join(f"--map {pair}" for pair in found.values())
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
     """The file with a column ``block_timestamp`` of the blocks' times, which replaces its own times.
 
-    Raises ``BadSource`` at the first row whose block has none.
+    A row whose block has none is noted as a problem.
     """
     name = raw.first_of(*_BLOCKS)
     if name is None:
-        raise raw.bad("there is no column block_number, by which blocks' times could be found")
+        raise raw.bad("there is no column block_number, by which --blocks could find times; map it (--map)")
     numbers = columns.counts(raw, name)
     found = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
-    row = columns.first_row(pc.is_null(found))
-    if row is not None:
-        raise raw.bad(f"block {numbers[row]} is not among the blocks that were given", column=name, row=row)
     seconds = pa.array(list(blocks.values()), pa.int64()).take(found)
+    absent = pc.and_(pc.is_valid(numbers), pc.is_null(found))
+    if columns.first_row(absent) is not None:
+        texts = pc.binary_join_element_wise(
+            "block", numbers.cast(pa.string()), "is not among the blocks that were given (--blocks)", " "
+        )
+        raw.problems.add(name, pc.if_else(absent, texts, pa.scalar(None, pa.string())))
+        seconds = pc.fill_null(seconds, 1)  # the row is rejected already
     kept = [own for own in raw.columns if own not in _TIMES]
-    return RawTable(raw.path, raw.table.select(kept).append_column("block_timestamp", seconds))
+    return raw.over(raw.table.select(kept).append_column("block_timestamp", seconds))
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
@@ -111,39 +157,12 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
         number, time = raw.first_of(*_BLOCKS), raw.first_of(*_TIMES)
         if number is None or time is None:
             raise raw.bad("a file of blocks needs the columns block_number (or number) and timestamp")
-        times.update(zip(columns.counts(raw, number).to_pylist(), columns.times(raw, time).to_pylist(), strict=True))
+        numbers, seconds = columns.counts(raw, number), columns.times(raw, time)
+        rejected = rejected_rows(raw)
+        if rejected is not None:
+            raise rejected.error()
+        times.update(zip(numbers.to_pylist(), seconds.to_pylist(), strict=True))
     return times
-
-
-def _with_places(raw: RawTable) -> RawTable:
-    missing = [name for name in _NEEDED if name not in raw.columns and not (name == "block_time" and _has_time(raw))]
-    if missing:
-        raise raw.bad(
-            f"{missing[0]} is missing; map a column to it (--map {missing[0]}=COLUMN) or set it "
-            f"(--set {missing[0]}=VALUE). There are {', '.join(raw.columns)}"
-        )
-    table = raw.table
-    rows = table.num_rows
-    if "tx_hash" not in raw.columns:
-        table = table.append_column("tx_hash", pa.nulls(rows, pa.string()))
-    if "log_index" not in raw.columns:
-        table = table.append_column("log_index", _places(columns.counts(raw, "block_number")))
-        table = table.append_column("log_index_kind", pa.repeat("synthetic", rows))
-    return RawTable(raw.path, table)
-
-
-def _has_time(raw: RawTable) -> bool:
-    return raw.first_of(*_TIMES) is not None
-
-
-def _places(blocks: pa.Array) -> pa.Array:
-    """Each row's place among those of its block."""
-    seen: dict[int, int] = {}
-    places = []
-    for block in blocks.to_pylist():
-        places.append(seen.get(block, 0))
-        seen[block] = places[-1] + 1
-    return pa.array(places, pa.int64())
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -155,8 +174,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _checked(chosen: ColumnMap) -> ColumnMap:
     for own in (*chosen.columns, *chosen.constants):
-        if own not in TRANSFERS.names:
-            raise BadSource(f"{own} is not a column of transfers; there are {', '.join(TRANSFERS.names)}")
+        if own not in KNOWN:
+            raise BadSource(f"{own} is not a column of transfers; there are {', '.join(KNOWN)}")
     twice = sorted(chosen.columns.keys() & chosen.constants.keys())
     if twice:
         raise BadSource(f"{twice[0]} is both mapped and set; leave one of them")

@@ -1,7 +1,7 @@
-"""A file of rows on disk as an Arrow table, its columns as they stood; what a column means belongs to the layouts.
+"""A file of rows as an Arrow table, its columns as they are in the file; layouts give them their meaning.
 
-Parquet, JSON lines and CSV are told apart by content, gzip is undone, and whatever is wrong becomes a ``BadSource``
-that names the file, the place and the way out.
+Parquet, JSON and CSV are recognised by their content, gzip and zstd are decompressed. ``BadSource`` names the file, the
+place and the remedy. JSON is read in ``json_rows``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -23,19 +22,40 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from engine.errors import BadSource
+from engine.sources.json_rows import read_json
+from engine.sources.problems import Problems, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_FOREIGN: Final = {
+    b"PK\x03\x04": "it is a ZIP archive or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"BZh": "it is compressed by bzip2; unpack it, or compress it by gzip or zstd",
+    b"\xfd7zX": "it is compressed by xz; unpack it, or compress it by gzip or zstd",
+    b"Obj\x01": "it is an Avro file; export Parquet, JSON or CSV",
+    b"ARRO": "it is an Arrow file; export Parquet, JSON or CSV",
+    b"ORC": "it is an ORC file; export Parquet, JSON or CSV",
+    b"SQLi": "it is an SQLite database; export Parquet, JSON or CSV",
+    codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
+    codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
+}
+"""What files of other kinds begin with, and what to do with them."""
+_DELIMITERS: Final = (",", ";", "\t", "|")
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
 @dataclass(frozen=True)
 class RawTable:
-    """The rows of ``path``. Columns of CSV and JSON lines are all text, where a blank is an empty text (CSV) or null
-    (JSON); Parquet columns are as stored."""
+    """The rows of ``path``, and those found bad so far. Columns of CSV and JSON are all text, where a blank is an empty
+    text (CSV) or null (JSON); Parquet columns are as stored, those of structs by dotted names."""
 
     path: Path
     table: pa.Table
+    problems: Problems = field(default_factory=Problems)
+    numbers: pa.Array | None = None
+    """The place of each row in the file, from 0, where rows were left out or repeated."""
+    passed_over: int = 0
+    """Rows of the file that hold no transfer and were left out."""
 
     @property
     def columns(self) -> list[str]:
@@ -47,31 +67,34 @@ class RawTable:
 
     def bad(self, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
         """The error to raise; ``row`` counts from 0 here and from 1 in the message, header not counted."""
-        return bad_source(self.path, reason, column=column, row=None if row is None else row + 1)
+        return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
+
+    def number(self, row: int) -> int:
+        """The number of a row in the file, from 1."""
+        return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
+
+    def over(self, table: pa.Table) -> RawTable:
+        """The same rows with other columns."""
+        return replace(self, table=table)
 
 
-def bad_source(
-    path: Path, reason: str, *, column: str | None = None, row: int | None = None, line: int | None = None
-) -> BadSource:
-    """A ``BadSource`` that names the file and, where given, the row (from 1), the line of the file and the column."""
-    place = [f"row {row}"] if row is not None else []
-    place += [f"line {line}"] if line is not None else []
-    place += [f"column {column}"] if column is not None else []
-    where = f"{path.name}, {', '.join(place)}" if place else path.name
-    return BadSource(f"{where}: {reason}")
+def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
+    """The file's rows; ``rows_at`` as in ``read_json``.
 
-
-def read_raw(path: Path) -> RawTable:
-    """The file's rows. Raises ``BadSource`` for a file that is missing, empty, cut short or of another kind."""
+    Raises ``BadSource`` for a file that is missing, empty, cut short or of another kind.
+    """
     if _is_parquet(path):
         return RawTable(path, _read_parquet(path))
-    return RawTable(path, _read_json_lines(path) if _is_json_lines(path) else _read_csv(path))
+    if not _is_json(path):
+        return RawTable(path, _read_csv(path))
+    with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
+        return RawTable(path, read_json(path, text, rows_at))
 
 
 def read_columns(path: Path) -> list[str]:
-    """The names of the file's columns, without reading its rows. Raises ``BadSource`` as ``read_raw`` does."""
+    """The names of the file's columns. Raises ``BadSource`` as ``read_raw`` does."""
     if not _is_parquet(path):
-        return _read_json_lines(path).column_names if _is_json_lines(path) else _csv_header(path)
+        return read_raw(path).columns if _is_json(path) else _csv_header(path)[0]
     with _readable(path, "Parquet"):
         return list(pa.parquet.read_schema(path).names)
 
@@ -91,10 +114,17 @@ def _magic(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             magic = file.read(len(_PARQUET_MAGIC))
+    except IsADirectoryError:
+        raise bad_source(path, f"it is a folder; name its files, for example {path.name}/*.parquet") from None
     except OSError as error:
-        raise bad_source(path, f"can't be opened ({error.strerror}); check the path") from error
+        is_pattern = any(letter in str(path) for letter in "*?[")
+        remedy = "no file matches this pattern" if is_pattern else "check the path"
+        raise bad_source(path, f"can't be opened ({error.strerror}); {remedy}") from error
     if not magic:
         raise bad_source(path, "the file is empty; export it again")
+    for begin, reason in _FOREIGN.items():
+        if magic.startswith(begin):
+            raise bad_source(path, reason)
     return magic
 
 
@@ -117,74 +147,60 @@ def _first_line(error: BaseException) -> str:
 def _read_parquet(path: Path) -> pa.Table:
     # ParquetFile and not read_table, which would read "name=value" folders of the path as further columns
     with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
-        return file.read()
+        table = file.read()
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    _refuse_repeated(path, table.column_names)
+    return table
 
 
 @contextmanager
 def _open_bytes(path: Path) -> Iterator[BinaryIO]:
+    magic = _magic(path)
+    if magic == _ZSTD_MAGIC:
+        with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as unpacked:
+            yield cast(BinaryIO, unpacked)
+        return
     with path.open("rb") as file:
-        if _magic(path)[:2] == _GZIP_MAGIC:
+        if magic[:2] == _GZIP_MAGIC:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield cast(BinaryIO, unpacked)
         else:
             yield file
 
 
-def _csv_header(path: Path) -> list[str]:
+def _csv_header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, and the letter between fields: the one that gives the most of them."""
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        names = [name.strip() for name in next(csv.reader(text), [])]
+        line = text.readline()
+        if line.count('"') % 2:  # a name that runs over lines
+            line += text.readline()
+        delimiter = max(_DELIMITERS, key=lambda letter: len(next(csv.reader([line], delimiter=letter), [])))
+        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
     if not any(names):
         raise bad_source(path, "the file has no header and no rows; export it again")
+    _refuse_repeated(path, names)
+    return names, delimiter
+
+
+def _refuse_repeated(path: Path, names: list[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise bad_source(path, f"column {repeated[0]} stands there more than once; leave one of them")
-    return names
+        raise bad_source(path, f"column {repeated[0] or 'without a name'} is there more than once; keep one of them")
 
 
-def _is_json_lines(path: Path) -> bool:
+def _is_json(path: Path) -> bool:
     with _readable(path, "text file"), _open_bytes(path) as stream:
-        return stream.read(4).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
-
-
-def _read_json_lines(path: Path) -> pa.Table:
-    """An object a line; all values as the text they stand there as, so that no number is rounded."""
-    columns: dict[str, list[str | None]] = {}
-    rows = 0
-    with (
-        _readable(path, "JSON lines file"),
-        _open_bytes(path) as stream,
-        io.TextIOWrapper(stream, "utf-8-sig") as lines,
-    ):
-        for line, text in enumerate(lines, start=1):
-            if not text.strip():
-                continue
-            for name, value in _json_object(path, line, text).items():
-                columns.setdefault(name, [None] * rows).append(value)
-            rows += 1
-            for values in columns.values():
-                values.extend([None] * (rows - len(values)))
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-
-
-def _json_object(path: Path, line: int, text: str) -> dict[str, str | None]:
-    try:
-        found = json.loads(text, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        raise bad_source(path, "not a whole JSON object; give one object a line", line=line) from None
-    if not isinstance(found, dict):
-        raise bad_source(path, "not a JSON object; give one object a line", line=line)
-    for name, value in found.items():
-        if isinstance(value, dict | list):
-            raise bad_source(path, "a nested value can't be read; give one plain value", column=name, line=line)
-    return {name: None if value is None else str(value) for name, value in found.items()}
+        return stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
 def _read_csv(path: Path) -> pa.Table:
-    names = _csv_header(path)
+    names, delimiter = _csv_header(path)
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         return pa.csv.read_csv(
             stream,
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter),
             read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1),
             # everything stays text: a guessed type would round amounts beyond 64 bits
             convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from contract.chains import CHAIN_BY_EVM_ID, normalise_address
 from engine.records import TokenInfo
-from engine.sources.raw import bad_source, read_text
+from engine.sources.problems import bad_source
+from engine.sources.raw import read_text
 
 _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}

@@ -66,7 +66,7 @@ def moves_of(log: Log) -> list[Move] | None:
     sender, receiver = _address(topics[2]), _address(topics[3])
     if sender is None or receiver is None:
         return None
-    items = _single(data) if topics[0] == TRANSFER_SINGLE else _batch(data) if topics[0] == TRANSFER_BATCH else None
+    items = _single(data) if topics[0] == TRANSFER_SINGLE else batch_of(data) if topics[0] == TRANSFER_BATCH else None
     if items is None:
         return None
     return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
@@ -88,8 +88,9 @@ def _single(data: str) -> dict[int, int] | None:
     return {int(data[:_WORD], 16): int(data[_WORD:], 16)} if len(data) == 2 * _WORD else None
 
 
-def _batch(data: str) -> dict[int, int] | None:
-    """Values by id. An id may stand there twice, but a row is one (event, id): the values are summed."""
+def batch_of(data: str) -> dict[int, int] | None:
+    """The values by id of a TransferBatch event, None where its data is damaged. A row is one (event, id), so the
+    values of an id that is repeated are summed."""
     ids, values = _array(data, 0), _array(data, 1)
     if ids is None or values is None or len(ids) != len(values):
         return None

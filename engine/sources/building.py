@@ -1,0 +1,96 @@
+"""Checked columns put together as rows of ``engine.records.TRANSFERS``, without the rows that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.records import TRANSFERS
+from engine.sources import columns
+from engine.sources.raw import RawTable
+
+TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
+_NO_TIMES: Final = (
+    "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or name a file of blocks "
+    "with their times (--blocks FILE; ethereum-etl: export_blocks_and_transactions; cryo: cryo blocks)"
+)
+
+
+def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.Array) -> pa.Table:
+    """Transfers of an EVM chain in the columns that most exports share."""
+    rows = raw.table.num_rows
+    chains = columns.chains(raw, chain)
+    return transfers_table(
+        raw,
+        chain=chains,
+        token_address=columns.addresses(raw, token_column, chains),
+        from_address=columns.addresses(raw, "from_address", chains),
+        to_address=columns.addresses(raw, "to_address", chains),
+        block_time=block_times(raw),
+        tx_hash=columns.hashes(raw, "transaction_hash", chains),
+        **{"token_standard": pa.repeat("erc20", rows), "token_id": pa.nulls(rows, pa.string()), **given},
+    )
+
+
+def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.Array) -> pa.Table:
+    """The rows as transfers, those that are ``kept`` and have no problem."""
+    rows = raw.table.num_rows
+    defaults = {"time_kind": "exact", "log_index_kind": "exact", "source": raw.path.name}
+    given = {name: pa.repeat(value, rows) for name, value in defaults.items()} | given
+    for name in ("block_number", "log_index"):
+        if name not in given:
+            given[name] = columns.counts(raw, name)
+    _check_items(raw, given)
+    table = pa.table([given[name] for name in TRANSFERS.names], schema=TRANSFERS)
+    if raw.problems.reasons:
+        good = pc.invert(raw.problems.bad_rows(rows))
+        kept = good if kept is None else pc.and_(kept, good)
+    return table if kept is None else table.filter(kept)
+
+
+def _check_items(raw: RawTable, given: dict[str, pa.Array]) -> None:
+    """An item (ERC-721) moves alone and has a number; so has the kind of item that ERC-1155 moves."""
+    standard = given["token_standard"]
+    if isinstance(standard, pa.ChunkedArray):
+        standard = standard.combine_chunks()
+    nft = pc.fill_null(pc.equal(standard, "erc721"), False)
+    is_item = pc.or_(nft, pc.fill_null(pc.equal(standard, "erc1155"), False))
+    unnamed = pc.and_(is_item, pc.is_null(given["token_id"]))
+    _note(raw, unnamed, "token_id", "a token_id is missing, which erc721 and erc1155 need; fill it in")
+    several = pc.and_(nft, pc.fill_null(pc.not_equal(given["value"], "1"), False))
+    _note(raw, several, "value", "an erc721 transfer moves exactly 1; put the item's number into token_id")
+
+
+def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
+    if columns.first_row(rows) is not None:
+        raw.problems.add(column, pc.if_else(rows, reason, pa.scalar(None, pa.string())))
+
+
+def optional_ids(raw: RawTable) -> pa.Array:
+    """Numbers of items, null where there is none."""
+    if "token_id" not in raw.columns:
+        return pa.nulls(raw.table.num_rows, pa.string())
+    return columns.amounts(raw, "token_id", optional=True)
+
+
+def block_times(raw: RawTable) -> pa.Array:
+    """Unix seconds of the column that holds the blocks' times."""
+    name = raw.first_of(*TIME_COLUMNS)
+    if name is None:
+        raise raw.bad(_NO_TIMES)
+    return columns.times(raw, name)
+
+
+def places_in_block(blocks: pa.Array) -> pa.Array:
+    """Each row's place among those of its block, in the file's order."""
+    numbers = pc.fill_null(blocks, -1).to_numpy(zero_copy_only=False)
+    order = np.argsort(numbers, kind="stable")
+    sorted_numbers = numbers[order]
+    begins = np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]]) if len(order) else np.zeros(0, bool)
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order)) - first
+    return pa.array(places)

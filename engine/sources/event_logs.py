@@ -1,0 +1,155 @@
+"""Event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) decoded into rows of our own layout.
+
+ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events, those that
+only look like transfers, and logs that a reorganisation removed are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.sources.raw import RawTable
+from engine.sources.rpc.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE, batch_of
+
+LOG_COLUMNS: Final = frozenset({"address", "topics", "data", "block_number", "log_index", "tx_hash"})
+"""The columns of logs under our names; ``presets`` has the names that others give them."""
+
+_DIGITS: Final = r"^(?:0[xX]|\\+[xX])?([0-9a-fA-F]*)$"
+_TOPIC_LIST: Final = (
+    "^[^,]*?(?P<t0>[0-9a-fA-F]{64})[^,]*?"
+    + "".join(f"(?:,[^,]*?(?P<t{number}>[0-9a-fA-F]{{64}})[^,]*?)?" for number in (1, 2, 3))
+    + "(?:,[^,]{0,8})*$"
+)
+"""Up to four words in text, whatever is around them: commas, JSON, a list of Python or PostgreSQL."""
+_PADDED: Final = "^0{24}[0-9a-f]{40}$"
+_NO_TEXT: Final = pa.scalar(None, pa.string())
+_DECODED: Final = ("token_standard", "from_address", "to_address", "value", "token_id", "token_address")
+
+
+def decoded_logs(raw: RawTable) -> RawTable:
+    """The transfers among the logs, a row each and a row for each item of a batch, in columns of our own layout."""
+    topics, data = _topics(raw), _hexadecimal(raw, "data")
+    is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
+    kinds = _kinds(topics, data)
+    if "removed" in raw.columns:
+        removed = pc.is_in(
+            pc.utf8_lower(_whole(raw.table["removed"]).cast(pa.string())), pa.array(["true", "1", "t", "yes"])
+        )
+        kinds, is_batch = pc.if_else(removed, _NO_TEXT, kinds), pc.and_(is_batch, pc.invert(removed))
+    singles = _singles(kinds, topics, data)
+    parts = [singles, _batches(pc.indices_nonzero(is_batch), topics, data)]
+    decoded = pa.concat_tables(parts).sort_by("row")
+    rows = decoded["row"].combine_chunks()
+    carried = raw.table.select([name for name in raw.columns if name not in {*_DECODED, "topics", "data", "address"}])
+    table = carried.take(rows).append_column("token_address", _whole(raw.table["address"]).take(rows))
+    for name in decoded.column_names[1:]:
+        table = table.append_column(name, decoded[name])
+    passed_over = raw.table.num_rows - len(rows.unique())
+    return RawTable(raw.path, table, numbers=rows, passed_over=passed_over)
+
+
+def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
+    """The standard of each log that moves one thing, null for all others."""
+    transfer = pc.and_(_is(topics[0], TRANSFER), _are_addresses(topics[1], topics[2]))
+    word = pc.match_substring_regex(data, "^[0-9a-f]{64}$")
+    fungible = pc.and_(pc.and_(transfer, pc.is_null(topics[3])), word)
+    item = pc.and_(pc.and_(transfer, pc.is_valid(topics[3])), pc.equal(data, ""))
+    single = pc.and_(_is(topics[0], TRANSFER_SINGLE), _are_addresses(topics[2], topics[3]))
+    single = pc.and_(single, pc.match_substring_regex(data, "^[0-9a-f]{128}$"))
+    return pc.case_when(pc.make_struct(fungible, item, single), "erc20", "erc721", "erc1155", _NO_TEXT)
+
+
+def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
+    rows = pc.indices_nonzero(pc.is_valid(kinds))
+    standard, words = kinds.take(rows), data.take(rows)
+    first, second, third = (topic.take(rows) for topic in topics[1:])
+    several = pc.equal(standard, "erc1155")
+    fungible = pc.equal(standard, "erc20")
+    item = pc.if_else(several, pc.utf8_slice_codeunits(words, 0, 64), third)
+    value = pc.if_else(several, pc.utf8_slice_codeunits(words, 64, 128), words)
+    return _table(
+        rows,
+        standard,
+        pc.if_else(several, second, first),
+        pc.if_else(several, third, second),
+        pc.if_else(pc.equal(standard, "erc721"), "1", _prefixed(value)),
+        pc.if_else(fungible, _NO_TEXT, _prefixed(item)),
+    )
+
+
+def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
+    """The items of batches one by one: they are few, and each has its own length."""
+    found: list[tuple[int, str, str]] = []
+    for row in rows.to_pylist():
+        words = data[row].as_py()
+        whole = words is not None and len(words) % 64 == 0
+        items = batch_of(words) if whole else None
+        found += [(row, str(value), str(item)) for item, value in (items or {}).items()]
+    places = pa.array([row for row, _, _ in found], pa.uint64())
+    values, items = (pa.array([one[at] for one in found], pa.string()) for at in (1, 2))
+    standard = pa.repeat(pa.scalar("erc1155", pa.string()), len(found))
+    return _table(places, standard, topics[2].take(places), topics[3].take(places), values, items)
+
+
+def _table(
+    rows: pa.Array, standard: pa.Array, sender: pa.Array, receiver: pa.Array, value: pa.Array, item: pa.Array
+) -> pa.Table:
+    columns = (rows, standard, _prefixed(sender), _prefixed(receiver), value, item)
+    return pa.table(list(columns), ["row", *_DECODED[:5]])
+
+
+def _topics(raw: RawTable) -> list[pa.Array]:
+    """The four topics of each log as 64 digits, null where it has fewer."""
+    if "topic1" in raw.columns or "topic_1" in raw.columns:
+        prefix = "topic_" if "topic_1" in raw.columns else "topic"
+        names = ["topics", *(f"{prefix}{number}" for number in (1, 2, 3))]
+        found = [_hexadecimal(raw, name) if name in raw.columns else None for name in names]
+        absent = pa.nulls(raw.table.num_rows, pa.string())
+        return [absent if one is None else pc.if_else(pc.equal(one, ""), _NO_TEXT, one) for one in found]
+    column = _whole(raw.table["topics"])
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        four = pc.list_slice(column, 0, 4, return_fixed_size_list=True)
+        return [_digits(pc.list_element(four, number)) for number in range(4)]
+    found = pc.extract_regex(column.cast(pa.string()), _TOPIC_LIST)
+    texts = [pc.utf8_lower(pc.struct_field(found, [name])) for name in ("t0", "t1", "t2", "t3")]
+    return [pc.if_else(pc.equal(text, ""), _NO_TEXT, text) for text in texts]
+
+
+def _hexadecimal(raw: RawTable, name: str) -> pa.Array:
+    return pc.fill_null(_digits(_whole(raw.table[name])), "")
+
+
+def _digits(column: pa.Array) -> pa.Array:
+    """Hexadecimal digits in lower case, of text with or without a prefix, or of bytes; null for other text."""
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or _is_fixed(column.type):
+        return pa.array([None if one is None else one.hex() for one in column.to_pylist()], pa.string())
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(
+        pc.match_substring_regex(text, _DIGITS),
+        pc.utf8_lower(pc.replace_substring_regex(text, r"^(?:0[xX]|\\+[xX])", "")),
+        _NO_TEXT,
+    )
+
+
+def _is_fixed(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(dtype))
+
+
+def _is(topic: pa.Array, signature: str) -> pa.Array:
+    return pc.fill_null(pc.equal(topic, signature[2:]), False)
+
+
+def _are_addresses(*topics: pa.Array) -> pa.Array:
+    sender, receiver = (pc.fill_null(pc.match_substring_regex(topic, _PADDED), False) for topic in topics)
+    return pc.and_(sender, receiver)
+
+
+def _prefixed(digits: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise("0x", digits, "")
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -1,0 +1,48 @@
+"""Hashes of transactions in one spelling per family of chains, so that no transfer is stored twice."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contract.addresses import MAX_LENGTH, shown
+from contract.chains import Family
+
+_SPELT: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]{64})", re.IGNORECASE)
+_BASE64: Final = re.compile(r"[A-Za-z0-9_\-+/]{43}=?")
+_QUICK: Final = r"^(?:0[xX])?([0-9a-fA-F]{64})$"
+_VISIBLE: Final = re.compile(r"[!-~]+")
+
+
+def parse_hash(family: Family | None, value: str | bytes) -> str:
+    """The hash of a transaction: 0x and lower case; bare digits on TRON and TON, where base64 is read too. Solana's
+    signatures stay as they are. Raises ``ValueError`` for text that cannot be a hash."""
+    text = f"0x{value.hex()}" if isinstance(value, bytes) else value.strip().strip("\"'")
+    if len(text) > MAX_LENGTH or not _VISIBLE.fullmatch(text):
+        raise ValueError(f"{shown(value)} is not the hash of a transaction; check the export")
+    if family == "solana":
+        return text
+    found = _SPELT.fullmatch(text)
+    if found is None and family == "ton" and _BASE64.fullmatch(text):
+        padded = text.replace("-", "+").replace("_", "/").rstrip("=") + "="
+        return base64.b64decode(padded).hex()
+    if found is None:
+        return text.lower() if text[:2] in {"0x", "0X"} else text
+    return _prefixed(family, found[1].lower())
+
+
+def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:
+    """Hashes of 32 bytes in hexadecimal as ``parse_hash`` spells them, null for all other texts."""
+    if family == "solana":
+        return pa.nulls(len(texts), pa.string())
+    digits = pc.utf8_lower(pc.utf8_slice_codeunits(texts, -64))
+    spelt = digits if _prefixed(family, "") == "" else pc.binary_join_element_wise("0x", digits, "")
+    return pc.if_else(pc.match_substring_regex(texts, _QUICK), spelt, pa.scalar(None, pa.string()))
+
+
+def _prefixed(family: Family | None, digits: str) -> str:
+    return digits if family in {"tron", "ton"} else f"0x{digits}"

@@ -1,0 +1,162 @@
+"""Rows of JSON files: an object a line, an array, or an API's answer around them. All values as their own text.
+
+Nested objects become columns with dotted names (``token.address``); lists stay as their JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import pyarrow as pa
+
+from engine.sources.problems import bad_source
+
+_ENVELOPES: Final = frozenset(
+    {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}
+    | {"jetton_transfers", "operations", "activity"}
+)
+"""Keys under which APIs put their rows. Other keys are searched only where the file is a single object."""
+_DEEPEST: Final = 6
+_BROKEN: Final = object()
+
+
+def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Table:
+    """The rows as a table of text columns.
+
+    ``rows_at`` is the dotted path to the list of rows, where several lists could be it or it is within each row.
+    Raises ``BadSource`` for what is not whole JSON, or has no rows.
+    """
+    columns: dict[str, list[str | None]] = {}
+    for count, row in enumerate(_rows(path, stream, rows_at)):
+        for name, value in row.items():
+            columns.setdefault(name, [None] * count).append(value)
+        for values in columns.values():
+            if len(values) == count:
+                values.append(None)
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str, str | None]]:
+    steps = tuple(rows_at.split(".")) if rows_at else ()
+    for line, document, is_alone in _documents(path, stream):
+        for record in _records(path, line, document, steps, is_alone):
+            yield dict(_flat("", record))
+
+
+def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
+    """Each document with its line, and whether it is the only one of the file."""
+    lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
+    line, first = next(lines, (1, ""))
+    document = _loaded(first)
+    if document is _BROKEN:
+        rest = first + stream.read()
+        yield None, _whole(path, line, rest), True
+        return
+    following = next(lines, None)
+    yield line, document, following is None
+    if following is None:
+        return
+    line, text = following
+    yield line, _line(path, line, text), False
+    for line, text in lines:
+        yield line, _line(path, line, text), False
+
+
+def _line(path: Path, line: int, text: str) -> Any:
+    document = _loaded(text)
+    if document is _BROKEN:
+        raise bad_source(path, "not a whole JSON object; give one object a line", line=line)
+    return document
+
+
+def _whole(path: Path, line: int, text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except RecursionError:
+        raise bad_source(path, "the JSON is nested too deeply; give rows of plain values") from None
+    except ValueError as error:
+        if "\n{" in text.strip():
+            raise bad_source(path, "not a whole JSON object; give one object a line", line=line) from None
+        raise bad_source(path, f"not whole JSON ({error}); it may be cut short: fetch it again") from None
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return _BROKEN
+
+
+def _records(
+    path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of a document. Steps within a row repeat the row for each element of its list."""
+    if not steps and isinstance(document, dict):
+        steps = _steps_to_rows(path, document, is_alone)
+    found, rest = document, list(steps)
+    while rest and isinstance(found, dict):
+        step = rest.pop(0)
+        if step not in found:
+            seen = ", ".join(found) or "nothing"
+            raise bad_source(path, f"there is no {step} of --rows {'.'.join(steps)}; there is {seen}", line=line)
+        found = found[step]
+    rows = [found] if isinstance(found, dict) else found
+    if rows is None:
+        return
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise bad_source(path, "not a JSON object; give one object a line, or a list of them", line=line)
+    for row in rows:
+        yield from _exploded(path, row, rest)
+
+
+def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:
+    if not steps:
+        yield row
+        return
+    inner = row.get(steps[0])
+    elements = inner if isinstance(inner, list) else [] if inner is None else [inner]
+    for element in elements:
+        if not isinstance(element, dict):
+            raise bad_source(path, f"{steps[0]} of --rows does not hold objects; name a list of objects")
+        for found in _exploded(path, element, steps[1:]):
+            yield {**row, steps[0]: found}
+
+
+def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> tuple[str, ...]:
+    """The path to the only list of rows in an API's answer; empty where the document itself is a row."""
+    if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
+        reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
+        raise bad_source(path, f"it holds an API's error instead of rows: {reason}; fetch it again")
+    lists = list(_lists(document, ()))
+    found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
+    if not found and is_alone:
+        found = [steps for steps, rows in lists if rows]
+    if len(found) > 1:
+        choices = " or ".join(f"--rows {'.'.join(steps)}" for steps in found)
+        raise bad_source(path, f"it has more than one list of rows; name one by {choices}")
+    if not found and "jsonrpc" in document and isinstance(document.get("result"), dict):
+        return ("result",)
+    return found[0] if found else ()
+
+
+def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The paths to lists of objects that are not within lists themselves, and their lengths."""
+    for name, value in document.items():
+        steps = (*above, name)
+        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+            yield steps, len(value)
+        elif isinstance(value, dict) and len(steps) < _DEEPEST:
+            yield from _lists(value, steps)
+
+
+def _flat(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{prefix}{name}.", value)
+        elif isinstance(value, list):
+            yield f"{prefix}{name}", json.dumps(value)
+        else:
+            yield f"{prefix}{name}", None if value is None else str(value)
