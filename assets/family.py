@@ -7,17 +7,18 @@ some of them, and the rows in the bytes of the answers. Filling a partition stan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from assets.options import Options, chosen_options
 from assets.reading import Reader
 from contract.requests import Request
 from contract.times import to_unix, utc_now
 from resources.at_hand import Engine, Swept
-from resources.provider import Provider
+from resources.provider import Provider, rules_text
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -76,6 +77,7 @@ class Family:
 class Asking:
     """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived.
 
+    A refresh leaves partitions that were written since ``refresh_since``, when a stopped one began.
     ``again`` asks for subjects that are covered too, but takes what the archive holds. ``replayed_at`` is set where a
     commit of that instant is made again from the archive; the journal holds it already.
     """
@@ -83,9 +85,19 @@ class Asking:
     provider: Provider
     workspace: Workspace
     refresh: bool = False
+    refresh_since: datetime | None = None
     again: bool = False
     replayed_at: datetime | None = None
+    replayed_options: Options | None = None
+    replayed_rules: str | None = None
     reader: Reader = field(default_factory=Reader)
+
+    async def rules(self) -> str | None:
+        """Return the provider's rules in force as JSON; None where they are not known."""
+        if self.replayed_at is not None:
+            return self.replayed_rules
+        engine = self.workspace.engine
+        return await self.provider.rules() if engine is None else rules_text(engine.rules)
 
 
 @dataclass(frozen=True)
@@ -108,13 +120,47 @@ class Landed:
     """How many subjects the engine at hand told of, without a call."""
 
 
-def missing(
-    workspace: Workspace, family: Family, part: Slice, only: Sequence[str] | None = None, refresh: bool = False
-) -> list[str]:
-    """The subjects that the partition does not hold yet; with ``refresh`` all of them."""
+@dataclass(frozen=True)
+class Wanted:
+    """What to request for a partition: subjects, and the options to request them with."""
+
+    subjects: list[str]
+    options: Options
+
+
+def wanted(
+    workspace: Workspace,
+    family: Family,
+    part: Slice,
+    only: Sequence[str] | None = None,
+    refresh: bool = False,
+    again: bool = False,
+    refresh_since: datetime | None = None,
+) -> Wanted:
+    """Return what the partition lacks. ``again`` wants all subjects, ``refresh`` with the options of the settings.
+
+    A refresh with other options than the partition has wants all that the partition holds, too.
+    """
     subjects = list(only) if only is not None and family.by == "token" else family.subjects(workspace, part)
-    manifest = None if refresh else workspace.lake.manifest(family.name, part.chain, part.as_of)
-    return [subject for subject in subjects if manifest is None or subject not in manifest.answered]
+    held = workspace.lake.manifest(family.name, part.chain, part.as_of)
+    refresh = refresh and not (held and refresh_since and held.written_at >= refresh_since)
+    options = chosen_options(family, workspace.settings, held, refresh)
+    if refresh and held and held.options is not None and held.options != options:
+        subjects = list(dict.fromkeys([*subjects, *sorted(held.covered)]))
+    elif held and not refresh and not again:
+        subjects = [subject for subject in subjects if subject not in held.answered]
+    return Wanted(subjects, options)
+
+
+def wanted_by(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Wanted:
+    """Return what an ingest is to request for a partition; a replay repeats the options of then."""
+    found = wanted(asking.workspace, family, part, only, asking.refresh, asking.again, asking.refresh_since)
+    return found if asking.replayed_options is None else replace(found, options=asking.replayed_options)
+
+
+def missing(workspace: Workspace, family: Family, part: Slice, only: Sequence[str] | None = None) -> list[str]:
+    """Return the subjects that the partition does not hold yet."""
+    return wanted(workspace, family, part, only).subjects
 
 
 def slice_of(workspace: Workspace, chain: str, as_of: datetime) -> Slice:

@@ -12,8 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from assets.family import Asking, Family, Landed, Slice, missing, slice_of, sweeping
+from assets.family import Asking, Family, Landed, Slice, slice_of, sweeping, wanted_by
 from assets.landing import Batch, finish, together
+from assets.options import with_options
 from assets.reading import Unread
 from assets.swept import ingest_swept
 from contract.requests import Request
@@ -23,6 +24,7 @@ from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, Permanen
 from resources.lake import SUBJECT_COLUMNS
 from resources.normalise import BadAnswer
 from resources.provider import Fetched
+from resources.settings import Settings
 
 T = TypeVar("T")
 
@@ -122,18 +124,19 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     if engine is not None:
         (landed,) = await ingest_swept(asking, engine, family, [part], only)
         return landed
-    wanted = missing(asking.workspace, family, part, only, asking.refresh or asking.again)
+    found = wanted_by(asking, family, part, only)
     batch = Batch()
-    if wanted:
-        groups = [_ask(asking, family, part, group) for group in family.batches(wanted)]
+    if found.subjects:
+        settings = with_options(family, asking.workspace.settings, found.options)
+        groups = [_ask(asking, settings, family, part, group) for group in family.batches(found.subjects)]
         batch = together(await _side_by_side(groups))
-    return await finish(asking, family, part, wanted, batch)
+    return await finish(asking, family, part, found, batch)
 
 
-async def _ask(asking: Asking, family: Family, part: Slice, subjects: Sequence[str]) -> Batch:
+async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, subjects: Sequence[str]) -> Batch:
     """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
     batch = Batch()
-    requests = family.requests(asking.workspace.settings, part, subjects, asking.refresh)
+    requests = family.requests(settings, part, subjects, asking.refresh)
     endpoint = requests[0].endpoint
     answers: list[Fetched] = []
     async with asking.provider.room.turn():

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from assets.family import Asking, Family, Landed, Slice
+from assets.family import Asking, Family, Landed, Slice, Wanted
+from assets.options import Options, stamped
 from contract.tables import TABLES, build
 from contract.times import partition_text, utc_now
 from resources import journal
@@ -64,14 +65,15 @@ def together(batches: Iterable[Batch]) -> Batch:
     return total
 
 
-async def finish(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: Batch) -> Landed:
+async def finish(asking: Asking, family: Family, part: Slice, found: Wanted, batch: Batch) -> Landed:
     """Commits what was learnt of a partition, and tells what it holds then.
 
     Raises ``TransientError`` when the provider answered for none of the subjects.
     """
     lake = asking.workspace.lake
-    if wanted and not batch.skipped:
-        await asking.reader.run(partial(_commit, asking, family, part, wanted), batch)
+    if found.subjects and not batch.skipped:
+        rules = await asking.rules() if family.name == "maps" else None
+        await asking.reader.run(partial(_commit, asking, family, part, found, rules), batch)
     if batch.outage and not batch.covered:
         raise batch.outage
     manifest = lake.manifest(family.name, part.chain, part.as_of)
@@ -87,36 +89,46 @@ async def finish(asking: Asking, family: Family, part: Slice, wanted: Sequence[s
         batch.credits,
         batch.calls,
         batch.skipped,
-        bool(wanted),
+        bool(found.subjects),
         revised,
         batch.computed,
     )
 
 
-def _commit(asking: Asking, family: Family, part: Slice, wanted: Sequence[str], batch: Batch) -> None:
+def _commit(asking: Asking, family: Family, part: Slice, found: Wanted, rules: str | None, batch: Batch) -> None:
     """Notes a partition's commit in the journal, and makes it."""
-    at = _noted(asking, family, part, batch)
+    at = _noted(asking, family, part, found.options, rules, batch)
+    tables = {name: _joined(name, batch.tables.get(name, ())) for name in family.tables}
     asking.workspace.lake.write(
         family.name,
         part.chain,
         part.as_of,
-        {name: _joined(name, batch.tables.get(name, ())) for name in family.tables},
+        stamped(tables, found.options, rules),
         provider=asking.provider.provider_id,
         by=family.by,
-        asked=set(wanted),
+        asked=set(found.subjects),
         covered=batch.covered,
         failures=_failures(part, batch.failures, at),
         final=family.historic,
+        options=found.options,
     )
 
 
-def _noted(asking: Asking, family: Family, part: Slice, batch: Batch) -> datetime:
+def _noted(asking: Asking, family: Family, part: Slice, options: Options, rules: str | None, batch: Batch) -> datetime:
     """The instant of a commit, which the journal knows before it is made."""
     if asking.replayed_at is not None:
         return asking.replayed_at
     at, timestamp = utc_now(), partition_text(part.as_of)
     commit = journal.Commit(
-        family.name, part.chain, timestamp, asking.provider.provider_id, part.live, at, tuple(batch.groups)
+        family.name,
+        part.chain,
+        timestamp,
+        asking.provider.provider_id,
+        part.live,
+        at,
+        tuple(batch.groups),
+        dict(options),
+        rules,
     )
     journal.note(asking.workspace.archive, commit)
     return at

@@ -14,8 +14,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from assets.family import Asking, Family, Landed, Slice, missing
+from assets.family import Asking, Family, Landed, Slice, Wanted, wanted_by
 from assets.landing import Batch, finish
+from assets.options import with_options
 from contract.tables import INSTANT_TYPE, TABLES, learnt
 from resources import journal
 from resources.at_hand import Engine, Refused, Swept
@@ -24,6 +25,8 @@ _FIRST: Final = 512
 """Answers of the first pass, before it is known how large they are."""
 _BYTES: Final = 64 << 20
 """What the rows of a pass may take in memory, unless one partition takes more; two passes are there at a time."""
+
+_NOTHING: Final = Wanted([], {})
 
 Tables: TypeAlias = dict[str, pa.Table]
 
@@ -43,8 +46,8 @@ async def ingest_swept(
     pace = _Pace()
     passes = _passes(asking, family, parts, only, pace)
 
-    def begin() -> tuple[Sequence[Slice], Sequence[str], asyncio.Task[dict[Slice, Batch]]] | None:
-        some, wanted = next(passes, ((), ()))
+    def begin() -> tuple[Sequence[Slice], Wanted, asyncio.Task[dict[Slice, Batch]]] | None:
+        some, wanted = next(passes, ((), _NOTHING))
         if not some:
             return None
         return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, asking, engine, family, wanted, pace, some))
@@ -67,25 +70,26 @@ async def ingest_swept(
 
 def _passes(
     asking: Asking, family: Family, parts: Sequence[Slice], only: Sequence[str] | None, pace: _Pace
-) -> Iterator[tuple[Sequence[Slice], Sequence[str]]]:
-    """Partitions that lack the same subjects, in their order, as many as make a pass; and these subjects."""
-    anew = asking.refresh or asking.again
-    for wanted, alike in groupby(parts, lambda part: missing(asking.workspace, family, part, only, anew)):
+) -> Iterator[tuple[Sequence[Slice], Wanted]]:
+    """Yield consecutive partitions that lack the same subjects, as many as make a pass; and what they lack."""
+    for wanted, alike in groupby(parts, lambda part: wanted_by(asking, family, part, only)):
         left = list(alike)
         while left:
-            count = pace.partitions(len(wanted))
+            count = pace.partitions(len(wanted.subjects))
             yield left[:count], wanted
             left = left[count:]
 
 
 def _sweep(
-    asking: Asking, engine: Engine, family: Family, wanted: Sequence[str], pace: _Pace, parts: Sequence[Slice]
+    asking: Asking, engine: Engine, family: Family, found: Wanted, pace: _Pace, parts: Sequence[Slice]
 ) -> dict[Slice, Batch]:
-    """What one pass tells of the subjects in each of the partitions."""
+    """Return what one pass computes of the subjects in each of the partitions."""
+    wanted = found.subjects
     if not wanted or family.sweep is None:
         return {part: Batch() for part in parts}
     instants = sorted(part.as_of for part in parts)
-    swept = family.sweep(engine, asking.workspace.settings, parts[0].chain, wanted, instants)
+    settings = with_options(family, asking.workspace.settings, found.options)
+    swept = family.sweep(engine, settings, parts[0].chain, wanted, instants)
     pace.learn(swept, len(wanted) * len(instants))
     told = _by_instant(swept, instants)
     return {part: _computed(swept.endpoint, wanted, *told[part.as_of]) for part in parts}

@@ -108,6 +108,7 @@ _RELATIONSHIP: Final = (
     _text("unknown_data", "JSON of the data of a relationship type that is not known here"),
 )
 
+_HOLDER_LIMIT = _int("holder_limit", "Limit of holders in the request: 80, 250 or 500; null where unknown")
 _TIME_NODE = _int("time_node", "Number of the time node within the map (1, 2, …); null outside time nodes")
 
 
@@ -148,6 +149,7 @@ _TABLES: Final = (
         *_amount("amount", "What it holds"),
         _share("share", "Part of the total supply, 0 to 1", required=True),
         *_DETAILS,
+        _HOLDER_LIMIT,
     ),
     _table(
         "maps",
@@ -164,6 +166,10 @@ _TABLES: Final = (
         _share("gini_index", "Inequality among entities, 0 equal to 1"),
         _share("herfindahl_hirschman_index", "Concentration among entities, 0 to 1"),
         _int("nakamoto_coefficient", "Fewest entities that together hold half"),
+        _HOLDER_LIMIT,
+        _flag("use_magic_nodes", "Whether magic nodes were requested; null where unknown"),
+        _flag("use_time_nodes", "Whether time nodes were requested; null where unknown"),
+        _text("rules", "JSON of the provider's rules in force when the map was fetched; null where unknown"),
     ),
     _table(
         "map_nodes",

@@ -22,17 +22,21 @@ def carry_out(
     tokens: Sequence[str],
     tables: Sequence[str],
     as_json: bool,
+    refresh: bool = False,
+    refresh_since: str = "",
 ) -> None:
-    """Shows the plan, carries it out, and tells what is there then. Raises ``RunFailed``; what was finished stays."""
+    """Show the plan, run it, and report what landed. Raises ``RunFailed``; finished partitions stay."""
     workspace.check()
-    plan = make_plan(workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None)
+    plan = make_plan(
+        workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None, refresh=refresh
+    )
     if not as_json:
         plan_report(plan, False)
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:
         with dagster_instance(workspace.settings.dagster_home) as instance:
-            fill(workspace, instance, chains, instants, tokens, tables=tables, plan=plan_markdown(plan))
+            fill(workspace, instance, chains, instants, tokens, refresh, tables, plan_markdown(plan), refresh_since)
     landed_report(workspace, chains, instants, as_json)
 
 
@@ -42,7 +46,16 @@ def go_on(workspace: Workspace, as_json: bool) -> None:
     for one in parked:
         if one.is_due:
             instants = list(map(parse_when, one.of.instants))
-            carry_out(workspace, one.of.chains, instants, one.of.tokens, one.of.tables, as_json)
+            carry_out(
+                workspace,
+                one.of.chains,
+                instants,
+                one.of.tokens,
+                one.of.tables,
+                as_json,
+                bool(one.of.refresh_since),
+                one.of.refresh_since,
+            )
             unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
         else:
             show.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")

@@ -20,7 +20,7 @@ from pipelines.commands.export import export
 from pipelines.commands.imports import import_files, import_rpc, labels
 from pipelines.commands.index import index
 from pipelines.commands.report import report
-from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, To, Tokens, chains_of
+from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, Refresh, To, Tokens, chains_of
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
 from pipelines.commands.shared import workspace as _workspace
@@ -101,7 +101,7 @@ def ingest(
     at: Annotated[
         list[str] | None, typer.Option("--at", help="As-of instant, may be given again; the present one by default.")
     ] = None,
-    refresh: Annotated[bool, typer.Option(help="Ask anew for what is there already (costs credits).")] = False,
+    refresh: Refresh = False,
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
@@ -122,7 +122,7 @@ def ingest(
 
 
 @app.command()
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - a command's options
     start: From = None,
     end: To = None,
     every: Every = None,
@@ -130,6 +130,7 @@ def plan(
     chain: Chains = None,
     token: Tokens = None,
     table: FilledTables = None,
+    refresh: Refresh = False,
     json: Json = False,
 ) -> None:
     """What a backfill will cost before it costs it, what is there already, when it can be paid for, what is cheaper."""
@@ -140,17 +141,17 @@ def plan(
     workspace = _workspace()
     chosen = chosen_instants(start, end, every, instants)
     chains = chains_of(workspace, chain, token)
-    made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table)
+    made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table, refresh=refresh)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
-    plan_report(made, json, _backfill_command({**options, "--token": token, "--table": table}))
+    plan_report(made, json, _backfill_command({**options, "--token": token, "--table": table}, refresh))
 
 
-def _backfill_command(options: Mapping[str, Sequence[str | None] | None]) -> str:
+def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
     """The backfill of a plan, as it is typed."""
     given = [(name, value) for name, values in options.items() for value in values or () if value is not None]
     said = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given)
-    return " ".join(["holderlake backfill", *said])
+    return " ".join(["holderlake backfill", *said, *(["--refresh"] if refresh else [])])
 
 
 @app.command()
@@ -163,6 +164,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before more than this is spent.")] = None,
+    refresh: Refresh = False,
     parked: Annotated[bool, typer.Option("--parked", help="Go on with what ran out of credits, instead.")] = False,
     json: Json = False,
 ) -> None:
@@ -176,14 +178,14 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     workspace = _workspace(settings)
     if parked:
         options = {"--from": start, "--to": end, "--every": every, "--instants": instants}
-        chosen_ones = {"--chain": chain, "--token": token, "--table": table}
+        chosen_ones = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
         given = [name for name, value in {**options, **chosen_ones}.items() if value]
         if given:
             raise ValueError(f"--parked knows what it is for; leave out {', '.join(given)}")
         go_on(workspace, json)
         return
     chosen = chosen_instants(start, end, every, instants)
-    carry_out(workspace, chains_of(workspace, chain, token), chosen, token or (), table or (), json)
+    carry_out(workspace, chains_of(workspace, chain, token), chosen, token or (), table or (), json, refresh)
 
 
 @app.command("rebuild")

@@ -15,19 +15,24 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from assets.options import options_of, stamped
 from cluster.answers import Asked, Engine, Partition, answers
 from cluster.build import build, digest_of, latest_build
 from cluster.statements import BUILD
 from contract import tables
 from contract.requests import HoldersRequest, MapOptions, MapRequest
 from contract.tables import TABLES, learnt
-from contract.times import utc_now
+from contract.times import check_passed, utc_now
 from engine.manifest import OPENING
+from engine.rules import rules_in_force
 from engine.store import Store
 from pipelines import show
 from pipelines.embedded import own_store_id
 from pipelines.errors import RunFailed, extra
 from pipelines.stores import open_own_store
+from resources.provider import rules_text
 from resources.settings import Settings, SettingsError
 from resources.workspace import Workspace
 
@@ -36,6 +41,7 @@ _FAMILIES: Final = {
     "holders": ("holders",),
 }
 _ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
+_BY_NAME: Final = {family.name: family for family in (MAPS, HOLDERS)}
 _NOBODY: Final = "no_holders"
 
 
@@ -107,6 +113,7 @@ def fill_on_cluster(
     Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
     """
     began, settings, done = time.monotonic(), workspace.settings, Filled()
+    check_passed(instants, workspace.now())
     workspace.lake.check_provider(own_store_id(settings))
     by_chain: dict[str, list[str]] = {}
     for chain, address in tokens:
@@ -125,6 +132,7 @@ def fill_on_cluster(
             show.progress("filling partitions", len(wanted)) as bar,
         ):
             location = _checked_build(engine, store, settings)
+            rules = rules_text(rules_in_force(store.rules))
 
             def note(name: str) -> None:
                 bar.update(bar.task_ids[0], note=name)
@@ -133,12 +141,12 @@ def fill_on_cluster(
                 missing = {(chain, as_of) for chain, as_of in wanted if as_of in asked.instants}
                 for one in answers(engine, store, location, asked, told=note):
                     if (one.chain, one.as_of) in missing:
-                        _commit(workspace, one, by_chain[one.chain])
+                        _commit(workspace, one, by_chain[one.chain], rules)
                         missing.discard((one.chain, one.as_of))
                         done.partitions += 1
                         bar.advance(bar.task_ids[0])
                 for chain, as_of in sorted(missing):  # nobody held any of the tokens then
-                    _commit(workspace, Partition(chain, as_of, {}), by_chain[chain])
+                    _commit(workspace, Partition(chain, as_of, {}), by_chain[chain], rules)
                     done.partitions += 1
                     bar.advance(bar.task_ids[0])
     workspace.warehouse.load(workspace.lake)
@@ -179,10 +187,11 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
     return built.location
 
 
-def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None:
+def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
     """Writes a partition's families into the lake; tokens that nobody held are its failures, as a provider tells it."""
     at = utc_now()
     for family, names in _FAMILIES.items():
+        options = options_of(_BY_NAME[family], workspace.settings)
         rows = {name: _learnt(name, one.tables.get(name), at) for name in names}
         held = set(rows[names[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [
@@ -201,13 +210,14 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str]) -> None
             family,
             one.chain,
             one.as_of,
-            rows,
+            stamped(rows, options, rules),
             provider=own_store_id(workspace.settings),
             by="token",
             asked=set(tokens),
             covered=set(tokens),
             failures=tables.build(TABLES["failures"], failures, at),
             final=True,
+            options=options,
         )
 
 

@@ -62,7 +62,10 @@ class BackfillConfig(Config):
     chains: list[str] = Field(default=[], description="Only these chains.")
     tokens: list[str] = Field(default=[], description="Only these tokens.")
     tables: list[str] = Field(default=[], description="Only what fills these tables.")
-    refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
+    refresh: bool = Field(default=False, description="Fetch existing data again, with the options of the settings.")
+    refresh_since: str = Field(
+        default="", description="Resume a refresh that began then: partitions written since are not fetched again."
+    )
     plan: str = Field(default="", description="What the plan says; it is made anew where none is given.")
 
 
@@ -79,11 +82,14 @@ async def fill_history(
 ) -> None:
     """The only step of the backfill. However it ends, Dagster hears of just the partitions that were filled."""
     quicken()
+    if config.refresh and not config.refresh_since:
+        config = config.model_copy(update={"refresh_since": workspace.now().isoformat(timespec="seconds")})
     run = _Run(context, config, workspace)
     try:
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         async with workspace.provider(context.run_id) as provider:
-            await run.fill(Asking(provider, workspace, config.refresh))
+            since = parse_when(config.refresh_since) if config.refresh_since else None
+            await run.fill(Asking(provider, workspace, config.refresh, since))
     except PERMANENT as error:
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
         raise Failure(_way_on(config, workspace, error), allow_retries=False) from error
@@ -173,14 +179,20 @@ def _chains(config: BackfillConfig, workspace: Workspace) -> list[str]:
 
 
 def _selection(config: BackfillConfig, workspace: Workspace) -> Selection:
-    return Selection.of(config.instants, _chains(config, workspace), config.tokens, config.tables)
+    return Selection.of(config.instants, _chains(config, workspace), config.tokens, config.tables, config.refresh_since)
 
 
 def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
     instants = sorted({parse_when(when) for when in config.instants})
     chains = _chains(config, workspace)
     return make_plan(
-        workspace, workspace.provider_id, chains, instants, config.tokens or None, tables=config.tables or None
+        workspace,
+        workspace.provider_id,
+        chains,
+        instants,
+        config.tokens or None,
+        tables=config.tables or None,
+        refresh=config.refresh,
     )
 
 

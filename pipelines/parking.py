@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -30,21 +30,27 @@ class Selection:
     chains: tuple[str, ...]
     tokens: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    refresh_since: str = field(default="", repr=False)
+    """When a refresh began (ISO): partitions written since are done. Empty for a backfill of what is missing."""
 
     @classmethod
     def of(
-        cls, instants: Iterable[str], chains: Iterable[str], tokens: Iterable[str], tables: Iterable[str]
+        cls,
+        instants: Iterable[str],
+        chains: Iterable[str],
+        tokens: Iterable[str],
+        tables: Iterable[str],
+        refresh_since: str = "",
     ) -> Selection:
-        """The selection, written in one way whatever the order in which it was given."""
-        times = sorted({parse_when(when) for when in instants})
-        return cls(
-            tuple(when.isoformat() for when in times), *(tuple(sorted(set(each))) for each in (chains, tokens, tables))
-        )
+        """Return the selection, the same for any order of what is given."""
+        times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
+        own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
+        return cls(times, own[0], own[1], own[2], refresh_since)
 
     @property
     def id(self) -> str:
         """Names it: the same one is parked once."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{self!r}{self.refresh_since}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from assets.addresses import ADDRESSES
 from assets.families import FAMILIES
 from assets.family import Family, sweeping
 from assets.holders import HOLDERS
+from assets.options import with_options
 from contract.prices import ADDRESS_METADATA
 from contract.requests import AddressesMetadataRequest, Request
-from contract.times import check_passed, utc_now
+from contract.times import check_passed, partition_text, utc_now
 from pipelines.advice import Advice, Offer, advise
 from pipelines.allowance import Forecast, Purse, forecast
 from pipelines.grid import grid, past_instants
@@ -67,6 +68,21 @@ class EndpointLine:
 
 
 @dataclass(frozen=True)
+class OtherOptions:
+    """Partitions of a family with other request options than the settings give, which a refresh would replace.
+
+    ``refresh_credits`` is what that costs, in hundredths of a credit.
+    """
+
+    family: str
+    options: list[str]
+    partitions: int
+    first: str
+    last: str
+    refresh_credits: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """A backfill's cost; ``minutes`` is the least that the rate limit allows. ``left`` is what the month's ceiling
     leaves, in hundredths, or None without a ceiling; ``coming`` is None where nothing bounds what may be spent."""
@@ -82,6 +98,8 @@ class Plan:
     runs: int | None = None
     advice: list[Advice] = field(default_factory=list)
     cheapest: Advice | None = None
+    other: list[OtherOptions] = field(default_factory=list)
+    refresh: bool = False
 
     @property
     def calls(self) -> int:
@@ -124,6 +142,8 @@ class Plan:
             "never_finished_because": self.coming and self.coming.never,
             "runs_at_least": self.runs,
             "advice": [one.as_json() for one in self.advice],
+            "other_options": [asdict(line) for line in self.other],
+            "refresh": self.refresh,
             "cheapest_settings": self.cheapest and self.cheapest.as_json(),
         }
 
@@ -153,6 +173,7 @@ class _Bill:
     archived: Counter[str] = field(default_factory=Counter)
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
+    other: dict[str, list[Gap]] = field(default_factory=dict)
 
     @property
     def credits(self) -> int:
@@ -188,6 +209,7 @@ def make_plan(
     tokens: Sequence[str] | None = None,
     *,
     tables: Sequence[str] | None = None,
+    refresh: bool = False,
 ) -> Plan:
     """Prices what the lake lacks at the instants, of all tables or some. Answers in the archive cost nothing, nor do
     those of an engine at hand.
@@ -196,11 +218,11 @@ def make_plan(
     """
     check_passed(instants, workspace.now())
     families = families_of(tables, workspace.settings)
-    survey = Survey(workspace.lake, instants, tokens)
+    survey = Survey(workspace.lake, instants, tokens, refresh)
 
     def bill_of(settings: Settings, some: Sequence[Family]) -> _Bill:
         altered = with_settings(workspace, settings)
-        return _price(altered, provider_id, _every_gap(survey, altered, some, chains))
+        return _price(altered, provider_id, _every_gap(survey, altered, some, chains), refresh)
 
     bill = bill_of(workspace.settings, families)
     lines = [_line(family.name, bill) for family in families]
@@ -215,6 +237,7 @@ def make_plan(
         lambda settings, some: bill_of(settings, some).credits,
     )
     advice, cheapest = advise(offer)
+    other = [_other_line(workspace, provider_id, survey, name, gaps) for name, gaps in bill.other.items()]
     return Plan(
         list(chains),
         list(instants),
@@ -227,6 +250,8 @@ def make_plan(
         _runs(workspace.settings, bill),
         advice,
         cheapest,
+        other,
+        refresh,
     )
 
 
@@ -236,13 +261,24 @@ def _every_gap(
     return (gap for chain in chains for gap in survey.gaps(workspace, families, chain))
 
 
-def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap]) -> _Bill:
+def _other_line(
+    workspace: Workspace, provider_id: str, survey: Survey, family: str, gaps: Sequence[Gap]
+) -> OtherOptions:
+    bill = _price(workspace, provider_id, [survey.refreshed(workspace, gap) for gap in gaps], True)
+    found = sorted({", ".join(f"{name} {value}" for name, value in (gap.other or {}).items()) for gap in gaps})
+    instants = sorted(partition_text(gap.part.as_of) for gap in gaps)
+    return OtherOptions(family, found, len(gaps), instants[0], instants[-1], bill.credits)
+
+
+def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False) -> _Bill:
     bill = _Bill()
     asked: set[str] = set()
     timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
     for gap in gaps:
         name = gap.family.name
         bill.partitions[name] += 1
+        if gap.other is not None:
+            bill.other.setdefault(name, []).append(gap)
         if gap.is_none:
             bill.whole[name] += 1
         elif gap.unnamed:
@@ -250,7 +286,9 @@ def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap]) -> _Bill
         elif sweeping(workspace, gap.family):
             bill.computed[name] += len(gap.wanted)
         elif gap.family.historic:
-            _price_requests(workspace, provider_id, gap, bill, asked)
+            _price_requests(workspace, provider_id, gap, bill, asked, refresh)
+        elif refresh:
+            _price_requests(workspace, provider_id, gap, bill, set(), refresh)
         else:  # one answer a day serves every past, so the same gap again asks for nothing new
             same = (name, gap.part.chain, gap.wanted)
             if same in timeless:
@@ -271,15 +309,17 @@ def _price_unnamed(gap: Gap, bill: _Bill) -> None:
         left -= units
 
 
-def _price_requests(workspace: Workspace, provider_id: str, gap: Gap, bill: _Bill, asked: set[str]) -> int:
+def _price_requests(
+    workspace: Workspace, provider_id: str, gap: Gap, bill: _Bill, asked: set[str], refresh: bool = False
+) -> int:
     """Prices a gap's requests, and gives how many there are."""
     name, known_as_of = gap.family.name, gap.family.known_as_of(gap.part)
-    requests = _requests(workspace, gap)
+    requests = _requests(workspace, gap, refresh)
     for request in requests:
         key = workspace.archive.key(provider_id, request, known_as_of)
         if key in asked:
             bill.shared[name] += 1
-        elif workspace.archive.holds(key, known_as_of if isinstance(known_as_of, datetime) else None):
+        elif not refresh and workspace.archive.holds(key, known_as_of if isinstance(known_as_of, datetime) else None):
             bill.archived[name] += 1
         else:
             kind, units = measure_request(request)
@@ -288,11 +328,12 @@ def _price_requests(workspace: Workspace, provider_id: str, gap: Gap, bill: _Bil
     return len(requests)
 
 
-def _requests(workspace: Workspace, gap: Gap) -> list[Request]:
+def _requests(workspace: Workspace, gap: Gap, refresh: bool) -> list[Request]:
+    settings = with_options(gap.family, workspace.settings, gap.options)
     return [
         request
         for group in gap.family.batches(gap.wanted)
-        for request in gap.family.requests(workspace.settings, gap.part, group, False)
+        for request in gap.family.requests(settings, gap.part, group, refresh)
     ]
 
 

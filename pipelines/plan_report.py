@@ -47,9 +47,9 @@ def plan_markdown(plan: Plan) -> str:
 def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     """What the tables come to, in words; the last one says what to run next."""
     if plan.is_finished:
-        said = ["All of it is in the lake already: nothing is to be asked or paid."]
+        said = [*_other_options(plan), "All of it is in the lake already: nothing is to be asked or paid."]
         return said if next_step is None else [*said, "Next: holderlake tables"]
-    said = []
+    said = _other_options(plan)
     if plan.computed:
         answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
         said.append(f"{answers} straight from the local engine: no calls, no credits.")
@@ -71,6 +71,17 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
         others = "All other" if plan.computed else "All"
         said.append(f"{others} answers are in the archive already: filling the lake with them costs nothing.")
     return said if next_step is None else [*said, f"Next: {next_step}"]
+
+
+def _other_options(plan: Plan) -> list[str]:
+    """Return a sentence for each family with partitions of other options, which only a refresh replaces."""
+    return [
+        f"{line.partitions:,} partitions of {line.family} ({line.first} to {line.last}) were requested with other "
+        f"options ({'; or '.join(line.options)}). They stay; --refresh would replace them for "
+        f"{credits_text(line.refresh_credits)} credits."
+        for line in plan.other
+        if not plan.refresh
+    ]
 
 
 def _payment(plan: Plan) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from assets.families import FAMILIES
 from assets.family import Asking, Family, Slice
 from assets.ingest import ingest_slice
+from assets.options import Options, requested_options
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer
 from resources.client import ProviderClient
@@ -57,7 +58,14 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     part = Slice(commit.chain, commit.as_of, commit.live)
     client = _Refusing(_NOWHERE, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
-    asking = Asking(provider, shadow, again=True, replayed_at=commit.at)
+    asking = Asking(
+        provider,
+        shadow,
+        again=True,
+        replayed_at=commit.at,
+        replayed_options=_options(commit),
+        replayed_rules=commit.rules,
+    )
     async with client:
         await ingest_slice(asking, _as_then(family, commit.groups), part)
     return archive.missing
@@ -68,6 +76,12 @@ def family_of(one: Commit | Manifest) -> Family:
     if one.family not in _FAMILY:
         raise LakeError(f"{name_of(one)} is of a family that this version does not have")
     return _FAMILY[one.family]
+
+
+def _options(commit: Commit) -> Options | None:
+    """Return the options of a commit: as recorded, or those of its requests."""
+    requests = (asked.request for group in commit.groups for asked in group.asked)
+    return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
 class _AnswersOf(AnswerArchive):

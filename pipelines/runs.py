@@ -75,7 +75,7 @@ def ingest_day(
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
 
 
-def fill(
+def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     workspace: Workspace,
     instance: DagsterInstance,
     chains: Sequence[str],
@@ -84,6 +84,7 @@ def fill(
     refresh: bool = False,
     tables: Sequence[str] = (),
     plan: str = "",
+    refresh_since: str = "",
 ) -> None:
     """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays.
 
@@ -97,6 +98,7 @@ def fill(
         "tokens": list(tokens),
         "tables": list(tables),
         "refresh": refresh,
+        "refresh_since": refresh_since,
         "plan": plan,
     }
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Final
 
@@ -67,7 +66,10 @@ def parked_sensor(workspace: Workspace) -> SensorDefinition:
         parked = parked_backfills_of(workspace)
         for one in parked:
             if one.is_due:
-                options = {name: list(chosen) for name, chosen in asdict(one.of).items()}
+                lists = ("instants", "chains", "tokens", "tables")
+                since = one.of.refresh_since
+                options: dict[str, object] = {"refresh": bool(since), "refresh_since": since}
+                options |= {name: list(getattr(one.of, name)) for name in lists}
                 # one try a day and date: a run that stops for want of credits parks itself again, with a later date
                 key = f"{one.of.id} {one.resume_on} {utc_now():%Y-%m-%d}"
                 yield RunRequest(run_key=key, run_config={"ops": {"fill_history": {"config": options}}})

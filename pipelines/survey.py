@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from assets.addresses import ADDRESSES
 from assets.family import Family, Slice, slice_of
 from assets.holders import HOLDERS
+from assets.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
 from contract.tables import TABLES
 from contract.times import partition_text
 from resources.lake import Lake, Manifest
@@ -30,12 +31,18 @@ Held = Mapping[tuple[str, str], Manifest]
 
 @dataclass(frozen=True)
 class Gap:
-    """What a partition lacks of a family: its subjects, and how many more at most that nobody can name yet."""
+    """What a partition lacks of a family: its subjects, and how many more at most that are not known by name yet.
+
+    ``options`` are those to request them with. ``other`` are the recorded options of a partition that was requested
+    with others than the settings give.
+    """
 
     family: Family
     part: Slice
     wanted: tuple[str, ...]
     unnamed: int = 0
+    options: Options = field(default_factory=dict)
+    other: Options | None = None
 
     @property
     def is_none(self) -> bool:
@@ -46,8 +53,11 @@ class Gap:
 class Survey:
     """The lake as it stands at instants, for tokens of the watchlist or only some. Each chain is looked at once."""
 
-    def __init__(self, lake: Lake, instants: Sequence[datetime], tokens: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, lake: Lake, instants: Sequence[datetime], tokens: Sequence[str] | None = None, refresh: bool = False
+    ) -> None:
         self._lake = lake
+        self._refresh = refresh
         self._instants = sorted(instants, reverse=True)
         self._timestamps = {as_of: partition_text(as_of) for as_of in instants}
         self._tokens = None if tokens is None else tuple(tokens)
@@ -69,7 +79,28 @@ class Survey:
             return
         subjects = self._subjects(workspace, family, parts[0])
         for part in parts:
-            yield Gap(family, part, self._missing(family, part, subjects))
+            gap = self._gap(workspace.settings, family, part, subjects)
+            yield self.refreshed(workspace, gap) if self._refresh else gap
+
+    def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
+        """Return what a refresh of the gap's partition requests: all subjects, with the options of the settings."""
+        subjects = self._subjects(workspace, gap.family, gap.part)
+        held = self._held(gap.part.chain).get((gap.family.name, self._timestamps[gap.part.as_of]))
+        kept = sorted(held.covered) if held and gap.other is not None else []
+        options = options_of(gap.family, workspace.settings)
+        return replace(gap, wanted=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
+
+    def _gap(self, settings: Settings, family: Family, part: Slice, subjects: Sequence[str]) -> Gap:
+        held = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
+        is_other = held is not None and bool(held.answered) and has_other_options(family, settings, held)
+        recorded = None if held is None or held.options is None else held.options
+        return Gap(
+            family,
+            part,
+            self._missing(family, part, subjects),
+            options=chosen_options(family, settings, held, False),
+            other=(recorded or FIRST_OPTIONS[family.name]) if is_other else None,
+        )
 
     def _address_gaps(self, workspace: Workspace, parts: Sequence[Slice]) -> Iterator[Gap]:
         """The top holders are known where the lake holds them all; elsewhere they are counted."""
@@ -80,7 +111,8 @@ class Survey:
         for part in parts:
             unlisted = self._missing(HOLDERS, part, watched)
             subjects = sorted({*named, *ranked.get(part.as_of, ())})
-            yield Gap(ADDRESSES, part, self._missing(ADDRESSES, part, subjects), chosen.top * len(unlisted))
+            missing = tuple(subjects) if self._refresh else self._missing(ADDRESSES, part, subjects)
+            yield Gap(ADDRESSES, part, missing, chosen.top * len(unlisted))
 
     def _subjects(self, workspace: Workspace, family: Family, part: Slice) -> list[str]:
         """Of these families, all instants of a chain have the same subjects."""

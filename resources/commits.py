@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -62,7 +62,8 @@ NO_FILE: Final = TableFile(0, 0, "")
 class Manifest:
     """What a family's partition holds. ``timestamp`` is the partition's text, ``written_at`` UTC.
 
-    ``covered`` are the subjects (tokens, address sets, …) that were answered, those without rows too.
+    ``covered`` are the subjects (tokens, address sets, …) that were answered, those without rows too. ``options`` are
+    those of the requests that all of them were answered for; None where they are not known.
     """
 
     family: str
@@ -73,6 +74,7 @@ class Manifest:
     commit: str
     tables: dict[str, TableFile]
     covered: frozenset[str]
+    options: dict[str, Any] | None = None
 
     @property
     def as_of(self) -> datetime:

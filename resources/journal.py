@@ -90,6 +90,10 @@ class Commit:
     live: bool
     at: datetime
     groups: tuple[Group, ...]
+    options: dict[str, Any] | None = None
+    """The options of its requests; None in a commit of version 0.1.0, whose requests have them all the same."""
+    rules: str | None = None
+    """JSON of the provider's rules in force, where they were known."""
 
     @property
     def as_of(self) -> datetime:

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -168,6 +168,7 @@ class Lake:
         covered: Collection[str],
         failures: pa.Table | None = None,
         final: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Manifest:
         """Commits a family's tables (with ``fetched_at``) in place of the older rows of the same subjects.
 
@@ -176,6 +177,7 @@ class Lake:
         were asked vanish for the new ones. Rows are sorted by subject, and keep their order within it. Writing the same
         again changes nothing.
 
+        ``options`` are those of the requests; where they are not given, the partition's stay.
         ``final``: a subject with rows that were fetched before ``as_of`` is not covered.
         The tables tell of a past that does not change, so rows of a covered subject that differ from its
         older ones are noted in ``revisions``; to those that are there nothing is ever done but adding to them.
@@ -194,17 +196,21 @@ class Lake:
             new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
             answered = {name: covered for name in new} | {FAILURES: asked}
             kept = frozenset() if old is None else old.answered
+            again = kept & set(covered) if final and before else frozenset()
+            if old is not None and None not in (old.options, options) and old.options != options:
+                kept = frozenset()  # a partition holds one set of options; what was not answered again is missing
             early = _fetched_early(new, as_of, by) if final else frozenset()
             given = new.pop(REVISIONS, TABLES[REVISIONS].schema.empty_table())
             merged = {
                 name: _merged(before.get(name), rows, _subject_column(name, by), answered[name])
                 for name, rows in new.items()
             }
-            again = kept & set(covered) if final and before else frozenset()
             told = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
             fresh = revisions(family, before, told, SUBJECT_COLUMNS[by], again)
             merged[REVISIONS] = _in_order([before.get(REVISIONS, given.slice(0, 0)), given, fresh])
-            return self._commit(path, merged, (kept | frozenset(covered)) - early, provider, old)
+            return self._commit(
+                path, merged, (kept | frozenset(covered)) - early, provider, old, _options(old, options, covered)
+            )
 
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
         """What the partition holds now; nothing where a file of it is damaged."""
@@ -219,16 +225,21 @@ class Lake:
         covered: frozenset[str],
         provider: str,
         old: Manifest | None,
+        options: dict[str, Any] | None,
     ) -> Manifest:
         files = {name: _parquet(rows) for name, rows in tables.items() if rows.num_rows or name not in SIDE_TABLES}
         told = {
             name: commits.table_file(rows.num_rows, files[name]) if name in files else NO_FILE
             for name, rows in tables.items()
         }
-        if old is not None and ({REVISIONS: NO_FILE} | old.tables, old.covered) == (told, covered):
+        if old is not None and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (
+            told,
+            covered,
+            options,
+        ):
             return old
         chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
-        manifest = Manifest(path.stem, chain, timestamp, provider, utc_now(), uuid4().hex, told, covered)
+        manifest = Manifest(path.stem, chain, timestamp, provider, utc_now(), uuid4().hex, told, covered, options)
         commits.commit(self.root, manifest, files)
         return manifest
 
@@ -258,6 +269,16 @@ def _linked(path: Path, name: Path) -> None:
         raise
     except OSError:
         shutil.copyfile(path, name)
+
+
+def _options(old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]) -> dict[str, Any] | None:
+    """Return the options of all covered subjects; None where those of an older answer that stays are not known."""
+    if given is None:
+        return None if old is None else old.options
+    if old is None:
+        return dict(given)
+    is_known = old.options is not None or old.answered <= frozenset(covered)
+    return dict(given) if is_known else None
 
 
 def _fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, by: str) -> frozenset[str]:

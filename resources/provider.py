@@ -8,8 +8,9 @@ and never counts too little.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from contract.batches import Batches
+from contract.extras import RulesRequest
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
 from resources.bookings import Booking, HoldOff, Release, Reserve, Reserved, Settle
@@ -34,6 +36,15 @@ _MANY: Final = 16
 """With so many calls under way both are worth their while: waking for each of them alone costs more than the wait."""
 _ASIDE: Final = 32
 """So many answers may wait to be read, whatever the pace."""
+
+
+_RULES_SECONDS: Final = 10.0
+"""How long to wait for the provider's rules, which most providers do not publish."""
+
+
+def rules_text(rules: Mapping[str, Any]) -> str:
+    """Return rules as JSON, the same text for equal rules."""
+    return json.dumps(rules, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,7 @@ class Provider:
         )
         self._archive = archive
         self._stopped: dict[str, ProviderError] = {}
+        self._rules: asyncio.Future[str | None] | None = None
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
     def _patience(self) -> float:
@@ -172,6 +184,20 @@ class Provider:
         self.counters.archive_hits += paid is None
         kept = paid is None
         return Fetched(request, landed.raw, landed.fetched_at, paid or 0, kept, ask.key, landed.sha256, self._client)
+
+    async def rules(self) -> str | None:
+        """Return the provider's rules in force as JSON. They are requested once; None where that fails."""
+        if self._rules is None:
+            self._rules = asyncio.ensure_future(self._requested_rules())
+        return await asyncio.shield(self._rules)
+
+    async def _requested_rules(self) -> str | None:
+        try:
+            answer = await asyncio.wait_for(self._client.exchange(RulesRequest()), _RULES_SECONDS)
+            found = json.loads(answer.raw)
+        except (ProviderError, TimeoutError, ValueError, RecursionError):
+            return None
+        return rules_text(found) if isinstance(found, dict) else None
 
     async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
         """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""

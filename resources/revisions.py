@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from contract.tables import TABLES, build
 
 _TOLD_ANEW: Final = frozenset({"fetched_at", "dt_update"})
+_OPTIONS: Final = frozenset({"holder_limit", "use_magic_nodes", "use_time_nodes", "rules"})
+"""Columns of the request's options and the provider's rules; rows of older versions lack them."""
 
 
 def revisions(
@@ -42,7 +44,8 @@ def revisions(
 
 
 def _revised(family: str, table: str, subject: str, old: pa.Table, new: pa.Table) -> list[pa.Table]:
-    was, now = _counted(old), _counted(new)
+    same = {name for name in _OPTIONS & set(old.column_names) if not (_is_known(old, name) and _is_known(new, name))}
+    was, now = _counted(old, same), _counted(new, same)
     if was == now:
         return []
     some = new if new.num_rows else old
@@ -65,9 +68,13 @@ def _of(rows: pa.Table, column: str, subject: str) -> pa.Table:
     return rows.filter(pc.equal(rows[column], subject))
 
 
-def _counted(rows: pa.Table) -> Counter[str]:
-    """The rows as texts: 0.0 is not -0.0, and a null is itself."""
-    told = rows.drop_columns([name for name in rows.column_names if name in _TOLD_ANEW])
+def _is_known(rows: pa.Table, name: str) -> bool:
+    return bool(rows.num_rows) and not rows[name].null_count
+
+
+def _counted(rows: pa.Table, same: Collection[str]) -> Counter[str]:
+    """Count the rows as texts: 0.0 is not -0.0, and a null is itself. Columns in ``same`` make no difference."""
+    told = rows.drop_columns([name for name in rows.column_names if name in _TOLD_ANEW or name in same])
     return Counter(map(repr, told.to_pylist()))
 
 

@@ -27,6 +27,10 @@ Tokens = Annotated[
 FilledTables = Annotated[
     list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
 ]
+Refresh = Annotated[
+    bool,
+    typer.Option("--refresh", help="Fetch existing data again, with the options of the settings (costs credits)."),
+]
 From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
 To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
 Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]

@@ -4,10 +4,10 @@ CREATE OR REPLACE VIEW cluster_kinship AS
 WITH moments AS NOT MATERIALIZED (
     SELECT
         chain,
-        subject AS token_address,
+        token_address,
         timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, subject ORDER BY timestamp) AS previous_timestamp
-    FROM coverage
+        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
+    FROM comparable
     WHERE family = 'maps'
 ),
 members AS NOT MATERIALIZED (
@@ -48,10 +48,10 @@ CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS NOT MATERIALIZED (
     SELECT
         chain,
-        subject AS token_address,
+        token_address,
         timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, subject ORDER BY timestamp) AS previous_timestamp
-    FROM coverage
+        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
+    FROM comparable
     WHERE family = 'maps'
 ),
 sizes AS NOT MATERIALIZED (

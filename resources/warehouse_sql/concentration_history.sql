@@ -23,6 +23,11 @@ SELECT
     maps.contracts,
     maps.fresh_wallets
 FROM maps
+SEMI JOIN comparable
+    ON comparable.family = 'maps'
+    AND comparable.chain = maps.chain
+    AND comparable.token_address = maps.token_address
+    AND comparable.timestamp = maps.timestamp
 LEFT JOIN (
     SELECT
         chain,

@@ -6,10 +6,15 @@
 -- Example: FROM holder_changes('2025-01-01', '2026-01-01') WHERE change = 'entered' ORDER BY share_after DESC;
 CREATE OR REPLACE MACRO holder_changes(t1, t2) AS TABLE
 WITH spans AS (
-    SELECT chain, token_address, before.timestamp AS from_timestamp, after.timestamp AS to_timestamp
-    FROM answered_as_of('holders', t1) AS before
-    JOIN answered_as_of('holders', t2) AS after USING (chain, token_address)
-    WHERE before.timestamp < after.timestamp
+    SELECT
+        chain,
+        token_address,
+        max(timestamp) FILTER (timestamp <= instant(t1)) AS from_timestamp,
+        max(timestamp) AS to_timestamp
+    FROM comparable
+    WHERE family = 'holders' AND timestamp <= instant(t2)
+    GROUP BY ALL
+    HAVING from_timestamp < to_timestamp
 ),
 before AS (
     SELECT holders.*

@@ -3,14 +3,14 @@
 CREATE OR REPLACE VIEW holder_partitions AS
 SELECT
     chain,
-    subject AS token_address,
+    token_address,
     timestamp,
     row_number() OVER series AS place,
     lag(timestamp) OVER series AS previous_timestamp,
     lead(timestamp) OVER series AS next_timestamp
-FROM coverage
+FROM comparable
 WHERE family = 'holders'
-WINDOW series AS (PARTITION BY chain, subject ORDER BY timestamp);
+WINDOW series AS (PARTITION BY chain, token_address ORDER BY timestamp);
 
 -- Who appeared on a token's list of holders after t1 up to t2, partition by partition: not on the list before
 -- (previous_timestamp), on it at timestamp. Who came, left and came again has a row each time. A token's first list has

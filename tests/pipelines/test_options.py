@@ -1,0 +1,183 @@
+"""Request options of a partition: recorded, shown by the plan, comparable in views, replaced by a refresh."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from dagster import DagsterInstance
+
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from contract.requests import MapOptions, MapRequest
+from pipelines.errors import RunFailed
+from pipelines.parking import parked_backfills
+from pipelines.plan import make_plan
+from pipelines.plan_report import sentences
+from pipelines.rebuild import rebuild
+from pipelines.runs import fill as fill_by_job
+from resources import commits
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace, fill
+
+MAY, JUNE, JULY = (datetime(2026, month, 1) for month in (5, 6, 7))
+CHAIN = "eth"
+
+
+def _workspace(make_workspace: MakeWorkspace, limit: int = 80, tokens: int = 1, **settings: Any) -> Workspace:
+    chosen = make_workspace().settings.watchlist[CHAIN][:tokens]
+    options = {"watchlist": {CHAIN: chosen}, "maps": {"limit": limit}, "holders": {"limit": limit}}
+    workspace: Workspace = make_workspace(**(options | settings))
+    return workspace
+
+
+def _limits(workspace: Workspace, table: str) -> list[Any]:
+    workspace.warehouse.load(workspace.lake)
+    rows = workspace.warehouse.query(f"SELECT DISTINCT timestamp, holder_limit FROM {table} ORDER BY timestamp")
+    return [row["holder_limit"] for row in rows.to_pylist()]
+
+
+def test_the_options_are_in_the_manifest_and_in_columns(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, 250)
+    for family in (HOLDERS, MAPS):
+        fill(workspace, family, CHAIN, MAY)
+    recorded = {one.family: one.options for one in workspace.lake.manifests()}
+    assert recorded["maps"] == {"limit": 250, "use_magic_nodes": True, "use_time_nodes": True}
+    assert recorded["holders"] == {"limit": 250, "with_metadata": False}
+    (row,) = workspace.lake.read("maps").to_pylist()
+    assert (row["holder_limit"], row["use_magic_nodes"], row["use_time_nodes"]) == (250, True, True)
+    assert set(workspace.lake.read("holders")["holder_limit"].to_pylist()) == {250}
+
+
+def test_maps_record_the_rules_of_a_provider_that_publishes_them(
+    make_workspace: MakeWorkspace, sample_service: Any
+) -> None:
+    from engine.rules import rules_in_force
+
+    workspace = _workspace(make_workspace)
+    fill(workspace, MAPS, CHAIN, MAY)
+    (row,) = workspace.lake.read("maps").to_pylist()
+    assert json.loads(row["rules"]) == json.loads(json.dumps(rules_in_force(sample_service.store.rules)))
+
+
+def test_a_further_token_is_requested_with_the_partitions_options(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80), MAPS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250, tokens=2)
+    fill(workspace, MAPS, CHAIN, MAY)
+    assert workspace.lake.read("maps")["holder_limit"].to_pylist() == [80, 80]
+    (manifest,) = workspace.lake.manifests("maps")
+    assert len(manifest.covered) == 2
+    assert (manifest.options or {})["limit"] == 80
+
+
+def test_the_plan_names_partitions_of_other_options_and_their_price(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80), MAPS, CHAIN, MAY, JUNE)
+    workspace = _workspace(make_workspace, 250)
+    fill(workspace, MAPS, CHAIN, JULY)
+    plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY, JUNE, JULY], tables=["maps"])
+    (other,) = plan.other
+    assert (plan.is_finished, other.family, other.partitions) == (True, "maps", 2)
+    options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
+    price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
+    assert other.refresh_credits == 2 * price
+    assert "2 partitions of maps (20260501T000000Z to 20260601T000000Z) were requested with other" in sentences(plan)[0]
+
+
+def test_a_refresh_replaces_the_options_of_all_tokens_with_a_revision(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80, tokens=2), HOLDERS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250, tokens=1)
+    fill(workspace, HOLDERS, CHAIN, MAY, refresh=True)
+    assert set(workspace.lake.read("holders")["holder_limit"].to_pylist()) == {250}
+    (manifest,) = workspace.lake.manifests("holders")
+    assert (manifest.options or {})["limit"] == 250
+    assert len(manifest.covered) == 2
+    assert workspace.lake.read("revisions").num_rows > 0
+
+
+def test_a_refresh_costs_what_its_plan_says(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    fill(_workspace(make_workspace, 80, tokens=2), MAPS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250)
+    plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY], tables=["maps"], refresh=True)
+    before = workspace.ledger.totals().spent
+    fill_by_job(workspace, instance, [CHAIN], [MAY], refresh=True, tables=["maps"])
+    assert workspace.ledger.totals().spent - before == plan.credits > 0
+
+
+def test_a_stopped_refresh_resumes_without_paying_twice(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    fill(_workspace(make_workspace, 80), MAPS, CHAIN, MAY, JUNE)
+    options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
+    price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
+    poor = _workspace(make_workspace, 250, budget={"per_run": f"{price * 3 // 2 / 100}"})
+    with pytest.raises(RunFailed, match="--parked"):
+        fill_by_job(poor, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"])
+    (parked,) = parked_backfills(poor)
+    assert parked.of.refresh_since
+    rich = _workspace(make_workspace, 250)
+    before = rich.ledger.totals().spent
+    since = parked.of.refresh_since
+    fill_by_job(rich, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"], refresh_since=since)
+    assert rich.ledger.totals().spent - before == price
+    assert _limits(rich, "maps") == [250, 250]
+
+
+def test_views_through_time_compare_the_newest_options_only(make_workspace: MakeWorkspace) -> None:
+    for family in (HOLDERS, MAPS):
+        fill(_workspace(make_workspace, 80), family, CHAIN, MAY)
+        workspace = _workspace(make_workspace, 250)
+        fill(workspace, family, CHAIN, JUNE, JULY)
+    assert _limits(workspace, "maps") == [80, 250, 250]
+    ask = workspace.warehouse.query
+    history = ask("SELECT timestamp, score_change FROM concentration_history ORDER BY timestamp").to_pylist()
+    assert [row["timestamp"] for row in history] == [JUNE, JULY]
+    assert history[0]["score_change"] is None
+    lines = ask("SELECT min(timestamp) AS first, min(previous_timestamp) AS earlier FROM cluster_lineage").to_pylist()
+    assert lines == [{"first": JUNE, "earlier": JUNE}]
+    assert ask("FROM holder_changes('2026-05-01', '2026-06-01')").num_rows == 0
+    (changed,) = ask("SELECT DISTINCT from_timestamp FROM holder_changes('2026-06-01', '2026-07-01')").to_pylist()
+    assert changed["from_timestamp"] == JUNE
+    assert ask("SELECT count(*) AS n FROM holder_partitions")["n"][0].as_py() == 2
+
+
+def test_partitions_without_recorded_options_count_as_the_first_defaults(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, 80)
+    fill(workspace, MAPS, CHAIN, MAY, JUNE)
+    _forget_options(workspace.lake.root, MAY)
+    workspace.warehouse.load(workspace.lake)
+    assert _limits(workspace, "maps") == [None, 80]
+    counted = workspace.warehouse.query("SELECT count(*) AS n FROM concentration_history")
+    assert counted["n"][0].as_py() == 2
+    plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY, JUNE], tables=["maps"])
+    assert (plan.is_finished, plan.other) == (True, [])
+
+
+def test_a_rebuild_brings_the_options_back(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, 250)
+    fill(workspace, MAPS, CHAIN, MAY)
+    _forget_options(workspace.lake.root, MAY)
+    rebuild(workspace)
+    assert _limits(workspace, "maps") == [250]
+
+
+def _forget_options(root: Path, as_of: datetime) -> None:
+    """Change a partition of maps to what version 0.1.0 wrote: no options in its manifest, no columns for them."""
+    import pyarrow.parquet as pq
+
+    timestamp = as_of.strftime("%Y%m%dT%H%M%SZ")
+    path = commits.manifest_path(root, "maps", CHAIN, timestamp)
+    manifest = msgspec.json.decode(path.read_bytes())
+    del manifest["options"]
+    file = commits.table_path(root, "maps", CHAIN, timestamp, None)
+    rows = pq.ParquetFile(file).read().drop_columns(["holder_limit", "use_magic_nodes", "use_time_nodes", "rules"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    data = sink.getvalue().to_pybytes()
+    file.write_bytes(data)
+    manifest["tables"]["maps"] = msgspec.to_builtins(commits.table_file(rows.num_rows, data))
+    path.write_bytes(msgspec.json.encode(manifest))
