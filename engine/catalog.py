@@ -63,7 +63,12 @@ WHERE (name, symbol, decimals, standard, img_url, unsupported, assumed) IS NOT (
 )
 """
 
-_ASSUME_TOKEN: Final = f"{_TOKEN_ROW} ON CONFLICT (chain, address) DO NOTHING"
+_ASSUME_TOKEN: Final = f"""
+{_TOKEN_ROW}
+-- opening balances may have come before transfers, which know the standard
+ON CONFLICT (chain, address) DO UPDATE SET decimals = excluded.decimals, standard = excluded.standard
+WHERE assumed AND standard <> excluded.standard
+"""
 
 _SAVE_LABEL: Final = """
 INSERT INTO labels (
@@ -217,7 +222,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 
 
 def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
-    """Stores made-up metadata of a token that has none. Tells whether it had none."""
+    """Store assumed metadata of a token that has none, or has assumed ones of another standard. Return whether so."""
     is_new = _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
     if is_new:
         _save_words(catalog, [(token.chain, token.address, token.name)])

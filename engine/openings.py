@@ -1,6 +1,7 @@
-"""Opening balances: what addresses hold where a windowed history begins. They are kept as mints that nobody made.
+"""Opening balances: what addresses hold where a windowed history begins, kept as mints without a transaction.
 
-How they are stored is ``importing``'s work.
+Each token has one list of balances, as of one block and time. Parts of it may be imported one after another; a
+contradiction is refused. Storing them is the work of ``importing``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contract.chains import NATIVE, ZERO_ADDRESS
+from contract.times import from_unix
 from engine.errors import BadSource
-from engine.importing.change import Change
-from engine.manifest import OPENING
+from engine.manifest import PartFile
 from engine.records import TRANSFERS
+
+NO_BLOCK: Final = -1
+"""Block of a list of which only the time is known."""
 
 OPENINGS: Final = pa.schema(
     [
@@ -26,77 +30,141 @@ OPENINGS: Final = pa.schema(
         pa.field("balance", pa.string(), nullable=False),
         pa.field("block_number", pa.int64(), nullable=False),
         pa.field("block_time", pa.int64(), nullable=False),
+        pa.field("token_id", pa.string()),
+        pa.field("token_standard", pa.string()),
     ]
 )
 """A balance a row: addresses normalised, ``balance`` a raw integer from 0 as decimal text (up to 256 bits), as it was
-at the end of the block; ``block_time`` unix seconds UTC."""
+at the end of the block, or of the second where the block is ``NO_BLOCK``; ``block_time`` unix seconds UTC. ``token_id``
+is the item (decimal text) of NFTs whose items are listed one by one. The last two columns may be missing or null."""
 
 
 @dataclass(frozen=True)
 class Openings:
-    """Opening balances of a token: those that are new, as rows of ``TRANSFERS``, and how the others were judged."""
+    """Opening balances of a token: the new ones, as rows of ``TRANSFERS``, and the number of those already stored."""
 
     key: tuple[str, str]
     new: pa.Table
     duplicates: int
-    conflicts: int
 
 
-def new_openings(change: Change, balances: pa.Table) -> Iterator[Openings]:
-    """The opening balances token by token, told apart from those that are stored. Raises ``BadSource``."""
+def openings_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    """The balances of each token in the columns of ``OPENINGS``. Raises ``BadSource`` for one that is not exact."""
+    for name in ("token_id", "token_standard"):
+        if name not in balances.column_names:
+            balances = balances.append_column(name, pa.nulls(balances.num_rows, pa.string()))
     rows = balances.select(OPENINGS.names).cast(OPENINGS)
     if rows.num_rows and not pc.all(pc.match_substring_regex(rows["balance"], r"^[0-9]{1,78}$")).as_py():
         raise BadSource("an opening balance is no whole number from 0; write raw integers without a sign")
     keys = rows.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
     for chain, address in sorted(zip(keys["chain"].to_pylist(), keys["token_address"].to_pylist(), strict=True)):
         mine = pc.and_(pc.equal(rows["chain"], chain), pc.equal(rows["token_address"], address))
-        yield _judged(change, (chain, address), rows.filter(mine))
+        yield (chain, address), rows.filter(mine)
 
 
-def _judged(change: Change, key: tuple[str, str], rows: pa.Table) -> Openings:
-    known = change.opening_rows(key)
-    stored = dict(zip(known["to_address"].to_pylist(), known["value"].to_pylist(), strict=True))
-    new: dict[str, dict[str, object]] = {}
-    duplicates = conflicts = 0
-    for row in rows.to_pylist():
-        address, balance = row["address"], str(int(row["balance"]))
-        if address in stored:
-            duplicates += stored[address] == balance
-            conflicts += stored[address] != balance
-            continue
-        stored[address] = balance
-        new[address] = _mint(row, balance)
-    _refuse_overlap(change, key, rows)
-    return Openings(key, pa.Table.from_pylist(list(new.values()), TRANSFERS), duplicates, conflicts)
+def new_openings(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> Openings:
+    """The opening balances of a token that are not stored yet (``stored``: rows of ``TRANSFERS``).
+
+    Raises ``BadSource`` where rows contradict each other or the stored ones.
+    """
+    given, known = _as_transfers(key, rows), stored.select(TRANSFERS.names)
+    both = pa.concat_tables([known, given])
+    token = f"{key[1]} on {key[0]}"
+    _refuse_two_instants(token, both)
+    _refuse_two_values(token, both)
+    _refuse_two_owners(token, both)
+    distinct = given.group_by(["to_address", "token_id"], use_threads=False).aggregate([("value", "min")])
+    new = distinct.filter(_is_new(distinct, known))
+    first = given.slice(0, 1).drop_columns(["to_address", "token_id", "value"])
+    columns = {name: pa.repeat(first[name][0], new.num_rows) for name in first.column_names}
+    columns |= {"to_address": new["to_address"], "token_id": new["token_id"], "value": new["value_min"]}
+    fresh = pa.table([columns[name] for name in TRANSFERS.names], TRANSFERS)
+    return Openings(key, fresh, rows.num_rows - new.num_rows)
 
 
-def _refuse_overlap(change: Change, key: tuple[str, str], rows: pa.Table) -> None:
-    first = min(
-        (part.first_block for part in change.manifest.parts_of(key) if part.kind != OPENING and part.transfers),
-        default=None,
-    )
-    last = pc.max(rows["block_number"]).as_py()
-    if first is not None and first <= last:
+def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: list[PartFile]) -> None:
+    """Raise ``BadSource`` where transfers of a token are not all after its opening balances."""
+    if not openings or not transfers:
+        return
+    block, second = openings[0].last_block, openings[0].last_time
+    first_block, first_time = min(one.first_block for one in transfers), min(one.first_time for one in transfers)
+    if first_block <= block if block != NO_BLOCK else first_time <= second:
+        opening = f"block {block}" if block != NO_BLOCK else f"{from_unix(second)} UTC"
+        first = f"block {first_block}" if block != NO_BLOCK else f"{from_unix(first_time)} UTC"
         raise BadSource(
-            f"opening balances of {key[1]} on {key[0]} are of block {last}, but transfers from block {first} on are "
-            "stored, which would count twice; give the balances of a block before the first transfer"
+            f"opening balances of {key[1]} on {key[0]} are as of {opening}, but there are transfers from {first}, "
+            "which would count twice; import only later transfers, or remove the balances: holderlake import-balances "
+            f"--remove --chain {key[0]} --token {key[1]}"
         )
 
 
-def _mint(row: dict[str, object], balance: str) -> dict[str, object]:
-    return {
-        "chain": row["chain"],
-        "token_address": row["token_address"],
-        "token_standard": "native" if row["token_address"] == NATIVE else "erc20",
+def _as_transfers(key: tuple[str, str], rows: pa.Table) -> pa.Table:
+    """Balances as mints from the zero address, exact and without leading zeros."""
+    count = rows.num_rows
+    digits = pc.utf8_ltrim(rows["balance"], characters="0")
+    assumed = "native" if key[1] == NATIVE else "erc20" if rows["token_id"].null_count == count else "erc1155"
+    constants = {
         "from_address": ZERO_ADDRESS,
-        "to_address": row["address"],
-        "value": balance,
-        "token_id": None,
-        "block_number": row["block_number"],
-        "block_time": row["block_time"],
-        "tx_hash": None,
-        "log_index": -1,
         "time_kind": "exact",
         "log_index_kind": "opening",
         "source": "opening balances",
     }
+    columns = {name: pa.repeat(value, count) for name, value in constants.items()} | {
+        "chain": rows["chain"],
+        "token_address": rows["token_address"],
+        "token_standard": pc.fill_null(rows["token_standard"], assumed),
+        "to_address": rows["address"],
+        "value": pc.if_else(pc.equal(digits, ""), "0", digits),
+        "token_id": rows["token_id"],
+        "block_number": rows["block_number"],
+        "block_time": rows["block_time"],
+        "tx_hash": pa.nulls(count, pa.string()),
+        "log_index": pa.repeat(pa.scalar(-1, pa.int64()), count),
+    }
+    return pa.table([columns[name] for name in TRANSFERS.names], TRANSFERS)
+
+
+def _refuse_two_instants(token: str, rows: pa.Table) -> None:
+    for name, what in (("block_number", "blocks"), ("block_time", "times (unix seconds)"), ("token_standard", "kinds")):
+        found = sorted(pc.unique(rows[name]).to_pylist())
+        if len(found) > 1:
+            raise BadSource(
+                f"opening balances of {token} are of two {what}, {found[0]} and {found[1]}; give one list, as of one "
+                "block. A stored list goes with --remove"
+            )
+    if 0 < rows["token_id"].null_count < rows.num_rows:
+        raise BadSource(f"not all opening balances of {token} have a token_id; give it in all rows or in none")
+
+
+def _refuse_two_values(token: str, rows: pa.Table) -> None:
+    found = rows.group_by(["to_address", "token_id"]).aggregate([("value", "min"), ("value", "max")])
+    wrong = found.filter(pc.not_equal(found["value_min"], found["value_max"]))
+    if wrong.num_rows:
+        address, item, low, high = (wrong[name][0].as_py() for name in wrong.column_names)
+        of = "" if item is None else f" of item {item}"
+        raise BadSource(
+            f"there are two opening balances{of} of {address} for {token}, {low} and {high}; give each address one "
+            "balance. A stored list goes with --remove"
+        )
+
+
+def _refuse_two_owners(token: str, rows: pa.Table) -> None:
+    """An ERC-721 item has one owner, who holds it once."""
+    held = rows.filter(pc.and_(pc.equal(rows["token_standard"], "erc721"), pc.is_valid(rows["token_id"])))
+    held = held.filter(pc.not_equal(held["value"], "0"))
+    owners = held.group_by("token_id").aggregate([("to_address", "count_distinct"), ("value", "max")])
+    wrong = owners.filter(
+        pc.or_(pc.greater(owners["to_address_count_distinct"], 1), pc.not_equal(owners["value_max"], "1"))
+    )
+    if wrong.num_rows:
+        item = wrong["token_id"][0].as_py()
+        raise BadSource(f"item {item} of {token} is held more than once; an ERC-721 item has one owner")
+
+
+def _is_new(given: pa.Table, known: pa.Table) -> pa.Array:
+    """Which of the given (address, item) are not among the known ones."""
+
+    def keys(rows: pa.Table) -> pa.ChunkedArray:
+        return pc.binary_join_element_wise(rows["to_address"], pc.fill_null(rows["token_id"], ""), " ")
+
+    return pc.invert(pc.is_in(keys(given), pc.unique(keys(known))))

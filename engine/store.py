@@ -35,7 +35,7 @@ from engine.importing.sorting import Incoming
 from engine.indexed import IndexedToken
 from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
 from engine.manifest import OPENING, Manifest, Opened, PartFile, View
-from engine.openings import new_openings
+from engine.openings import new_openings, openings_by_token
 from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
 from engine.rules import open_rules
 from engine.search import search
@@ -193,17 +193,19 @@ class Store:
         """Stores what addresses hold where a windowed history begins (schema ``openings.OPENINGS``).
 
         They are balances and no transfers: holders and supply are exact from their ``block_time`` on although earlier
-        transfers are not there, and no address gets a relationship, an age or a count from them. Idempotent, as
-        transfers are: the key is (chain, token, address), and another balance for a known key is a conflict, of which
-        the stored one is kept. Raises ``BadSource`` where transfers of the token are stored that are not after them.
+        transfers are not there, and no address gets a relationship, an age or a count from them. Idempotent by (chain,
+        token, address, item). Raises ``BadSource`` for balances that contradict each other or the stored ones, and
+        where transfers of the token are stored that are not after them.
         """
         with self._change() as (catalog, change):
-            found = list(new_openings(change, balances))
-            added = [one for one in found if one.new.num_rows]
-            for one in added:
-                catalogue.assume_token(catalog, _assumed_token(*one.key, one.new["token_standard"][0].as_py()))
-                change.add_openings(one.key, one.new)
-            if added:
+            found = []
+            for key, rows in openings_by_token(balances):
+                one = new_openings(key, rows, change.opening_rows(key))
+                found.append(one)
+                if one.new.num_rows:
+                    catalogue.assume_token(catalog, _assumed_token(*key, one.new["token_standard"][0].as_py()))
+                    change.add_openings(key, one.new)
+            if any(one.new.num_rows for one in found):
                 change.finish()
                 note_change(catalog, EVERY_PAST)
         return ImportReport(
@@ -211,9 +213,18 @@ class Store:
             balances.num_rows,
             sum(one.new.num_rows for one in found),
             sum(one.duplicates for one in found),
-            sum(one.conflicts for one in found),
+            0,
             tuple(sorted(f"{one.key[0]}/{one.key[1]}" for one in found)),
         )
+
+    def remove_opening_balances(self, chain: str, token_address: str) -> int:
+        """Remove all opening balances of a token. Return how many there were."""
+        with self._change() as (catalog, change):
+            removed = change.remove_openings((chain, token_address))
+            if removed:
+                change.finish()
+                note_change(catalog, EVERY_PAST)
+        return removed
 
     def roll_back(self, chain: str, after_block: int) -> int:
         """Removes all transfers (and opening balances) of the chain's blocks after ``after_block``, all or nothing.

@@ -16,6 +16,7 @@ from contract.prices import parse_credits
 from pipelines import show
 from pipelines.commands import cluster, keys, lake, shared
 from pipelines.commands.alerts import alerts
+from pipelines.commands.balances import import_balances
 from pipelines.commands.export import export
 from pipelines.commands.imports import import_files, import_rpc, labels
 from pipelines.commands.index import index
@@ -266,6 +267,7 @@ def credits(
 
 app.command("import")(import_files)
 app.command("import-rpc")(import_rpc)
+app.command("import-balances")(import_balances)
 app.command()(labels)
 app.command()(index)
 

@@ -41,6 +41,7 @@ from engine.importing.rows import (
 from engine.importing.run_files import Dealt, Entries, entries_of_run, has_any, merged_entries, without, write_run
 from engine.importing.sorting import Incoming, Sorting
 from engine.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
+from engine.openings import refuse_overlap
 from engine.parts import Moves
 from engine.records import TRANSFERS
 from engine.words import Array
@@ -96,6 +97,7 @@ class Change:
             added = self._judge.new_rows(incoming, known, files, counts)
             if added is not None:
                 counts.first_times.append(self._add(number, added, stored).first_time)
+                self._refuse_overlap((incoming.chain, incoming.address), number)
             is_new_token(incoming)
         return counts
 
@@ -145,7 +147,22 @@ class Change:
 
     def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
         """Adds opening balances of a token (columns of ``TRANSFERS``, from the zero address) as a part of their own."""
-        self._write(self._number(key), OPENING, [self._numbering.numbered(rows)], [np.empty(0, np.uint64)], [])
+        number = self._number(key)
+        self._write(number, OPENING, [self._numbering.numbered(rows)], [np.empty(0, np.uint64)], [])
+        self._refuse_overlap(key, number)
+
+    def remove_openings(self, key: tuple[str, str]) -> int:
+        """Removes all opening balances of a token. Returns how many there were."""
+        number = self._numbers.get(key, -1)
+        openings = [part for part in self._parts.get(number, ()) if part.kind == OPENING]
+        if openings:
+            self._replace(number, openings, None)
+        return sum(part.transfers for part in openings)
+
+    def _refuse_overlap(self, key: tuple[str, str], number: int) -> None:
+        parts = self._parts.get(number, ())
+        openings = [part for part in parts if part.kind == OPENING]
+        refuse_overlap(key, openings, [part for part in parts if part.kind != OPENING and part.transfers])
 
     def opening_rows(self, key: tuple[str, str]) -> pa.Table:
         """The opening balances of a token that are stored."""

@@ -11,7 +11,7 @@ from contract.times import from_unix
 from engine.addresses import address_facts
 from engine.balances import balances_as_of, negative_balances
 from engine.errors import BadSource, NoHolders
-from engine.openings import OPENINGS
+from engine.openings import NO_BLOCK, OPENINGS
 from engine.store import Store
 from tests.engine.world import COIN, END, UINT256, Key, draw, held, holders, links, nodes, table, transfer
 
@@ -19,7 +19,12 @@ Build = Callable[..., Store]
 
 
 def openings(*balances: tuple[str, int], at: int = 10, token: Key = COIN) -> pa.Table:
-    rows = [(*token, address, str(balance), at, at) for address, balance in balances]
+    rows = [(*token, address, str(balance), at, at, None, None) for address, balance in balances]
+    return pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+
+
+def items(*held: tuple[str, str], standard: str = "erc721", balance: str = "1") -> pa.Table:
+    rows = [(*COIN, address, balance, 10, 10, item, standard) for address, item in held]
     return pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
 
 
@@ -60,12 +65,73 @@ def test_opening_balances_are_imported_once(build: Build) -> None:
     assert holders(store) == [("c", UINT256), ("a", 60)]
 
 
-def test_another_opening_balance_is_a_conflict_and_the_stored_one_kept(build: Build) -> None:
+def test_parts_of_one_list_may_come_one_after_another(build: Build) -> None:
     store = build()
     store.add_opening_balances(openings(("a", 60)))
-    report = store.add_opening_balances(openings(("a", 61), ("b", 1)))
-    assert (report.added, report.conflicts) == (1, 1)
-    assert holders(store) == [("a", 60), ("b", 1)]
+    assert store.add_opening_balances(openings(("a", 60), ("b", 40))).added == 1
+    assert held(store) == {"a": 60, "b": 40}
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (openings(("a", 61), ("b", 1)), "two opening balances of a .*, 60 and 61"),
+        (openings(("b", 1), at=11), "two blocks, 10 and 11"),
+        (openings(("b", 1), ("b", 2)), "two opening balances of b"),
+    ],
+)
+def test_another_list_of_balances_is_refused(build: Build, other: pa.Table, words: str) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60)))
+    with pytest.raises(BadSource, match=words):
+        store.add_opening_balances(other)
+    assert held(store) == {"a": 60}
+
+
+def test_removed_opening_balances_make_room_for_another_list(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60)))
+    assert store.remove_opening_balances(*COIN) == 1
+    assert store.remove_opening_balances(*COIN) == 0
+    store.add_opening_balances(openings(("a", 61), at=11))
+    assert held(store) == {"a": 61}
+
+
+def test_transfers_that_opening_balances_include_are_refused(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(openings(("a", 60)))
+    with pytest.raises(BadSource, match="as of block 10, but there are transfers from block 10"):
+        store.add_transfers(table([transfer("mint -> a", 5, at=10)]), "file")
+    assert store.add_transfers(table([transfer("a -> b", 5, at=11)]), "file").added == 1
+    assert held(store) == {"a": 55, "b": 5}
+
+
+def test_balances_of_a_time_are_before_all_later_transfers(build: Build) -> None:
+    by_time = openings(("a", 60)).set_column(4, OPENINGS.field("block_number"), pa.array([NO_BLOCK]))
+    store = build(transfer("a -> b", 5, at=11))
+    store.add_opening_balances(by_time)
+    assert held(store) == {"a": 55, "b": 5}
+    with pytest.raises(BadSource, match="as of 1970-01-01 00:00:10 UTC"):
+        store.add_transfers(table([transfer("a -> b", 5, at=10)]), "file")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (items(("a", "1"), ("b", "1")), "item 1 .* is held more than once"),
+        (items(("a", "1"), balance="2"), "item 1 .* is held more than once"),
+        (pa.concat_tables([items(("a", "1")), items(("b", None))]), "not all opening balances"),
+    ],
+)
+def test_items_that_contradict_each_other_are_refused(build: Build, given: pa.Table, words: str) -> None:
+    with pytest.raises(BadSource, match=words):
+        build().add_opening_balances(given)
+
+
+def test_items_of_a_list_are_counted_as_balances(build: Build) -> None:
+    store = build()
+    store.add_opening_balances(items(("a", "1"), ("a", "2"), ("b", str(UINT256))))
+    assert held(store) == {"a": 2, "b": 1}
 
 
 def test_opening_balances_after_the_first_transfer_are_refused(build: Build) -> None:

@@ -1,0 +1,54 @@
+"""``holderlake import-balances``: opening balances from files into the own store, and their removal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from contract.addresses import typed_token
+from engine.openings import OPENINGS
+from engine.sources.balance_lists import BalanceOptions, read_balances
+from engine.sources.mapping import read_block_times
+from pipelines import show
+from pipelines.stores import open_own_store
+from resources.settings import Settings
+
+
+def import_balances(
+    settings: Settings, paths: Sequence[Path], options: BalanceOptions, blocks: Sequence[Path], as_json: bool
+) -> None:
+    """Import balance lists. All files are read before anything is stored, and stored all or nothing.
+
+    Raises ``BadSource`` for files that can't be read or contradict each other or the store.
+    """
+    read = replace(options, block_times=read_block_times(blocks))
+    balances = pa.concat_tables([OPENINGS.empty_table(), *(read_balances(path, read) for path in paths)])
+    with open_own_store(settings) as store:
+        report = store.add_opening_balances(balances)
+    line: dict[str, Any] = {
+        "tokens": list(report.tokens),
+        "rows": report.rows,
+        "added": report.added,
+        "duplicates": report.duplicates,
+    }
+    if as_json:
+        show.as_json(line)
+    else:
+        show.rows(
+            "Imported", ("tokens", "rows", "added", "duplicates"), [[len(report.tokens), *list(line.values())[1:]]]
+        )
+
+
+def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:
+    """Remove the opening balances of a token. Raises ``ValueError`` for an address that is none of the chain's."""
+    address = typed_token(chain, token)
+    with open_own_store(settings) as store:
+        removed = store.remove_opening_balances(chain, address)
+    if as_json:
+        show.as_json({"chain": chain, "token_address": address, "removed": removed})
+    else:
+        show.out.print(f"Removed {removed:,} opening balances.")

@@ -1,0 +1,48 @@
+"""``holderlake import-balances``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.commands import shared
+from pipelines.commands.shared import Json
+
+
+def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
+    files: Annotated[list[Path] | None, typer.Argument(help="Balance lists: Parquet, CSV or JSON lines.")] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    token: Annotated[str | None, typer.Option(help="Token, or native, where the file does not name it.")] = None,
+    block: Annotated[int | None, typer.Option(min=0, help="Block at whose end these are the balances.")] = None,
+    at: Annotated[str | None, typer.Option(help="Time of the balances: ISO date-time, unix seconds.")] = None,
+    standard: Annotated[
+        str | None, typer.Option(help="erc20, erc721, erc1155 or native; erc20 by default, erc1155 with token_id.")
+    ] = None,
+    mapped: Annotated[
+        list[str] | None, typer.Option("--map", help="Our column and the file's: balance=amount; may be given again.")
+    ] = None,
+    blocks: Annotated[
+        list[Path] | None, typer.Option("--blocks", help="A file of blocks with their times; again for more.")
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the balances of --token on --chain, instead.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Import what addresses hold where a history begins. Importing a list again changes nothing."""
+    from contract.times import parse_when, to_unix
+    from engine.sources.balance_lists import BalanceOptions, parse_names
+    from pipelines import balances
+
+    if remove:
+        if files or not chain or not token:
+            raise typer.BadParameter("give --chain and --token, and no files", param_hint="--remove")
+        balances.remove_balances(shared.settings(), chain, token, json)
+        return
+    if not files:
+        raise typer.BadParameter("name at least one balance list", param_hint="FILES")
+    second = to_unix(parse_when(at)) if at else None
+    options = BalanceOptions(chain, token, standard, block, second, parse_names(mapped or []))
+    balances.import_balances(shared.settings(), files, options, blocks or [], json)
