@@ -46,34 +46,43 @@ ERROR_KINDS: Final[dict[str, ErrorKind]] = {kind.code: kind for kind in _KINDS}
 
 
 def error_code(status: int, body: Any) -> str:
-    """The code of an error answer: the body's own, or the only sensible one for a bare status.
-
-    A 429 without a code counts as ``credits_exhausted``: the seed knows no other, and repeating it can't help.
-    """
+    """The code of an error answer: the body's own, or what the bare status means."""
     if isinstance(body, dict) and isinstance(body.get("code"), str):
         return str(body["code"])
     by_status = {
         400: "unsupported_token",
         401: "invalid_key",
         402: "credits_exhausted",
-        403: "plan_required",
+        403: "forbidden",
         404: "no_holders",
         410: "removed",
         413: "body_too_large",
         422: "invalid_request",
-        429: "credits_exhausted",
+        429: "limit_reached",
     }
     return by_status.get(status, "unavailable" if status >= 500 else "unexpected_status")
 
 
 def error_detail(body: Any, raw: str) -> str:
-    """The detail as text: ``detail`` as text or as a list of validation errors, else the raw text, shortened."""
-    detail = body.get("detail") if isinstance(body, dict) else None
-    if isinstance(detail, str):
-        return detail
-    if isinstance(detail, list):
-        return "; ".join(_validation_text(item) for item in detail)
-    return raw[:300]
+    """The detail of an error answer as text.
+
+    ``detail`` may be text, a list of validation errors or an object. Other servers write ``message``, ``error`` or
+    ``title``. Without any of them it is the raw text, shortened.
+    """
+    return _words(body) or raw[:300]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(_validation_text(item) for item in value)
+    if isinstance(value, dict):
+        return next((words for key in _WORD_KEYS if (words := _words(value.get(key)))), "")
+    return "" if value is None else str(value)
+
+
+_WORD_KEYS: Final = ("detail", "message", "msg", "error", "errors", "title", "error_description", "reason")
 
 
 def _validation_text(item: Any) -> str:
@@ -81,4 +90,5 @@ def _validation_text(item: Any) -> str:
         return str(item)
     loc = item.get("loc")
     where = ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
-    return f"{where}: {item.get('msg', '')}"
+    words = _words(item)
+    return f"{where}: {words}" if where else words

@@ -233,7 +233,7 @@ _TABLES: Final = (
         _text("subject", "What was asked for: a token, an address set", required=True),
         _text(
             "code",
-            "The contract's error code, malformed_answer, left_out or unreachable",
+            "The contract's error code, malformed_answer, left_out, unreachable or broken_answer",
             required=True,
         ),
         _text("reason", "What happened, in words", required=True),

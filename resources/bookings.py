@@ -1,12 +1,17 @@
-"""What is written into the credit ledger: calls reserved, settled or released, and pauses that a provider asks for.
+"""Entries for the credit ledger: calls reserved, settled, released or lost, and pauses that a provider asks for.
 
-Amounts are hundredths of a credit. How the ledger keeps them stands in ``ledger``.
+Amounts are hundredths of a credit. ``ledger`` stores them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+MOST_CREDITS: Final = 10**15
+"""Hundredths of a credit: no cost and no balance is larger."""
+IMPLAUSIBLE: Final = "implausible_cost"
+"""The problem of an answer whose header named a cost or a balance that cannot be true."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,20 @@ class Reserved:
 
 @dataclass(frozen=True)
 class Settle:
-    """What a reserved call was charged, and what the provider says remains."""
+    """The charge of a reserved call, the balance that the provider names, and what was wrong with the answer."""
 
     entry: int
     cost: int
     credits_remaining: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A reserved call whose answer broke in the way ``problem``: it may have been charged, so it stays reserved."""
+
+    entry: int
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -52,4 +66,4 @@ class HoldOff:
     seconds: float
 
 
-Booking: TypeAlias = Reserve | Settle | Release | HoldOff
+Booking: TypeAlias = Reserve | Settle | Release | Lost | HoldOff

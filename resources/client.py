@@ -1,6 +1,6 @@
-"""The HTTP side of a provider: one connection pool, its rate, time-outs and retries.
+"""HTTP client of a provider: one connection pool with its rate limit, time-outs and retries.
 
-What calls cost stands in ``ledger``, what was answered in ``archive``; ``provider`` puts the three together.
+``ledger`` keeps the cost of calls, ``archive`` their answers; ``provider`` puts the three together.
 The key is sent as a header and appears nowhere else: not in errors, logs or representations.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
@@ -25,14 +25,28 @@ from pydantic import SecretStr
 from yarl import URL
 
 from contract import wire
-from contract.prices import parse_credits
+from contract.bounded import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
+from contract.prices import CREDIT, parse_credits
 from contract.requests import Request
 from contract.times import utc_now
-from resources.errors import MalformedAnswer, ProviderError, RateLimited, TransientError, Unreachable, error_of
+from resources.backoff import LONGEST_WAIT, Refusals
+from resources.bookings import MOST_CREDITS
+from resources.errors import (
+    Broken,
+    BrokenAnswer,
+    MalformedAnswer,
+    ProviderError,
+    RateLimited,
+    TransientError,
+    Unreachable,
+    error_of,
+    plain,
+)
 from resources.pace import Gate, Pace
 
-LONGEST_WAIT: Final = 300.0
-"""Seconds: a provider that asks for more is not waited for."""
+_DEAREST: Final = 100
+"""A cost of more than this many times the price table's is not believed."""
+_LONGEST_REASON: Final = 300
 _CONNECT_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 3.0
 """Servers close idle connections after 5 s or more; one that closes as we send leaves us not knowing what we paid."""
@@ -52,7 +66,7 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """A 2xx answer before it is read. Credits in hundredths, None where the provider doesn't say."""
+    """A 2xx answer before it is decoded. Credits in hundredths, None where the provider does not name them."""
 
     raw: bytes = field(repr=False)
     status: int
@@ -61,6 +75,8 @@ class RawAnswer:
     cost_billed: int | None
     credits_remaining: int | None
     dt_update: str | None
+    disbelieved: str | None = None
+    """Headers about credits that cannot be true, as text; they count as missing."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +88,23 @@ class _Outcome:
     content: bytes = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one call. ``rate_window``: seconds of the provider's rate limit; a call that is refused with a 429 is
+    repeated for two of them. ``charged_repeats``: repeats of a call that may have been charged. ``answer_bytes`` of an
+    answer at most, on the wire and after decompression."""
+
+    rate_window: float = 60.0
+    charged_repeats: int = 1
+    answer_bytes: int = 256 * MEGABYTE
+
+
 class ProviderClient:
     """Sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one whole attempt. ``concurrency``: calls under way at a time, at most; how many there are
-    follows the provider's latency (``pace``). ``first_wait``: seconds before the first retry; it doubles. Raises
-    ``ValueError`` on a base address or a key that can't be used.
+    ``timeout``: seconds for one whole attempt. ``concurrency``: calls under way at a time, at most; their number
+    follows the provider's latency (``pace``). ``first_wait``: seconds before the first retry; it doubles.
+    Raises ``ValueError`` on a base address or a key that cannot be used.
     """
 
     def __init__(
@@ -90,6 +117,7 @@ class ProviderClient:
         attempts: int = 5,
         concurrency: int = 256,
         first_wait: float = 0.5,
+        limits: Limits | None = None,
     ) -> None:
         url = _checked_address(base_url)
         self.base_url = str(url).rstrip("/")
@@ -97,7 +125,9 @@ class ProviderClient:
         self._key = _checked_key(api_key)
         self._timeout = timeout
         self._first_wait = first_wait
+        self._limits = limits or Limits()
         self._resume_at = 0.0
+        self._answered_at = float("-inf")
         self._closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
         self.pace = Pace(concurrency)
@@ -134,7 +164,12 @@ class ProviderClient:
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_IDLE_SECONDS),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout, _CONNECT_SECONDS)),
-            headers={"User-Agent": _user_agent(), "Accept": "application/json"},
+            headers={
+                "User-Agent": _user_agent(),
+                "Accept": "application/json",
+                "Accept-Encoding": ACCEPT_ENCODING,
+            },
+            auto_decompress=False,  # aiohttp's own decompression has no limit
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=not self._own_host,  # a service of our own host is behind no proxy
         )
@@ -152,23 +187,34 @@ class ProviderClient:
         return await self.retried(lambda: self.exchange(request))
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Runs ``work``, which makes one ``exchange``, when it is its turn; again after a ``TransientError``.
+        """Run ``work``, which makes one ``exchange``, in its turn; repeat it after a ``TransientError``.
 
-        What must happen once an attempt (accounting) belongs into ``work``.
+        What must happen once an attempt (accounting) belongs into ``work``. A call that may have been charged is
+        repeated ``charged_repeats`` times at most, one that a rate limit refuses is repeated for two rate windows.
         """
+        broken = 0
 
         async def in_turn() -> T:
+            nonlocal broken
             async with self._gate.turn():
                 await self._turn()
                 try:
                     return await work()
                 except TransientError as error:
                     self.pace.troubled()
-                    if isinstance(error, RateLimited):
-                        self._pause(error.retry_after)
+                    broken += error.maybe_charged
+                    error.is_final = broken > self._limits.charged_repeats
                     raise
 
-        return await self._retry(self._wait_before_retry, in_turn)
+        refusals = Refusals(self._limits.rate_window, self._first_wait, self.rate_per_minute)
+        while True:
+            try:
+                return await self._retry(self._wait_before_retry, in_turn)
+            except RateLimited as error:
+                now = asyncio.get_running_loop().time()
+                seconds = refusals.wait(error, now, self._answered_at)
+                self._resume_at = max(self._resume_at, now + seconds)  # earlier calls would be refused as well
+            await asyncio.sleep(seconds)
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs work that cost money to its end: neither a cancelled caller nor leaving the client cuts it short.
@@ -190,21 +236,38 @@ class ProviderClient:
             task.exception()  # looked at, or asyncio would report it as overlooked where the caller was cancelled
 
     async def exchange(self, request: Request) -> RawAnswer:
-        """One call, neither waited for nor retried. Raises ``ProviderError``."""
+        """Make one call, neither delayed nor repeated. Raises ``ProviderError``."""
         outcome = await self._call(request)
+        if isinstance(outcome, BrokenAnswer):
+            outcome.cost_billed, outcome.credits_remaining, _ = self._credits(request, outcome.headers)
         if isinstance(outcome, ProviderError):
             raise outcome
         if not 200 <= outcome.status < 300:
             headers = {name: self.redacted(value) for name, value in outcome.headers.items()}
-            raise error_of(outcome.status, self.redacted_bytes(outcome.content), headers)
+            raise error_of(outcome.status, self.redacted_bytes(outcome.content), headers, request.endpoint)
+        self._answered_at = asyncio.get_running_loop().time()
         return RawAnswer(
             outcome.content,
             outcome.status,
             utc_now(),
-            _credits(outcome.headers.get("x-credits-cost")),
-            _credits(outcome.headers.get("x-credits-remaining")),
+            *self._credits(request, outcome.headers)[:2],
             outcome.headers.get("x-dt-update"),
+            self._credits(request, outcome.headers)[2],
         )
+
+    def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
+        """What an answer cost and what remains, and as text what cannot be true of that."""
+        found: list[int | None] = []
+        wrong = []
+        most = {"x-credits-cost": _DEAREST * max(request.cost, CREDIT), "x-credits-remaining": MOST_CREDITS}
+        for name, limit in most.items():
+            text = headers.get(name, "").strip()
+            credits = _credits(text)
+            if text and (credits is None or credits > limit):
+                wrong.append(f"{name}: {plain(self.redacted(text))[:40]}")
+                credits = None
+            found.append(credits)
+        return found[0], found[1], ", ".join(wrong) or None
 
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
         """Reads an answer's bytes into ``request.answer``. Raises ``MalformedAnswer`` naming its hash."""
@@ -228,7 +291,8 @@ class ProviderClient:
     async def _call(self, request: Request) -> _Outcome | Unreachable:
         # The failure is returned, not raised, so that the library's request, which carries the key, hangs on nothing.
         if self._closing or self._session is None:
-            return self._unreachable("the client is closed", maybe_charged=False)
+            return self._unsent("the client is closed")
+        head: _Outcome | None = None
         try:
             with self.pace.timed():
                 async with (
@@ -242,15 +306,40 @@ class ProviderClient:
                         allow_redirects=False,
                     ) as answer,
                 ):
-                    content = await answer.read()
-            return _Outcome(answer.status, {name.lower(): value for name, value in answer.headers.items()}, content)
+                    head = _Outcome(answer.status, {name.lower(): value for name, value in answer.headers.items()}, b"")
+                    encoding = head.headers.get("content-encoding", "")
+                    content = await read_body(answer.content.iter_any(), encoding, self._limits.answer_bytes)
+            return replace(head, content=content)
         except aiohttp.ConnectionTimeoutError:
-            return self._unreachable("no connection in time", maybe_charged=False)
+            return self._unsent("no connection in time")
         except TimeoutError:
-            return self._unreachable(f"no whole answer within {self._timeout:g} s", maybe_charged=True)
+            seconds = f"no complete answer within {self._timeout:g} s (provider.timeout_seconds)"
+            return self._broke(head, "timeout", seconds)
+        except UnusableBody as error:
+            limit = " (provider.answer_megabytes)" if error.kind == "too_large" else ""
+            return self._broke(head, error.kind, f"{error}{limit}")
         except (aiohttp.ClientError, OSError) as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return self._unreachable(reason, maybe_charged=not isinstance(error, _NEVER_SENT))
+            return self._unsent(reason) if isinstance(error, _NEVER_SENT) else self._broke(head, "closed", reason)
+
+    def _unsent(self, reason: str) -> Unreachable:
+        return Unreachable(self._described("cannot be reached", reason))
+
+    def _broke(self, head: _Outcome | None, how: Broken, reason: str) -> _Outcome | Unreachable:
+        """A failure after the request may have arrived; ``head`` is the answer's, where it came."""
+        if head is not None and not 200 <= head.status < 300:
+            return head  # its status says enough
+        error: Unreachable
+        if head is None:
+            error = Unreachable(self._described("gave no answer", reason))
+        else:
+            error = BrokenAnswer(self._described("gave no complete answer", reason), None, head.status)
+            error.headers = {name: self.redacted(value) for name, value in head.headers.items()}
+        error.maybe_charged, error.broken = True, how
+        return error
+
+    def _described(self, what: str, reason: str) -> str:
+        return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
 
     def _url(self, request: Request) -> URL:
         query = urlencode(request.query, quote_via=quote)
@@ -262,25 +351,15 @@ class ProviderClient:
         typed = {} if request.body is None else {"Content-Type": "application/json"}
         return typed | ({"X-ApiKey": key} if key else {})
 
-    def _unreachable(self, reason: str, *, maybe_charged: bool) -> Unreachable:
-        error = Unreachable(self.redacted(f"{self.base_url} gave no answer: {reason}"))
-        error.maybe_charged = maybe_charged
-        return error
-
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
         while (seconds := self._resume_at - loop.time()) > 0:
             await asyncio.sleep(seconds)
         await self._limiter.acquire()
 
-    def _pause(self, seconds: float | None) -> None:
-        """Nobody asks before the provider wants to be asked: the others would only use up their attempts."""
-        if seconds is not None and seconds <= LONGEST_WAIT:
-            self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + seconds)
-
     def _wait_before_retry(self, error: Exception) -> bool | float:
         """Whether to retry; the seconds to wait where the provider named them, else the usual growing wait."""
-        if not isinstance(error, TransientError):
+        if not isinstance(error, TransientError) or isinstance(error, RateLimited) or error.is_final:
             return False
         if error.retry_after is None:
             return True
@@ -324,8 +403,8 @@ def _user_agent() -> str:
         return "holderlake"
 
 
-def _credits(text: str | None) -> int | None:
+def _credits(text: str) -> int | None:
     try:
-        return None if text is None else parse_credits(text)
+        return parse_credits(text)
     except ValueError:
         return None

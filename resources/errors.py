@@ -1,42 +1,56 @@
-"""What can go wrong between us and a provider, and the one place where an error answer becomes an exception.
+"""Errors between us and a provider, and the one function that turns an error answer into an exception.
 
-Who retries stands in ``client``, who gives up in ``provider``, what a run makes of it in ``assets``. The tree::
+``client`` retries, ``provider`` decides when a run stops, ``assets`` turns errors into rows of ``failures``. The tree::
 
     ProviderError
     ├── NoAnswer              a fact about the token, which never fails a run
     │   ├── UnsupportedToken
     │   ├── NoHolders
     │   └── UnknownToken
-    ├── PermanentError        asking again can't help until somebody changes something
+    ├── PermanentError        repeating the request cannot help until someone changes something
     │   ├── InvalidKey        ┐
-    │   ├── CreditsExhausted  │ stop everything that asks the provider
+    │   ├── Forbidden         │
+    │   ├── Redirected        │ stop every request to the provider
+    │   ├── CreditsExhausted  │
+    │   ├── RateLimitPersists │ (refused for two rate windows)
+    │   ├── AnswersBreak      │ (several answers in a row broke the same way)
     │   ├── BudgetExceeded    │ (one of our own ceilings)
-    │   ├── AnswerNotKept     ┘ (the archive can't be written)
-    │   ├── PlanRequired      ┐ stop what asks that endpoint
+    │   ├── AnswerNotKept     ┘ (the archive cannot be written)
+    │   ├── PlanRequired      ┐ stop requests to that endpoint
     │   ├── RemovedEndpoint   ┘
-    │   └── InvalidRequest    this request alone, and statuses that the contract doesn't know
+    │   └── InvalidRequest    this request only, and statuses that the contract does not know
     ├── TransientError        worth a retry
-    │   ├── RateLimited
+    │   ├── RateLimited       (or possibly used-up credits: ``code`` is ``limit_reached``)
     │   ├── Unavailable
-    │   └── Unreachable       no connection, no answer in time, or half an answer
-    └── MalformedAnswer       the answer came, was paid and kept, and can't be read
+    │   └── Unreachable       never sent, or sent and no answer came
+    │       └── BrokenAnswer  the answer began and did not arrive in full
+    └── MalformedAnswer       the answer came, was paid and kept, and cannot be decoded
 """
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from math import isfinite, nan
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from contract.errors import ERROR_KINDS, error_code, error_detail
 from contract.prices import credits_text
-from contract.times import utc_now
+from contract.requests import AddressesMetadataRequest, AddressMetadataRequest
+from resources.rate_limits import limit_of, retry_after, seconds_until_reset
 
+CUSTOM_PLAN_ENDPOINTS: Final = frozenset({AddressMetadataRequest.endpoint, AddressesMetadataRequest.endpoint})
+"""Only here a 403 without a code of the contract means that the key's plan lacks the endpoint."""
 _LONGEST_DETAIL: Final = 500
+_READ_BYTES: Final = 1 << 20
+"""Of an error answer."""
+_LONGEST_PAGE: Final = 20_000
+
+Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page"]
+"""Ways in which an answer that may have been charged is of no use."""
 
 
 class ProviderError(Exception):
@@ -45,9 +59,13 @@ class ProviderError(Exception):
     code: str = "unexpected_status"
     retryable: ClassVar[bool] = False
     stops: ClassVar[Literal["provider", "endpoint"] | None] = None
-    """What there is no point in asking any further after this error."""
+    """What later requests cannot succeed after this error."""
     maybe_charged: bool = False
     """The provider may have charged the call although no answer came."""
+    broken: Broken | None = None
+    """How the answer broke, where it may have been charged."""
+    request: Any = None
+    """The request that was refused."""
 
     def __init__(self, detail: str, code: str | None = None, status: int | None = None) -> None:
         super().__init__(detail, code, status)
@@ -101,6 +119,34 @@ class CreditsExhausted(PermanentError):
     stops = "provider"
 
 
+class Forbidden(PermanentError):
+    """The provider, or a firewall in front of it, refuses access."""
+
+    code = "forbidden"
+    stops = "provider"
+
+
+class Redirected(PermanentError):
+    """The provider answers with a redirect. It is not followed, because the key would go along."""
+
+    code = "redirected"
+    stops = "provider"
+
+
+class RateLimitPersists(PermanentError):
+    """Every call was refused for two rate windows because of a rate limit."""
+
+    code = "rate_limited"
+    stops = "provider"
+
+
+class AnswersBreak(PermanentError):
+    """Several answers in a row broke in the same way, and each may have been charged."""
+
+    code = "answers_break"
+    stops = "provider"
+
+
 class BudgetExceeded(PermanentError):
     """The call would pass one of our own ceilings; it was not made. Amounts in hundredths of a credit."""
 
@@ -128,7 +174,7 @@ class AnswerNotKept(PermanentError):
 
 
 class PlanRequired(PermanentError):
-    """The endpoint is part of custom plans only."""
+    """The key's plan does not include the endpoint."""
 
     code = "plan_required"
     stops = "endpoint"
@@ -152,10 +198,12 @@ class TransientError(ProviderError):
 
     retryable = True
     retry_after: float | None = None
+    is_final: bool = False
+    """Another try would risk paying once more."""
 
 
 class RateLimited(TransientError):
-    """Too many calls a minute."""
+    """Too many calls a minute; with the code ``limit_reached`` possibly used-up credits instead."""
 
     code = "rate_limited"
 
@@ -167,9 +215,19 @@ class Unavailable(TransientError):
 
 
 class Unreachable(TransientError):
-    """No whole answer came: ``maybe_charged`` tells whether the request may have reached the provider."""
+    """No answer came; ``maybe_charged`` is False where the request was never sent."""
 
     code = "unreachable"
+
+
+class BrokenAnswer(Unreachable):
+    """An answer began and did not arrive in full. Status and credits are those of its headers, where they came."""
+
+    code = "broken_answer"
+    maybe_charged = True
+    headers: Mapping[str, str] = MappingProxyType({})
+    cost_billed: int | None = None
+    credits_remaining: int | None = None
 
 
 class MalformedAnswer(ProviderError):
@@ -201,57 +259,86 @@ _BY_CODE: Final[Mapping[str, type[ProviderError]]] = {
     "invalid_request": InvalidRequest,
     "credits_exhausted": CreditsExhausted,
     "rate_limited": RateLimited,
+    "limit_reached": RateLimited,
+    "forbidden": Forbidden,
+    "redirected": Redirected,
     "internal_error": Unavailable,
     "unavailable": Unavailable,
 }
-_COME_BACK_LATER: Final = frozenset({408, 425})
+_BY_STATUS: Final = {408: "unavailable", 425: "unavailable"} | dict.fromkeys((301, 302, 303, 307, 308), "redirected")
 _GATEWAY_GAVE_UP: Final = frozenset({504, 524})
-"""A gateway stopped waiting; the provider behind it may have gone on, answered and charged."""
+"""A gateway stopped waiting; the provider behind it may have continued, answered and charged."""
 
 
-def error_of(status: int, raw: bytes, headers: Mapping[str, str]) -> ProviderError:
-    """The exception for an answer that is not a 2xx. ``headers`` are looked up in lower case."""
-    text = raw.decode("utf-8", "replace")
+def error_of(status: int, raw: bytes, headers: Mapping[str, str], endpoint: str = "") -> ProviderError:
+    """Return the exception for an answer that is not a 2xx. Header names are in lower case."""
+    text = raw[:_READ_BYTES].decode("utf-8", "replace")
     body = _json(text)
-    retry_after = _retry_after(headers.get("retry-after"))
-    code = _code(status, body, text, retry_after)
-    error = _BY_CODE.get(code, InvalidRequest)(_detail(status, body, text, headers), code, status)
+    code = _code(status, body, text, headers, endpoint)
+    error = _BY_CODE.get(code, InvalidRequest)(_detail(status, body, text, headers, code), code, status)
     if isinstance(error, TransientError):
-        error.retry_after = retry_after
+        limited = status == HTTPStatus.TOO_MANY_REQUESTS
+        error.retry_after = seconds_until_reset(headers) if limited else retry_after(headers.get("retry-after"))
         error.maybe_charged = status in _GATEWAY_GAVE_UP
+        error.broken = "gateway" if error.maybe_charged else None
     return error
 
 
-def _code(status: int, body: Any, text: str, retry_after: float | None) -> str:
-    """The contract's code: the body's own where the contract knows it, else what the bare status means."""
+def is_page(raw: bytes) -> bool:
+    """Whether the bytes are a web page, which no answer of the API is."""
+    return raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+
+
+def plain(text: str) -> str:
+    """Return text from outside as one line without control, escape or direction characters."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+
+
+def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoint: str) -> str:
+    """The contract's code: the body's own where the contract knows it, else the meaning of the bare status."""
     own = error_code(status, body)
     if own in ERROR_KINDS and isinstance(body, dict) and body.get("code") == own:
         return own
-    if status in _COME_BACK_LATER:
-        return "unavailable"
-    if status == HTTPStatus.TOO_MANY_REQUESTS and retry_after is not None:
-        return "rate_limited"  # whoever says when to come back does not mean used-up credits
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return limit_of(_page_words(text) if _is_page(text) else text, headers)
+    if status == HTTPStatus.FORBIDDEN and endpoint in CUSTOM_PLAN_ENDPOINTS:
+        return "plan_required"
     if status in (400, 404) and not _is_about_the_token(body, text):
-        # Taken for "no holders", a wrong base address would look like a world without holders.
+        # As "no holders", a wrong base address would look like a world without holders.
         return "not_found" if status == HTTPStatus.NOT_FOUND else "unexpected_status"
-    return error_code(status, None)
+    return _BY_STATUS.get(status) or error_code(status, None)
 
 
 def _is_about_the_token(body: Any, text: str) -> bool:
-    """False for web pages, and for the words with which frameworks answer paths that they do not have."""
+    """False for web pages, and for the text with which frameworks answer unknown paths."""
     if isinstance(body, dict):
         return body.get("detail") != "Not Found"
-    return not text.lstrip().startswith("<")
+    return not _is_page(text)
 
 
-def _detail(status: int, body: Any, text: str, headers: Mapping[str, str]) -> str:
+def _is_page(text: str) -> bool:
+    return text[:1_000].removeprefix("\ufeff").lstrip().startswith("<")
+
+
+def _detail(status: int, body: Any, text: str, headers: Mapping[str, str], code: str) -> str:
     try:
-        said = error_detail(body, text)
-    except TypeError:  # a validation list of another shape
-        said = text
-    words = " ".join(said.split())[:_LONGEST_DETAIL] or _phrase(status)
-    target = headers.get("location")
-    return f"{words}; the provider points to {target}" if target and 300 <= status < 400 else words
+        words = error_detail(body, _page_words(text) if _is_page(text) else text)
+    except RecursionError:
+        words = text[:_LONGEST_DETAIL]
+    said = plain(words[: 4 * _LONGEST_DETAIL])[:_LONGEST_DETAIL] or _phrase(status)
+    if code == "redirected":
+        target = plain(headers.get("location", ""))[:_LONGEST_DETAIL] or "no address"
+        return f"the provider redirects to {target}; redirects are not followed, so set provider.url to the new address"
+    if code == "forbidden":
+        return f"the provider refuses access: {said}; check the API key, and whether a firewall answers in its place"
+    return said
+
+
+def _page_words(page: str) -> str:
+    """The title or the first words of a web page."""
+    title = re.search(r"<(title|h1)[^>]*>([^<]*)<", page[:_LONGEST_PAGE], re.IGNORECASE)
+    words = title[2] if title and title[2].strip() else re.sub(r"<[^>]*>", " ", page[:_LONGEST_DETAIL])
+    return f"a web page, {html.unescape(words).strip()[:200]!r}"
 
 
 def _phrase(status: int) -> str:
@@ -266,24 +353,3 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _retry_after(text: str | None) -> float | None:
-    """Seconds from a ``Retry-After`` of either form, seconds or a date; None where it is neither."""
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = _seconds_until(text)
-    return max(0.0, seconds) if isfinite(seconds) else None
-
-
-def _seconds_until(text: str) -> float:
-    """From now until an HTTP date; not a number where the text is none."""
-    try:
-        when = parsedate_to_datetime(text)
-        naive = when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return nan
-    return (naive - utc_now()).total_seconds()

@@ -1,4 +1,4 @@
-"""The credit ledger: what calls cost, reserved before they are made, so that no ceiling is ever passed.
+"""The credit ledger: the cost of calls, reserved before they are made, so that no ceiling is ever passed.
 
 One SQLite file serves all runs and processes of a home. An entry is reserved, then settled (with what was charged) or
 released (nothing was). One that stays reserved (a crash, a time-out) counts as spent: the provider may have charged it.
@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from contract.times import utc_now
-from resources.bookings import Booking, HoldOff, Release, Reserve, Reserved, Settle
+from resources.bookings import MOST_CREDITS, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
 from resources.database import Database
 from resources.errors import BudgetExceeded
+from resources.ledger_repair import upgrade
 
 _SCHEMA: Final = (
     """
@@ -64,10 +65,10 @@ _STILL_RESERVED: Final = """
 """
 _CLOSE: Final = """
     UPDATE entries
-    SET state = closed.state, cost = closed.cost
+    SET state = closed.state, cost = closed.cost, problem = closed.problem
     FROM (
         SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS state,
-            json_extract(value, '$[2]') AS cost
+            json_extract(value, '$[2]') AS cost, json_extract(value, '$[3]') AS problem
         FROM json_each(?)
     ) AS closed
     WHERE entries.id = closed.id
@@ -131,6 +132,16 @@ class ReportRow:
 
 
 @dataclass(frozen=True)
+class Problem:
+    """Calls whose answers had the same problem. ``spent`` was charged for certain, ``reserved`` possibly."""
+
+    name: str
+    calls: int
+    spent: int
+    reserved: int
+
+
+@dataclass(frozen=True)
 class Unsettled:
     """An entry that is still reserved: its call is under way, or its outcome was never learnt."""
 
@@ -166,6 +177,8 @@ class CreditLedger:
         self._now = now
         # Every commit reaches the disk: credits that a power cut made us forget would be spent twice.
         self._db = Database(Path(path), _SCHEMA, "FULL")
+        with self._db.transaction() as db:
+            upgrade(db)
 
     def close(self) -> None:
         """Closes the file; the ledger can't be used any more."""
@@ -187,12 +200,14 @@ class CreditLedger:
         """
         closing = {place: one for place, one in enumerate(bookings) if isinstance(one, Settle | Release)}
         reserving = {place: one for place, one in enumerate(bookings) if isinstance(one, Reserve)}
+        lost = [(one.problem, one.entry) for one in bookings if isinstance(one, Lost)]
         pause = max((one.seconds for one in bookings if isinstance(one, HoldOff)), default=0.0)
         results: list[Reserved | Exception | None] = [None] * len(bookings)
         with self._db.transaction() as db:
             if closing:
                 for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                     results[place] = error
+            db.executemany("UPDATE entries SET problem = ? WHERE id = ? AND state = 'reserved'", lost)
             if pause:
                 self._waits(db, [], pause)
             if reserving:
@@ -228,21 +243,24 @@ class CreditLedger:
         (found,) = db.execute(_STILL_RESERVED, (json.dumps([one.entry for one in closing]),)).fetchone()
         still = set(json.loads(found))
         errors: list[ValueError | None] = []
-        closed: list[tuple[int, str, int]] = []
+        closed: list[tuple[int, str, int, str | None]] = []
         told = None
         for one in closing:
             if one.entry not in still:
                 errors.append(ValueError(f"ledger entry {one.entry} is not reserved"))
                 continue
+            if isinstance(one, Settle) and not 0 <= one.cost <= MOST_CREDITS:
+                errors.append(ValueError(f"{one.cost} hundredths of a credit cannot be the cost of a call"))
+                continue
             errors.append(None)
             still.remove(one.entry)
             if isinstance(one, Release):
-                closed.append((one.entry, "released", 0))
+                closed.append((one.entry, "released", 0, None))
             else:
-                closed.append((one.entry, "settled", one.cost))
+                closed.append((one.entry, "settled", one.cost, one.problem))
                 told = told if one.credits_remaining is None else one.credits_remaining
         db.execute(_CLOSE, (json.dumps(closed),))
-        if told is not None:
+        if told is not None and abs(told) <= MOST_CREDITS:
             self._note_told(db, told)
         return errors
 
@@ -334,6 +352,16 @@ class CreditLedger:
                 (since.isoformat() if since else "",),
             ).fetchall()
         return [ReportRow(*row) for row in rows]
+
+    def problems(self) -> list[Problem]:
+        """Calls whose answers had a problem, by problem: what they cost for certain and at most."""
+        with self._db.transaction(write=False) as db:
+            rows = db.execute(
+                "SELECT problem, count(*), coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
+                "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) "
+                "FROM entries WHERE problem IS NOT NULL GROUP BY 1 ORDER BY 1"
+            ).fetchall()
+        return [Problem(*row) for row in rows]
 
     def unsettled(self) -> list[Unsettled]:
         """Entries that are still reserved, oldest first. Whoever knows one's outcome may settle or release it."""

@@ -1,6 +1,6 @@
-"""A provider as a run sees it: asked once for each answer, within the ceilings, and no more once asking is in vain.
+"""A provider as a run sees it: fetch each answer once, within the budget; stop after a permanent failure.
 
-HTTP stands in ``client``, the books in ``ledger``, the kept answers in ``archive``; this module fixes their order.
+``client`` does the HTTP, ``ledger`` the accounts, ``archive`` keeps the answers; this module fixes their order.
 An attempt is reserved, sent, archived, settled, and only then read, so that a crash at any point loses no paid answer
 and never counts too little.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +21,28 @@ from typing import Any, Final, cast
 
 from contract.batches import Batches
 from contract.extras import RulesRequest
+from contract.prices import credits_text
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
-from resources.bookings import Booking, HoldOff, Release, Reserve, Reserved, Settle
-from resources.client import LONGEST_WAIT, ProviderClient
-from resources.errors import AnswerNotKept, BudgetExceeded, ProviderError, RateLimited, Unreachable
+from resources.backoff import LONGEST_WAIT
+from resources.bookings import IMPLAUSIBLE, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
+from resources.breakage import Breakage
+from resources.client import ProviderClient, RawAnswer
+from resources.errors import (
+    AnswerNotKept,
+    BrokenAnswer,
+    BudgetExceeded,
+    PlanRequired,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+    is_page,
+)
 from resources.ledger import CreditLedger
 from resources.pace import Gate
+from resources.plan_limits import PlanLimits
+
+_log = logging.getLogger(__name__)
 
 _GATHERING: Final = 0.02
 """Seconds that the books wait for more to enter."""
@@ -72,11 +88,13 @@ class Fetched:
 
 @dataclass
 class Counters:
-    """What a run did: calls sent (retries too), hundredths of a credit charged, answers that needed no call."""
+    """What a run did: calls sent (retries too), hundredths of a credit charged, answers that needed no call, and
+    answers that broke and may have been charged."""
 
     calls: int = 0
     credits: int = 0
     archive_hits: int = 0
+    broken: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,13 @@ class Provider:
     """Fetches answers for one run, for one event loop. ``provider_id`` names the source of the answers."""
 
     def __init__(
-        self, client: ProviderClient, ledger: CreditLedger, archive: AnswerArchive, provider_id: str, run_id: str
+        self,
+        client: ProviderClient,
+        ledger: CreditLedger,
+        archive: AnswerArchive,
+        provider_id: str,
+        run_id: str,
+        plan_limits: PlanLimits | None = None,
     ) -> None:
         self.provider_id = provider_id
         self.run_id = run_id
@@ -140,6 +164,9 @@ class Provider:
             self._enter, ThreadPoolExecutor(1, "books"), self._patience
         )
         self._archive = archive
+        self._plan_limits = plan_limits
+        self._breakage = Breakage()
+        self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
         self._rules: asyncio.Future[str | None] | None = None
         self._flights: dict[tuple[str, bool], _Flight] = {}
@@ -250,21 +277,55 @@ class Provider:
             return await self._client.to_the_end(self._paid_call(ask, entry))
 
     async def _paid_call(self, ask: _Ask, entry: int) -> _Landed:
-        """The call and the end of its books. Cut short, it would be charged all the same."""
+        """The call and its accounting. Cut short, it would be charged all the same."""
         self.counters.calls += 1
         try:
             answer = await self._client.exchange(ask.request)
         except ProviderError as error:
-            if not error.maybe_charged:
-                await self._books.submit(Release(entry))
+            if error.status is not None and not error.maybe_charged:
+                self._breakage.intact()
+            await self._books.submit(self._lost(ask.request, error, entry) if error.maybe_charged else Release(entry))
             if isinstance(error, RateLimited) and error.retry_after and error.retry_after <= LONGEST_WAIT:
                 await self._books.submit(HoldOff(error.retry_after))  # other processes are meant as well
             raise
+        self._note_answer(ask.request, answer)
         cost = ask.request.cost if answer.cost_billed is None else answer.cost_billed
+        problem = IMPLAUSIBLE if answer.disbelieved else None
         arrived = Arrived(ask.key, ask.request, answer.raw, answer.fetched_at, self.provider_id, ask.as_of)
-        kept = await self._books.submit(_Paid(arrived, Settle(entry, cost, answer.credits_remaining)))
+        kept = await self._books.submit(_Paid(arrived, Settle(entry, cost, answer.credits_remaining, problem)))
         self.counters.credits += cost
         return _Landed(cast(ArchivedAnswer, kept), cost)
+
+    def _lost(self, request: Request, error: ProviderError, entry: int) -> Settle | Lost:
+        """The entry of a call that was paid, or may have been, without an answer."""
+        how = error.broken or "closed"
+        self.counters.broken += 1
+        self._stop(self._breakage.broke(how, request.cost))
+        if isinstance(error, BrokenAnswer) and error.cost_billed is not None:
+            self.counters.credits += error.cost_billed
+            return Settle(entry, error.cost_billed, error.credits_remaining, how)
+        return Lost(entry, how)
+
+    def _note_answer(self, request: Request, answer: RawAnswer) -> None:
+        if is_page(answer.raw):
+            self._stop(self._breakage.broke("page", request.cost))
+        else:
+            self._breakage.intact()
+        if self._plan_limits is not None:
+            self._plan_limits.answered(request.endpoint)
+        if answer.disbelieved and not self._has_warned:
+            self._has_warned = True
+            text = (
+                "the provider's answer about %s names credits that cannot be true (%s); the price table's cost of %s "
+            )
+            text += "is booked instead. Further ones are only counted: see 'holderlake credits'"
+            cost = credits_text(request.cost)
+            _log.warning(text, request.subject or request.endpoint, answer.disbelieved, cost)
+
+    def _stop(self, error: ProviderError | None) -> None:
+        """Refuse all later requests, for the first error of all."""
+        if error is not None:
+            self._stopped.setdefault("", error)
 
     async def _reserve(self, request: Request) -> int:
         """Reserves the cost and waits for the call's turn; gives it back where it is not to be made after all."""
@@ -302,9 +363,12 @@ class Provider:
         return self._stopped.get("") or self._stopped.get(request.endpoint)
 
     def _note(self, request: Request, error: ProviderError) -> None:
-        """Remembers what makes further asking vain: a permanent failure, or a provider that no retry could reach."""
-        out_of_reach = isinstance(error, Unreachable) and not error.maybe_charged
+        """Remember what makes later requests fail too: a permanent failure, or a provider that no retry could reach."""
+        if isinstance(error, PlanRequired) and self._plan_limits is not None:
+            self._plan_limits.refused(request.endpoint, error.detail)
+        out_of_reach = type(error) is Unreachable and not error.maybe_charged
         if error.stops == "provider" or out_of_reach:
-            self._stopped.setdefault("", error)
+            error.request = request
+            self._stop(error)
         elif error.stops == "endpoint":
             self._stopped.setdefault(request.endpoint, error)

@@ -170,6 +170,15 @@ class ProviderSettings(Section):
     attempts: int = Field(default=4, ge=1, description="How often to try what is worth a retry, the first included")
     concurrency: int = Field(default=256, ge=1, description="Calls under way at a time at most; latency decides")
     rate_per_minute: int = Field(default=10_000, ge=1, le=10_000, description="Calls a minute of this host")
+    rate_window_seconds: float = Field(
+        default=60.0, gt=0, description="Rate window of the provider; a call that it limits is repeated for two of them"
+    )
+    charged_repeats: int = Field(
+        default=1, ge=0, description="How often to repeat a call whose answer broke off, which may have been charged"
+    )
+    answer_megabytes: float = Field(
+        default=256.0, gt=0, description="Size of one answer at most, on the wire and after decompression"
+    )
 
     @model_validator(mode="after")
     def _one_provider(self) -> ProviderSettings:

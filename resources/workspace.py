@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pydantic import SecretStr
 
+from contract.bounded import MEGABYTE
 from contract.times import utc_now
 from resources.archive import AnswerArchive
 from resources.at_hand import Engine
-from resources.client import ProviderClient
+from resources.client import Limits, ProviderClient
 from resources.lake import Lake
 from resources.ledger import CreditLedger
+from resources.plan_limits import PlanLimits
 from resources.provider import Provider
 from resources.settings import Settings
 from resources.sources import DayReport
@@ -92,6 +94,12 @@ class Workspace:
             self.ledger.close()
             del self.__dict__["ledger"]
 
+    def plan_limits(self) -> PlanLimits:
+        """The endpoints that the key's plan does not include; close it. Raises ``SettingsError`` without a provider."""
+        endpoint = self._endpoint()
+        key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
+        return PlanLimits(self.settings.ledger, endpoint.provider_id, key)
+
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """The provider for one run: connected, metered in the ledger, archived."""
@@ -104,9 +112,12 @@ class Workspace:
             timeout=chosen.timeout_seconds,
             attempts=chosen.attempts,
             concurrency=chosen.concurrency,
+            limits=Limits(
+                chosen.rate_window_seconds, chosen.charged_repeats, round(chosen.answer_megabytes * MEGABYTE)
+            ),
         ) as client:
-            with _few_collections():
-                yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id)
+            with _few_collections(), closing(self.plan_limits()) as plan_limits:
+                yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id, plan_limits)
 
 
 @contextmanager

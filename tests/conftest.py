@@ -41,6 +41,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     processes.close()
+    gc.unfreeze()  # or DuckDB's binding prints what is never freed
 
 
 @pytest.fixture(scope="session")

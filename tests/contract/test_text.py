@@ -119,7 +119,8 @@ def test_dt_update_has_microseconds_and_no_zone() -> None:
     [
         (404, {"detail": "x", "code": "unknown_token"}, "unknown_token"),
         (404, {"detail": "x"}, "no_holders"),
-        (429, None, "credits_exhausted"),
+        (429, None, "limit_reached"),
+        (403, None, "forbidden"),
         (429, {"code": "rate_limited"}, "rate_limited"),
         (422, {"detail": []}, "invalid_request"),
         (503, "<html>", "unavailable"),
@@ -138,4 +139,21 @@ def test_only_errors_that_can_pass_are_worth_a_retry() -> None:
 def test_the_detail_is_read_as_text_as_list_and_from_raw_text() -> None:
     assert error_detail({"detail": "no holders"}, "") == "no holders"
     assert error_detail({"detail": [{"loc": ["query", "limit"], "msg": "bad"}]}, "") == "query.limit: bad"
-    assert error_detail("<html>", "<html>" * 100) == ("<html>" * 100)[:300]
+    assert error_detail(None, "<html>" * 100) == ("<html>" * 100)[:300]
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"detail": {"message": "no such token", "code": 7}}, "no such token"),
+        ({"message": "Forbidden"}, "Forbidden"),
+        ({"error": {"message": "slow down"}}, "slow down"),
+        ({"detail": 17}, "17"),
+        ({"detail": None, "title": "Not allowed"}, "Not allowed"),
+        ({"detail": [{"loc": 3, "msg": ["a", 1]}, 5, None]}, "a; 1; 5; None"),
+        ({"detail": {}}, "the raw text"),
+        ([], "the raw text"),
+    ],
+)
+def test_a_detail_of_any_json_type_becomes_text(body: Any, detail: str) -> None:
+    assert error_detail(body, "the raw text") == detail

@@ -90,7 +90,7 @@ def test_a_malformed_answer_becomes_a_failure_and_the_other_token_lands(
 
 
 @pytest.mark.parametrize(
-    ("step", "code"), [(error(500), "unavailable"), (reset(), "unreachable"), (half(MAP), "unreachable")]
+    ("step", "code"), [(error(500), "unavailable"), (reset(), "unreachable"), (half(MAP), "broken_answer")]
 )
 def test_a_provider_that_fails_for_one_token_fails_it_alone(
     make_workspace: MakeWorkspace, step: Step, code: str

@@ -116,13 +116,39 @@ def silence() -> Step:
     return step
 
 
-def half(body: Any) -> Step:
+def half(body: Any, headers: dict[str, str] | None = None) -> Step:
     """Promises a whole answer, sends half of it and hangs up."""
     raw = json.dumps(body).encode()
+    lines = [f"Content-Length: {len(raw)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
 
     async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(raw)}\r\n\r\n".encode() + raw[: len(raw) // 2])
+        writer.write("\r\n".join(["HTTP/1.1 200 OK", *lines]).encode() + b"\r\n\r\n" + raw[: len(raw) // 2])
         await writer.drain()
+        writer.close()
+
+    return step
+
+
+def endless() -> Step:
+    """Sends an answer in chunks that never ends."""
+
+    async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"4000\r\n" + b" " * 0x4000 + b"\r\n")
+            await writer.drain()
+
+    return step
+
+
+def sends(*parts: bytes) -> Step:
+    """Sends bytes, whatever they are, one part after another, and hangs up."""
+
+    async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.05 if len(parts) > 1 else 0)
         writer.close()
 
     return step

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import pickle
 import socket
 import time
 import traceback
+import tracemalloc
+import zlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -35,7 +38,8 @@ from contract.requests import (
     TokensMetadataRequest,
 )
 from resources import errors
-from resources.client import LONGEST_WAIT, ProviderClient
+from resources.backoff import LONGEST_WAIT
+from resources.client import Limits, ProviderClient
 from resources.errors import ProviderError, error_of
 from tests.resources.misbehaving import (
     CHAINS,
@@ -44,9 +48,11 @@ from tests.resources.misbehaving import (
     answer,
     details,
     drip,
+    endless,
     error,
     half,
     reset,
+    sends,
     silence,
     token_map,
 )
@@ -160,7 +166,8 @@ def test_what_may_pass_is_asked_again(trouble: Step) -> None:
         (error(413, "body_too_large"), errors.InvalidRequest, "body_too_large"),
         (error(422), errors.InvalidRequest, "invalid_request"),
         (error(429, "credits_exhausted"), errors.CreditsExhausted, "credits_exhausted"),
-        (error(429), errors.CreditsExhausted, "credits_exhausted"),
+        (error(429, detail="The month's credits are used up"), errors.CreditsExhausted, "credits_exhausted"),
+        (error(403), errors.Forbidden, "forbidden"),
         (error(429, "credits_exhausted", Retry_After="1"), errors.CreditsExhausted, "credits_exhausted"),
         (error(418, "teapot"), errors.InvalidRequest, "unexpected_status"),
         (error(404, "TOKEN_NOT_FOUND"), errors.NoHolders, "no_holders"),
@@ -329,6 +336,164 @@ def test_a_200_that_can_not_be_read_names_its_hash_and_is_not_asked_again(raw: b
     assert failure.answer_hash in str(failure)
     assert failure.code == "malformed_answer"
     assert len(server.received) == 1
+
+
+CHAINS_TEXT = json.dumps(CHAINS).encode()
+ZIPPED = gzip.compress(CHAINS_TEXT, mtime=0)
+SMALL = Limits(answer_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        (ZIPPED, "gzip"),
+        (ZIPPED, "x-gzip, identity"),
+        (ZIPPED, "GZIP"),
+        (ZIPPED, ""),
+        (gzip.compress(ZIPPED), "gzip"),
+        (gzip.compress(CHAINS_TEXT[:9]) + gzip.compress(CHAINS_TEXT[9:]), "gzip"),
+        (ZIPPED + bytes(8), "gzip"),
+        (zlib.compress(CHAINS_TEXT), "deflate"),
+        (zlib.compress(CHAINS_TEXT)[2:-4], "deflate"),
+        (CHAINS_TEXT, "gzip"),
+        (CHAINS_TEXT, "deflate"),
+        (CHAINS_TEXT, "utf-8"),
+        (CHAINS_TEXT, "br"),
+    ],
+    ids=[
+        "gzip",
+        "x-gzip",
+        "upper case",
+        "no header",
+        "twice",
+        "members",
+        "padding",
+        "zlib",
+        "bare deflate",
+        "plain as gzip",
+        "plain as deflate",
+        "plain as a charset",
+        "plain as br",
+    ],
+)
+def test_an_answer_is_decompressed_as_its_bytes_are(raw: bytes, encoding: str) -> None:
+    chains, server = ask([answer(raw, headers={"Content-Encoding": encoding} if encoding else None)])
+    assert chains[0].id == "eth"
+    assert server.received[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "how"),
+    [
+        (endless(), "too_large"),
+        (answer(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"}), "too_large"),
+        (answer(gzip.compress(gzip.compress(bytes(50_000_000))), headers={"Content-Encoding": "gzip"}), "too_large"),
+        (answer(zlib.compress(bytes(50_000_000)), headers={"Content-Encoding": "deflate"}), "too_large"),
+        (answer(ZIPPED[:-12], headers={"Content-Encoding": "gzip"}), "closed"),
+        (answer(ZIPPED[:10] + b"\xff" * 20, headers={"Content-Encoding": "gzip"}), "corrupt"),
+        (answer(b"\x1b\x0b\x00\x80", headers={"Content-Encoding": "br"}), "encoding"),
+        (answer(b"\x28\xb5\x2f\xfd", headers={"Content-Encoding": "zstd"}), "encoding"),
+        (half(CHAINS), "closed"),
+        (sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"ff\r\nabc"), "closed"),
+    ],
+    ids=["endless", "bomb", "double bomb", "deflate bomb", "short gzip", "bad gzip", "br", "zstd", "half", "chunks"],
+)
+def test_a_broken_answer_keeps_its_status_and_says_how_it_broke(trouble: Step, how: str) -> None:
+    failure, server = ask([trouble], attempts=5, limits=SMALL)
+    assert isinstance(failure, errors.BrokenAnswer)
+    assert (failure.status, failure.broken, failure.maybe_charged) == (200, how, True)
+    assert len(server.received) == 2
+    if how == "too_large":
+        assert "0.1 MB" in failure.detail
+        assert "provider.answer_megabytes" in failure.detail
+
+
+@pytest.mark.parametrize("trouble", [endless(), answer(gzip.compress(bytes(100_000_000)))], ids=["endless", "bomb"])
+def test_the_memory_for_one_answer_is_bounded(trouble: Step) -> None:
+    tracemalloc.start()
+    try:
+        ask([trouble], attempts=1, timeout=60.0, limits=Limits(answer_bytes=4_000_000))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"hello\r\n",
+        b"<html>an answer of HTTP/0.9</html>",
+        b"\x15\x03\x01\x00\x02\x02\x16",
+        b"HTTP/9.9 777 \xff\xfe\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Y: z\r\n" * 100_000 + b"\r\n[]",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+        b"",
+    ],
+    ids=["text", "0.9", "tls", "version", "negative", "lengths", "header", "headers", "100s", "nothing"],
+)
+def test_bytes_that_are_no_http_may_have_been_charged(raw: bytes) -> None:
+    failure, server = ask([sends(raw)], attempts=5, timeout=3.0)
+    assert isinstance(failure, errors.Unreachable)
+    assert failure.maybe_charged
+    assert len(server.received) == 2
+    assert failure.detail.isprintable()
+    assert len(failure.detail) <= 300
+
+
+@pytest.mark.parametrize("status", [204, 205, 206])
+def test_an_empty_answer_without_an_error_is_malformed(status: int) -> None:
+    failure, server = ask([answer(b"", status)])
+    assert isinstance(failure, errors.MalformedAnswer)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 503])
+def test_an_error_whose_body_breaks_keeps_its_meaning(status: int) -> None:
+    bomb = answer(gzip.compress(bytes(50_000_000)), status, {"Content-Encoding": "gzip"})
+    failure, _ = ask([bomb], limits=SMALL)
+    assert failure.status == status
+    assert not failure.maybe_charged
+
+
+@pytest.mark.parametrize(
+    "detail", [None, 7, [], {}, [[1]], {"a": {"b": 1}}, [{"loc": 1}], "\x1b[31mred\x07\u202e\n", True]
+)
+def test_a_detail_is_plain_text_of_one_line(detail: Any) -> None:
+    failure, _ = ask([error(422, detail=detail)])
+    assert isinstance(failure, errors.InvalidRequest)
+    assert str(failure).isprintable()
+
+
+def test_a_nested_detail_without_end_is_text() -> None:
+    failure = error_of(422, b'{"detail":' + b"[" * 900 + b"]" * 900 + b"}", {})
+    assert len(str(failure)) < 1_000
+
+
+def test_a_web_page_is_named_by_its_title() -> None:
+    page = b"<!doctype html><html><head><title>Access &amp; denied</title></head>" + b"<p>x</p>" * 10_000
+    failure, _ = ask([answer(page, 403)])
+    assert "a web page, 'Access & denied'" in str(failure)
+    assert "firewall" in str(failure)
+
+
+def test_a_403_means_the_plan_only_where_plans_differ() -> None:
+    assert isinstance(error_of(403, b"", {}, "addresses_metadata"), errors.PlanRequired)
+    assert isinstance(error_of(403, b'{"code": "plan_required"}', {}, "map"), errors.PlanRequired)
+    assert isinstance(error_of(403, b"", {}, "map"), errors.Forbidden)
+    assert isinstance(error_of(403, b'{"code": "invalid_key"}', {}, "addresses_metadata"), errors.InvalidKey)
+
+
+@pytest.mark.parametrize(
+    ("said", "wait"),
+    [("-5", 0), ("1e999", None), ("99999999999", 99_999_999_999), ("Fri, 31 Dec 9999 23:59:59 GMT", None), ("٣", 3)],
+)
+def test_a_strange_retry_after_of_a_503_never_breaks_the_client(said: str, wait: float | None) -> None:
+    failure = error_of(503, b"", {"retry-after": said})
+    assert isinstance(failure, errors.Unavailable)
+    assert wait is None or failure.retry_after == wait
 
 
 def test_a_map_without_a_score_is_read() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -23,9 +25,10 @@ from contract.prices import MAP_BASE
 from contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
 from resources import errors
 from resources.archive import AnswerArchive
-from resources.client import ProviderClient
+from resources.client import Limits, ProviderClient
 from resources.errors import ProviderError
-from resources.ledger import CreditLedger
+from resources.ledger import CreditLedger, Problem
+from resources.plan_limits import VALID_FOR, PlanLimits
 from resources.provider import Counters, Provider
 from tests.filling import spoil
 from tests.processes import run
@@ -35,6 +38,7 @@ from tests.resources.misbehaving import (
     Step,
     answer,
     details,
+    endless,
     error,
     half,
     reset,
@@ -44,7 +48,9 @@ from tests.resources.misbehaving import (
 
 AS_OF = datetime(2026, 11, 20)
 T = TypeVar("T")
+QUICK = Limits(rate_window=0.1)
 MAP = answer(token_map())
+PER_MINUTE = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
 BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
 
 
@@ -80,6 +86,7 @@ def play(
     attempts: int = 3,
     timeout: float = 5.0,
     concurrency: int = 8,
+    limits: Limits = QUICK,
 ) -> T:
     async def whole() -> T:
         with CreditLedger(home / "ledger.db", per_run=per_run) as ledger:
@@ -92,10 +99,13 @@ def play(
                     attempts=attempts,
                     concurrency=concurrency,
                     first_wait=0.01,
+                    limits=limits,
                 ) as client,
             ):
                 archive = AnswerArchive(home / "archive")
-                return await work(Stage(Provider(client, ledger, archive, "them", "run"), ledger, archive, server))
+                plan_limits = PlanLimits(home / "ledger.db", "them", "key-0123456789")
+                provider = Provider(client, ledger, archive, "them", "run", plan_limits)
+                return await work(Stage(provider, ledger, archive, server))
 
     return asyncio.run(whole())
 
@@ -187,13 +197,12 @@ def both(one: Step, other: Step) -> Step:
         (error(400, "unsupported_token"), errors.UnsupportedToken, 0),
         (error(422), errors.InvalidRequest, 0),
         (error(500), errors.Unavailable, 0),
-        (error(429, "rate_limited"), errors.RateLimited, 0),
         (error(504), errors.Unavailable, MAP_BASE),
         (reset(), errors.Unreachable, MAP_BASE),
         (half(token_map()), errors.Unreachable, MAP_BASE),
         (silence(), errors.Unreachable, MAP_BASE),
     ],
-    ids=["404", "400", "422", "500", "429", "504", "reset", "half", "silence"],
+    ids=["404", "400", "422", "500", "504", "reset", "half", "silence"],
 )
 def test_what_may_have_been_charged_counts_and_the_rest_does_not(
     tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int
@@ -210,14 +219,145 @@ def test_what_may_have_been_charged_counts_and_the_rest_does_not(
     play(tmp_path, [trouble], work, attempts=1, timeout=0.4)
 
 
-def test_an_unknown_outcome_counts_for_each_attempt_and_the_ceiling_ends_it(tmp_path: Path) -> None:
+def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         with failing(errors.BudgetExceeded):
             await stage.provider.fetch(a_map(), AS_OF)
         assert stage.books() == (0, 2 * MAP_BASE)
         assert stage.calls == 2
 
-    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE)
+    many = Limits(charged_repeats=4)
+    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE, limits=many)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "problem"),
+    [
+        (reset(), "closed"),
+        (half(token_map()), "closed"),
+        (silence(), "timeout"),
+        (error(504), "gateway"),
+        (endless(), "too_large"),
+        (answer(b"\x83 brotli", headers={"Content-Encoding": "br"}), "encoding"),
+    ],
+    ids=["reset", "half", "silence", "504", "endless", "brotli"],
+)
+def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trouble: Step, problem: str) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.TransientError) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert caught.value.maybe_charged
+        assert stage.calls == 2
+        assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
+        assert stage.provider.counters.broken == 2
+
+    play(tmp_path, [trouble], work, attempts=5, timeout=0.4, limits=Limits(answer_bytes=100_000))
+
+
+def test_the_cost_header_of_a_broken_answer_is_booked(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.BrokenAnswer):
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (1_500, 0)
+        assert stage.ledger.problems() == [Problem("closed", 1, 1_500, 0)]
+
+    play(tmp_path, [half(token_map(), {"X-Credits-Cost": "15.00"})], work, attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (half(token_map()), "A proxy or firewall"),
+        (silence(), r"provider\.timeout_seconds"),
+        (endless(), r"provider\.answer_megabytes"),
+        (error(504), "gateway"),
+        (answer(b"<html><title>Sign in</title>"), r"provider\.url"),
+    ],
+    ids=["half", "silence", "endless", "504", "page"],
+)
+def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step, words: str) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.AnswersBreak) as caught:
+            for number in range(30):
+                with suppress(errors.TransientError):
+                    await stage.provider.fetch(a_map(number), AS_OF)
+        assert re.search(words, str(caught.value))
+        assert "125.00 credits" in str(caught.value)
+        assert stage.calls == 5
+
+    play(tmp_path, [trouble], work, timeout=0.2, limits=Limits(answer_bytes=100_000))
+
+
+def test_broken_answers_among_good_ones_do_not_stop_the_run(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(10):
+            await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.calls == 20
+
+    play(tmp_path, [half(token_map()), MAP] * 10, work)
+
+
+@pytest.mark.parametrize("cost", ["9" * 30, "9e16", "90000000000000000", "-1.00", "NaN", "much", "9" * 5_000])
+def test_an_implausible_cost_is_ignored_with_a_warning(
+    tmp_path: Path, cost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(3):
+            await stage.provider.fetch(a_map(number), AS_OF)
+        assert stage.books() == (3 * MAP_BASE, 0)
+        assert stage.ledger.problems() == [Problem("implausible_cost", 3, 3 * MAP_BASE, 0)]
+        assert stage.ledger.totals().credits_remaining is None
+
+    play(tmp_path, [answer(token_map(), headers={"X-Credits-Cost": cost, "X-Credits-Remaining": cost})], work)
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert cost[:30] in warning
+    assert "25.00 is booked" in warning
+
+
+def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.calls == 7
+        assert stage.books() == (MAP_BASE, 0)
+
+    play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, limits=Limits(rate_window=10.0))
+
+
+def test_a_lasting_rate_limit_is_reported_as_one(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(
+            errors.RateLimitPersists,
+        ) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert "10000 per 1 minute" in str(caught.value)
+        assert "not used-up credits" in str(caught.value)
+        assert stage.calls >= 3
+        assert stage.books() == (0, 0)
+        calls = stage.calls
+        with failing(errors.RateLimitPersists):
+            await stage.provider.fetch(a_map(2), AS_OF)
+        assert stage.calls == calls
+
+    play(tmp_path, [PER_MINUTE], work)
+
+
+def test_an_unclear_429_for_two_rate_windows_means_used_up_credits(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        with failing(errors.CreditsExhausted) as caught:
+            await stage.provider.fetch(a_map(), AS_OF)
+        assert "the credits seem to be used up" in str(caught.value)
+        assert stage.calls >= 3
+
+    play(tmp_path, [error(429, detail="Too Many Requests")], work)
+
+
+def test_an_unclear_429_that_passes_costs_nothing(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.provider.fetch(a_map(), AS_OF)
+        assert stage.books() == (MAP_BASE, 0)
+
+    unclear = error(429, detail="Too Many Requests")
+    play(tmp_path, [unclear, unclear, MAP], work, attempts=1, limits=Limits(rate_window=10.0))
 
 
 @pytest.mark.parametrize(
@@ -283,6 +423,40 @@ def test_a_plan_that_lacks_an_endpoint_stops_that_endpoint_only(tmp_path: Path) 
         await stage.provider.fetch(a_map(), AS_OF)
 
     play(tmp_path, [error(403, "plan_required"), MAP], work)
+
+
+@pytest.mark.parametrize("trouble", [error(403), answer(b"<html><title>Blocked</title>", 403), error(307)])
+def test_a_403_or_a_redirect_stops_everything_like_a_401(tmp_path: Path, trouble: Step) -> None:
+    async def work(stage: Stage) -> None:
+        for number in range(3):
+            with failing(errors.Forbidden, errors.Redirected):
+                await stage.provider.fetch(a_map(number), AS_OF)
+        assert (stage.calls, stage.books()) == (1, (0, 0))
+
+    play(tmp_path, [trouble], work)
+
+
+def test_what_a_plan_lacks_is_remembered_until_it_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        request = AddressMetadataRequest(address="a")
+        with failing(errors.PlanRequired):
+            await stage.provider.fetch(request, AS_OF)
+        known = PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
+        assert [(one.endpoint, one.reason) for one in known.values()] == [("address_metadata", "words")]
+        assert not PlanLimits(tmp_path / "ledger.db", "them", "another key").limits
+        again = Provider(stage.provider._client, stage.ledger, stage.archive, "them", "2", stage.provider._plan_limits)
+        await again.fetch(request, AS_OF)
+        assert not PlanLimits(tmp_path / "ledger.db", "them", "key-0123456789").limits
+
+    play(tmp_path, [error(403), answer({"address": "a", "address_details": details()})], work)
+    assert b"key-0123456789" not in (tmp_path / "ledger.db").read_bytes()
+
+
+def test_what_a_plan_lacks_is_forgotten_after_a_week(tmp_path: Path) -> None:
+    path, then = tmp_path / "ledger.db", datetime(2026, 11, 1)
+    PlanLimits(path, "them", "key", lambda: then).refused("address_metadata", "custom plans only")
+    assert PlanLimits(path, "them", "key", lambda: then + VALID_FOR - timedelta(seconds=1)).limits
+    assert not PlanLimits(path, "them", "key", lambda: then + VALID_FOR).limits
 
 
 def test_a_provider_that_can_not_be_reached_costs_nothing_and_is_not_tried_for_ever(tmp_path: Path) -> None:
@@ -401,12 +575,13 @@ def test_a_client_that_is_left_sends_nothing_more(tmp_path: Path) -> None:
 
 def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tmp_path: Path) -> None:
     async def work(stage: Stage) -> float:
-        with failing(errors.RateLimited):
+        with failing(errors.RateLimitPersists):
             await stage.provider.fetch(a_map(), AS_OF)
         with CreditLedger(tmp_path / "ledger.db") as another_process:
             return another_process.next_turn(600)
 
-    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, attempts=1) <= 31
+    quick = Limits(rate_window=0.0)
+    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, limits=quick) <= 31
 
 
 PAY_AND_DIE = """

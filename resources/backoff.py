@@ -1,0 +1,64 @@
+"""Waits of a call that the provider refuses with HTTP 429, and what the refusals mean in the end.
+
+A call is repeated for two rate windows. Then it is certain whether a rate limit or used-up credits are the reason.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from resources.errors import CreditsExhausted, ProviderError, RateLimited, RateLimitPersists
+
+LONGEST_WAIT: Final = 300.0
+"""Seconds: a provider that asks for more is not waited for."""
+
+
+class Refusals:
+    """The refusals of one call. ``window``: seconds of the rate limit; ``first_wait``: before the first repetition."""
+
+    def __init__(self, window: float, first_wait: float, rate_per_minute: int) -> None:
+        self._window = window
+        self._first_wait = first_wait
+        self._rate_per_minute = rate_per_minute
+        self._since: float | None = None
+        self._count = 0
+
+    def wait(self, error: RateLimited, now: float, answered_at: float) -> float:
+        """Return the seconds until the next try; ``answered_at`` is when any call was last answered.
+
+        Raises ``RateLimitPersists``, ``CreditsExhausted`` or ``RateLimited`` where another try is in vain.
+        """
+        self._since = now if self._since is None else self._since
+        failure = self._failure(error, now - self._since, answered_at > self._since)
+        if failure is not None:
+            raise failure
+        growing = min(self._first_wait * 2.0 ** min(self._count, 30), self._window / 4)
+        if error.retry_after is not None and error.retry_after <= LONGEST_WAIT:
+            seconds = max(error.retry_after, growing if self._count else 0.0)
+        else:
+            seconds = min(growing, self._since + 2 * self._window - now)
+        self._count += 1
+        return seconds + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
+
+    def _failure(self, error: RateLimited, refused_for: float, others_answered: bool) -> ProviderError | None:
+        is_clear = error.code == RateLimited.code
+        if is_clear and error.retry_after is not None and error.retry_after > LONGEST_WAIT:
+            return self._persisting(error, f"it asks to wait {error.retry_after:,.0f} s")
+        if refused_for < 2 * self._window:
+            return None
+        refused = f"refused for two rate windows ({2 * self._window:g} s)"
+        if others_answered:
+            return RateLimited(f"{error.detail}; {refused} while other calls were answered", None, error.status)
+        if is_clear:
+            return self._persisting(error, f"every call was {refused}")
+        words = f"every call was {refused}, which is too long for a rate limit: the credits seem to be used up"
+        return CreditsExhausted(f"{error.detail}; {words}", None, error.status)
+
+    def _persisting(self, error: RateLimited, why: str) -> RateLimitPersists:
+        return RateLimitPersists(
+            f"{error.detail}; {why}. This is a rate limit, not used-up credits: another program uses the same key or "
+            f"address, or the limit is below provider.rate_per_minute ({self._rate_per_minute})",
+            None,
+            error.status,
+        )

@@ -1,0 +1,72 @@
+"""Detection of answers that break one after another in the same way, although each may have been charged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contract.prices import credits_text
+from resources.errors import AnswersBreak, Broken
+
+IN_A_ROW: Final = 5
+"""So many broken answers in a row stop a run."""
+_LESS: Final = "ask for less at a time (maps.limit, holders.limit)"
+_CAUSES: Final[dict[Broken, tuple[str, str]]] = {
+    "timeout": (
+        "did not arrive in time",
+        f"The provider is slow, or provider.timeout_seconds is too short. Raise provider.timeout_seconds, or {_LESS}.",
+    ),
+    "closed": (
+        "broke off",
+        "A proxy or firewall between here and the provider may limit the size or duration of answers, or the provider "
+        f"may fail. Raise that limit or bypass the proxy, or {_LESS}.",
+    ),
+    "too_large": (
+        "were larger than provider.answer_megabytes",
+        f"Raise provider.answer_megabytes, or {_LESS}. Far larger answers than usual mean a fault at the provider.",
+    ),
+    "encoding": (
+        "had a content encoding that was not asked for",
+        "A proxy may compress answers without being asked. Turn that off in the proxy.",
+    ),
+    "corrupt": (
+        "were damaged in transit",
+        "A proxy may change compressed answers. Bypass it, or turn off its compression.",
+    ),
+    "gateway": (
+        "were given up by a gateway (HTTP 504)",
+        f"The gateway's time limit is shorter than the provider needs. Raise it, or {_LESS}.",
+    ),
+    "page": (
+        "were web pages, not answers of the API",
+        "A firewall, a login page or another web server may answer in the provider's place. Check provider.url and "
+        "open it in a browser.",
+    ),
+}
+
+
+class Breakage:
+    """The last answers of a run, as far as they broke in the same way."""
+
+    def __init__(self) -> None:
+        self._how: Broken | None = None
+        self._count = 0
+        self._credits = 0
+
+    def intact(self) -> None:
+        """Note that an answer came in full."""
+        self._how, self._count, self._credits = None, 0, 0
+
+    def broke(self, how: Broken, credits: int) -> AnswersBreak | None:
+        """Note a broken answer of at most that cost; return the error that stops the run where it was one too many."""
+        if how != self._how:
+            self.intact()
+        self._how = how
+        self._count += 1
+        self._credits += credits
+        if self._count < IN_A_ROW:
+            return None
+        what, remedy = _CAUSES[how]
+        return AnswersBreak(
+            f"{self._count} answers in a row {what}, and up to {credits_text(self._credits)} credits may have been "
+            f"charged for them; the run stops before more is lost. {remedy} 'holderlake credits' shows the calls."
+        )

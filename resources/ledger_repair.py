@@ -1,0 +1,60 @@
+"""Upgrade of ledgers of older versions, and repair of amounts that cannot be true.
+
+Version 0.1.0 kept any cost that a provider's header named. One of thirty nines became a floating-point number, and
+from then on neither a ceiling nor a report could be computed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from resources.bookings import IMPLAUSIBLE, MOST_CREDITS
+
+_ABSURD: Final = f"(typeof(cost) <> 'integer' OR cost > {MOST_CREDITS})"
+_INDEXES: Final = (
+    f"CREATE INDEX IF NOT EXISTS entries_absurd ON entries (id) WHERE {_ABSURD}",
+    "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
+)
+_REPAIR: Final = f"""
+    UPDATE entries
+    SET problem = ?, cost = coalesce(
+        (
+            SELECT other.cost
+            FROM entries AS other
+            WHERE other.endpoint = entries.endpoint AND other.state <> 'released'
+                AND typeof(other.cost) = 'integer' AND other.cost <= {MOST_CREDITS}
+            GROUP BY other.cost
+            ORDER BY count(*) DESC
+            LIMIT 1
+        ),
+        0
+    )
+    WHERE {_ABSURD}
+"""
+"""The usual cost of the endpoint takes the place of an absurd one."""
+_TOTALS: Final = (
+    "DELETE FROM days",
+    "INSERT INTO days SELECT day, sum(cost) FROM entries GROUP BY day",
+    "DELETE FROM runs",
+    "INSERT INTO runs SELECT run_id, sum(cost) FROM entries GROUP BY run_id",
+)
+_BALANCES: Final = (
+    f"DELETE FROM told WHERE typeof(credits) <> 'integer' OR credits > {MOST_CREDITS}",
+    f"DELETE FROM told_first WHERE typeof(credits) <> 'integer' OR credits > {MOST_CREDITS} "
+    "OR typeof(settled) <> 'integer'",
+)
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Add what older ledgers lack, and replace amounts that cannot be true. Changes nothing in a sound ledger."""
+    if "problem" not in {row[1] for row in db.execute("PRAGMA table_info(entries)")}:
+        db.execute("ALTER TABLE entries ADD COLUMN problem TEXT")
+    for statement in _INDEXES:
+        db.execute(statement)
+    if db.execute(f"SELECT 1 FROM entries WHERE {_ABSURD} LIMIT 1").fetchone():
+        db.execute(_REPAIR, (IMPLAUSIBLE,))
+        for statement in _TOTALS:
+            db.execute(statement)
+    for statement in _BALANCES:
+        db.execute(statement)

@@ -1,0 +1,81 @@
+"""Endpoints that a key's plan does not include, as the provider's refusals showed; kept in the ledger's file.
+
+Plans leave out tables of these endpoints. A refusal is forgotten after some days, when the endpoint answers again,
+and with another key. The key itself is not stored, only a fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from contract.times import utc_now
+from resources.database import Database
+
+VALID_FOR: Final = timedelta(days=7)
+"""After this time the provider is asked again: the plan may have been changed."""
+_SCHEMA: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS plan_limits (
+        provider TEXT NOT NULL,
+        key TEXT NOT NULL,
+        endpoint TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (provider, key, endpoint)
+    ) WITHOUT ROWID
+    """,
+)
+
+
+@dataclass(frozen=True)
+class PlanLimit:
+    """An endpoint that the plan does not include, the provider's reason, and when it was given (naive UTC)."""
+
+    endpoint: str
+    reason: str
+    at: datetime
+
+    @property
+    def until(self) -> datetime:
+        """When it is forgotten."""
+        return self.at + VALID_FOR
+
+
+class PlanLimits:
+    """The limits of one provider and key."""
+
+    def __init__(self, path: Path, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
+        self._db = Database(path, _SCHEMA, "NORMAL")
+        self._now = now
+        self._whose = (provider_id, _fingerprint(provider_id, key or ""))
+        rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)
+        found = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
+        self.limits = {one.endpoint: one for one in found if self._now() < one.until}
+        """What is known, by endpoint."""
+
+    def refused(self, endpoint: str, reason: str) -> None:
+        """Remember that the plan lacks an endpoint."""
+        self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
+        with self._db.transaction() as db:
+            values = (*self._whose, endpoint, reason, self._now().isoformat())
+            db.execute("INSERT OR REPLACE INTO plan_limits VALUES (?, ?, ?, ?, ?)", values)
+
+    def answered(self, endpoint: str) -> None:
+        """Forget the limit of an endpoint that answers; does nothing where there is none."""
+        if self.limits.pop(endpoint, None):
+            with self._db.transaction() as db:
+                sql = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
+                db.execute(sql, (*self._whose, endpoint))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _fingerprint(provider_id: str, key: str) -> str:
+    """Tells keys apart and does not give one away: API keys are random, and most of the digest is cut off."""
+    return hashlib.sha256(f"{provider_id}\n{key}".encode()).hexdigest()[:16]

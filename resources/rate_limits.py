@@ -1,0 +1,126 @@
+"""Reading of HTTP 429 answers: a rate limit that ends soon, used-up credits, or neither for certain.
+
+The contract names a code for each, but other providers and the gateways in front of them use text and headers only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Final, Literal
+
+from contract.times import utc_now
+
+Limit = Literal["rate_limited", "credits_exhausted", "limit_reached"]
+"""``limit_reached``: the answer does not say which of the two it is."""
+
+_LONGEST_WINDOW: Final = 3600.0
+"""Seconds. A limit that resets within them is a rate limit; a month's credits take longer."""
+_READ_CHARACTERS: Final = 4_000
+_OLDEST_CLOCK: Final = 1_000_000_000
+"""A reset of this many seconds or more is a unix time."""
+_PER_TIME: Final = re.compile(
+    r"(\b(per|a|each|every)\s+|/\s*)(\d+\s*)?(sec(ond)?s?|min(ute)?s?|hours?|hrs?)\b|(\d|requests?|calls?)\s*/\s*[smh]\b",
+    re.I,
+)
+_CREDITS: Final = re.compile(
+    r"credits?\b|\bbilling|payment|balance|allowance|month|\brenew|subscription|\bprepaid|insufficient|\bupgrade", re.I
+)
+_RATE: Final = re.compile(r"\brate\b|rate.?limit|throttl|slow.?down|too fast|concurren|burst", re.I)
+_RESET_HEADER: Final = re.compile(r"(x-)?rate-?limit-(\w+-)*reset(-\w+)*|retry-after-ms", re.I)
+_REMAINING_HEADER: Final = re.compile(r"(x-)?rate-?limit-(\w+-)*remaining(-\w+)*", re.I)
+_COMBINED: Final = re.compile(r"\b(?:t|reset)\s*=\s*\"?(\d+(?:\.\d+)?)")
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def limit_of(text: str, headers: Mapping[str, str]) -> Limit:
+    """Return what a 429 without one of the contract's codes means. Header names are in lower case.
+
+    The order matters: "monthly rate limit of credits" is about credits, "quota of requests per minute" about the rate.
+    """
+    words = re.sub(r"[_-]", " ", text[:_READ_CHARACTERS])
+    if _PER_TIME.search(words):
+        return "rate_limited"
+    if _is_zero(headers.get("x-credits-remaining")) or _CREDITS.search(words):
+        return "credits_exhausted"
+    wait = seconds_until_reset(headers)
+    if _RATE.search(words) or (wait is not None and wait <= _LONGEST_WINDOW):
+        return "rate_limited"
+    used_up = any(_REMAINING_HEADER.fullmatch(name) and _is_zero(value) for name, value in headers.items())
+    return "rate_limited" if used_up and wait is None else "limit_reached"
+
+
+def seconds_until_reset(headers: Mapping[str, str]) -> float | None:
+    """Return the longest wait that the headers ask for, in seconds; None where they name none that can be read."""
+    return max((seconds for seconds in _waits(headers)), default=None)
+
+
+def retry_after(text: str | None) -> float | None:
+    """Return the seconds of a ``Retry-After``, given in seconds or as a date; None where it is neither."""
+    if text is None:
+        return None
+    seconds = _number(text)
+    if seconds is None:
+        seconds = _seconds_until(text)
+    return None if seconds is None else max(0.0, seconds)
+
+
+def _waits(headers: Mapping[str, str]) -> Iterator[float]:
+    asked = retry_after(headers.get("retry-after"))
+    if asked is not None:
+        yield asked
+        return  # the standard header says it best; the others may be about longer windows
+    for name, value in headers.items():
+        if name == "ratelimit":
+            yield from (float(found) for found in _COMBINED.findall(value))
+        elif _RESET_HEADER.fullmatch(name):
+            seconds = _reset(value)
+            if seconds is not None:
+                yield seconds * (0.001 if name == "retry-after-ms" else 1.0)
+
+
+def _reset(text: str) -> float | None:
+    """Seconds of a reset header: seconds, a unix time in seconds or milliseconds, a date, or text such as ``1m30s``."""
+    number = _number(text)
+    if number is not None:
+        if number >= 1_000 * _OLDEST_CLOCK:
+            number /= 1_000
+        if number >= _OLDEST_CLOCK:
+            number -= utc_now().replace(tzinfo=UTC).timestamp()
+        return max(0.0, number)
+    parts = _DURATION.findall(text.strip())
+    if parts and "".join(map("".join, parts)) == text.strip():
+        return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return retry_after(text)
+    return max(0.0, (_naive(when) - utc_now()).total_seconds())
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _seconds_until(text: str) -> float | None:
+    """Seconds from now until an HTTP date; None where the text is none."""
+    try:
+        return (_naive(parsedate_to_datetime(text)) - utc_now()).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _naive(when: datetime) -> datetime:
+    return when.astimezone(UTC).replace(tzinfo=None) if when.tzinfo else when
+
+
+def _is_zero(text: str | None) -> bool:
+    return text is not None and _number(text) is not None and float(text) <= 0
