@@ -14,7 +14,7 @@ from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.chains import normalise_address
 from contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from resources.bulk import address_rows
+from resources.decoding import Decoded, address_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -25,7 +25,9 @@ def _subjects(workspace: Workspace, part: Slice) -> list[str]:
         return []
     holders = workspace.lake.read("holders", part.chain, part.as_of)
     ranked = zip(holders["address"].to_pylist(), holders["rank"].to_pylist(), strict=True)
-    return sorted({address for address, rank in ranked if rank <= chosen.top} | _named(workspace, part))
+    return sorted(
+        {address for address, rank in ranked if rank is not None and rank <= chosen.top} | _named(workspace, part)
+    )
 
 
 def most_subjects(workspace: Workspace, part: Slice) -> int:
@@ -45,9 +47,8 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    (answer,) = answers
-    return {"addresses": address_rows(answer, part.chain, part.as_of)}
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return address_rows(answers, part.chain, part.as_of)
 
 
 def _answered(tables: dict[str, pa.Table], address: str) -> bool:

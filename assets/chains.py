@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from assets.family import Family, Slice
-from contract import wire
-from contract.models import Chain
 from contract.requests import ChainsRequest, Request
-from resources.normalise import chain_rows
+from resources.decoding import Decoded, chain_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -23,9 +21,8 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [ChainsRequest()]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    own = [chain for answer in answers for chain in wire.decode(answer, list[Chain]) if chain.id == part.chain]
-    return {"chains": chain_rows(own, part.as_of)}
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return chain_rows(answers, part.chain, part.as_of)
 
 
 def _listed(tables: dict[str, pa.Table], chain: str) -> bool:

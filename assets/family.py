@@ -18,6 +18,7 @@ from assets.reading import Reader
 from contract.requests import Request
 from contract.times import to_unix, utc_now
 from resources.at_hand import Engine, Swept
+from resources.decoding import Decoded
 from resources.provider import Provider, rules_text
 from resources.settings import Settings
 from resources.workspace import Workspace
@@ -46,8 +47,8 @@ class Family:
 
     ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
     asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
-    ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` what the
-    answers hold, by table, without ``fetched_at``. A subject that ``named_in`` does not find in the rows was left out
+    ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` decodes
+    the answers. A subject that ``named_in`` does not find in the rows was left out
     by the provider, and is a failure. ``together``: ``rows`` takes many subjects at once, an answer each.
     ``sweep``: an engine at hand can tell the same of many partitions in one pass.
     """
@@ -59,7 +60,7 @@ class Family:
     batch: int
     subjects: Callable[[Workspace, Slice], list[str]]
     requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
-    rows: Callable[[Slice, Sequence[str], Sequence[bytes]], dict[str, pa.Table]]
+    rows: Callable[[Slice, Sequence[str], Sequence[bytes]], Decoded]
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
     sweep: Sweep | None = None

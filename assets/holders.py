@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import pyarrow as pa
-
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.requests import HoldersOptions, HoldersRequest, Request
 from resources.at_hand import Engine, Swept
-from resources.bulk import holder_rows
+from resources.decoding import Decoded, holder_rows
 from resources.settings import Settings
 
 
@@ -29,8 +27,8 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [HoldersRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    return {"holders": holder_rows(answers, part.chain, subjects, part.as_of)}
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return holder_rows(answers, part.chain, subjects, part.as_of)
 
 
 def _swept(

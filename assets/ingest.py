@@ -20,9 +20,9 @@ from assets.swept import ingest_swept
 from contract.requests import Request
 from contract.times import check_passed
 from resources import journal
+from resources.decoding import UNREADABLE_ROW, Decoded
 from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
 from resources.lake import SUBJECT_COLUMNS
-from resources.normalise import BadAnswer
 from resources.provider import Fetched
 from resources.settings import Settings
 
@@ -143,7 +143,7 @@ async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, 
         try:
             for request in requests:
                 answers.append(await _fetch(asking, family, part, request, batch))
-            tables = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
+            decoded = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
         except PlanRequired as error:
             batch.skipped = error.detail
         except (NoAnswer, TransientError, InvalidRequest) as error:
@@ -153,18 +153,28 @@ async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, 
         except MalformedAnswer as error:
             for subject in subjects:
                 batch.fail(endpoint, subject, error.code, error, error.answer_hash)
-        except BadAnswer as error:
-            for subject in subjects:
-                batch.fail(endpoint, subject, MalformedAnswer.code, error, answers[-1].sha256)
         else:
-            batch.tables = {name: [rows] for name, rows in tables.items()}
-            for subject in subjects:
-                if family.together or family.named_in(tables, subject):
-                    batch.covered.add(subject)
-                else:
-                    batch.fail(endpoint, subject, "left_out", f"the provider's answer leaves out {subject}")
+            _take(family, subjects, answers, decoded, batch)
     batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
     return batch
+
+
+def _take(family: Family, subjects: Sequence[str], answers: Sequence[Fetched], decoded: Decoded, batch: Batch) -> None:
+    """Takes the rows of a group's answers. A subject without rows of its own fails; what cannot be read is noted."""
+    batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
+    named = {one for one in subjects if family.together or family.named_in(decoded.tables, one)}
+    batch.covered |= named
+    left_out = [subject for subject in subjects if subject not in named]
+    for one in decoded.unreadable:
+        subject = next((own for own in subjects if own == one.subject), [*left_out, *subjects][0])
+        fetched = answers[one.answer]
+        reason = fetched.reader.redacted(one.reason)
+        batch.note(fetched.request.endpoint, subject, one.code, reason, fetched.sha256, one.path)
+    rows = sum(one.code == UNREADABLE_ROW for one in decoded.unreadable)
+    for subject in left_out:
+        more = f"; {rows:,} of its items cannot be read" if rows else ""
+        reason = f"the provider's answer leaves out {subject}{more}"
+        batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 
 
 def _unread(family: Family, part: Slice, subjects: Sequence[str], answers: Sequence[Fetched]) -> Unread:

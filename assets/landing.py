@@ -31,6 +31,8 @@ class Batch:
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: list[dict[str, Any]] = field(default_factory=list)
+    """Rows and values that could not be read of answers that landed."""
     groups: list[journal.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
@@ -48,6 +50,11 @@ class Batch:
         if code in FINAL_FAILURES:
             self.covered.add(subject)
 
+    def note(self, endpoint: str, subject: str, code: str, reason: str, answer_hash: str, place: str | None) -> None:
+        """Note what could not be read of an answer. Its subject counts as answered."""
+        row = {"endpoint": endpoint, "subject": subject, "code": code, "reason": reason}
+        self.unreadable.append(row | {"answer_hash": answer_hash, "place": place})
+
 
 def together(batches: Iterable[Batch]) -> Batch:
     """All of them as one."""
@@ -57,6 +64,7 @@ def together(batches: Iterable[Batch]) -> Batch:
             total.tables.setdefault(name, []).extend(tables)
         total.covered |= batch.covered
         total.failures += batch.failures
+        total.unreadable += batch.unreadable
         total.groups += batch.groups
         total.credits += batch.credits
         total.calls += batch.calls
@@ -108,7 +116,7 @@ def _commit(asking: Asking, family: Family, part: Slice, found: Wanted, rules: s
         by=family.by,
         asked=set(found.subjects),
         covered=batch.covered,
-        failures=_failures(part, batch.failures, at),
+        failures=_failures(part, batch.failures + batch.unreadable, at),
         final=family.historic,
         options=found.options,
     )

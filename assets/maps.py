@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import pyarrow as pa
-
 from assets.family import Family, Slice
 from assets.tokens import watched_tokens
 from contract.requests import MapOptions, MapRequest, Request
 from resources.at_hand import Engine, Swept
-from resources.bulk import map_tables
+from resources.decoding import Decoded, map_tables
 from resources.settings import Settings
 
 
@@ -32,7 +30,7 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [MapRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return map_tables(answers, part.chain, subjects, part.as_of)
 
 

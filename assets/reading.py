@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract import wire
 from contract.batches import hand_out
 from contract.tables import INSTANT_TYPE, TABLES, learnt
+from resources import errors
+from resources.decoding import Decoded, MalformedAnswer
 from resources.pace import Gate
 from resources.provider import Fetched
 
@@ -29,8 +30,8 @@ _PATIENCE: Final = 0.2
 """Seconds that an answer is held at most."""
 
 Tables: TypeAlias = dict[str, pa.Table]
-ReadRows: TypeAlias = Callable[[Sequence[str], Sequence[bytes]], Tables]
-"""From subjects and the bytes of their answers to rows by table, without ``fetched_at``."""
+ReadRows: TypeAlias = Callable[[Sequence[str], Sequence[bytes]], Decoded]
+"""Decodes the answers about some subjects."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,20 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Unread, asyncio.Future[Tables]]] = []
+        self._waiting: list[tuple[Unread, asyncio.Future[Decoded]]] = []
         self._begun: set[asyncio.Task[None]] = set()
         # One thread: several would only take turns at the interpreter, each with memory of its own.
         self._thread = ThreadPoolExecutor(1, "reading")
         self._timer: asyncio.TimerHandle | None = None
 
-    async def read(self, unread: Unread, room: Gate) -> Tables:
-        """The rows by table. Where several were read at once, the first of them is given the rows of all.
+    async def read(self, unread: Unread, room: Gate) -> Decoded:
+        """Return the rows, with ``fetched_at``. Where several were read at once, the first one gets the rows of all.
 
-        ``room`` is where all wait whose answers may come soon. Raises ``MalformedAnswer`` or ``BadAnswer`` where its
-        own answers can't be read.
+        ``room`` is where all wait whose answers may come soon. Raises ``MalformedAnswer`` if its own answers cannot be
+        parsed.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Tables] = loop.create_future()
+        future: asyncio.Future[Decoded] = loop.create_future()
         self._waiting.append((unread, future))
         if len(self._waiting) >= min(_AT_ONCE, room.inside):
             self._begin()
@@ -96,8 +97,8 @@ class Reader:
             self._begun.add(task)
             task.add_done_callback(self._begun.discard)
 
-    async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Tables]]]) -> None:
-        results: Sequence[Tables | Exception]
+    async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Decoded]]]) -> None:
+        results: Sequence[Decoded | Exception]
         try:
             results = await self.run(_read_all, [unread for unread, _ in batch])
         except Exception as error:  # nobody is to wait for ever
@@ -105,9 +106,9 @@ class Reader:
         hand_out([future for _, future in batch], results)
 
 
-def _read_all(items: Sequence[Unread]) -> list[Tables | Exception]:
+def _read_all(items: Sequence[Unread]) -> list[Decoded | Exception]:
     order = sorted(range(len(items)), key=lambda place: str(items[place].together))
-    results: list[Tables | Exception] = [{}] * len(items)
+    results: list[Decoded | Exception] = [Decoded({})] * len(items)
     for together, places in groupby(order, key=lambda place: items[place].together):
         found = list(places)
         alone = [[place] for place in found]
@@ -117,30 +118,30 @@ def _read_all(items: Sequence[Unread]) -> list[Tables | Exception]:
     return results
 
 
-def _read(items: Sequence[Unread]) -> list[Tables | Exception]:
-    """The first one's result holds the rows of all; where one of them can't be read, each has its own."""
+def _read(items: Sequence[Unread]) -> list[Decoded | Exception]:
+    """Return the rows of all in the first result; if one of them cannot be parsed, each result has its own."""
     first = items[0]
     try:
-        rows = first.rows([one for item in items for one in item.subjects], _bytes(items))
-        stamped = _stamped(rows, items)
+        decoded = first.rows([one for item in items for one in item.subjects], _bytes(items))
+        stamped = _stamped(decoded.tables, items)
+    except MalformedAnswer as error:
+        return [_named(first, error)] if len(items) == 1 else [_read([item])[0] for item in items]
     except Exception as error:
-        return [_told(first, error)] if len(items) == 1 else [_read([item])[0] for item in items]
-    return [stamped, *({} for _ in items[1:])]
+        return [error] if len(items) == 1 else [_read([item])[0] for item in items]
+    if len(items) == 1:
+        return [Decoded(stamped, decoded.unreadable)]
+    own = [[replace(one, answer=0) for one in decoded.unreadable if one.answer == place] for place in range(len(items))]
+    return [Decoded(stamped, own[0]), *(Decoded({}, notes) for notes in own[1:])]
 
 
 def _bytes(items: Sequence[Unread]) -> list[bytes]:
     return [fetched.raw for item in items for fetched in item.answers]
 
 
-def _told(item: Unread, error: Exception) -> Exception:
-    """The error; of an answer that is none, in the words of the one that reads it alone and knows its name."""
-    if isinstance(error, wire.MalformedAnswer | RecursionError | ArithmeticError):
-        try:
-            for fetched in item.answers:
-                _ = fetched.answer
-        except Exception as known:
-            return known
-    return error
+def _named(item: Unread, error: MalformedAnswer) -> errors.MalformedAnswer:
+    """Return the error with the hash of the answer that it is about, and without the key."""
+    fetched = item.answers[error.answer]
+    return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 
 def _stamped(rows: Tables, items: Sequence[Unread]) -> Tables:

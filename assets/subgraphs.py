@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from assets.blocks import covering_blocks
 from assets.family import Family, Slice
 from contract.requests import Request, SubgraphRequest
-from resources.bulk import subgraph_rows
+from resources.decoding import Decoded, subgraph_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -32,9 +30,9 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     ]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     (name,) = subjects
-    return {"subgraph_transfers": subgraph_rows(answers, name, part.chain, part.as_of)}
+    return subgraph_rows(answers, name, part.chain, part.as_of)
 
 
 SUBGRAPHS = Family(

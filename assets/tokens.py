@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from assets.family import Family, Slice
-from contract import wire
 from contract.chains import normalise_address
-from contract.models import Token, TokenKey
+from contract.models import TokenKey
 from contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
-from resources.normalise import token_rows
+from resources.decoding import Decoded, token_rows
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -27,15 +26,8 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> dict[str, pa.Table]:
-    asked = set(subjects)
-    own = [
-        token
-        for answer in answers
-        for token in wire.decode(answer, list[Token])
-        if token.token_key.chain == part.chain and token.token_key.address in asked
-    ]
-    return {"tokens": token_rows(own, part.as_of)}
+def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return token_rows(answers, part.chain, subjects, part.as_of)
 
 
 def _answered(tables: dict[str, pa.Table], token: str) -> bool:

@@ -16,7 +16,7 @@ from dlt.sources.rest_api import rest_api_source
 from benchmarks.ingest_floor import SCORES, SUPPLY
 from contract.tables import TABLES, learnt
 from contract.times import to_unix
-from resources.bulk import map_tables
+from resources.decoding import map_tables
 
 if TYPE_CHECKING:
     from benchmarks.ingest import Work
@@ -50,7 +50,7 @@ def with_our_arrow(work: Work) -> None:
     def maps(day: datetime) -> Any:
         query = {"timestamp": to_unix(day)}
         found = [requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params=query).content for token in work.tokens]
-        for name, rows in map_tables(found, "eth", work.tokens, day).items():
+        for name, rows in map_tables(found, "eth", work.tokens, day).tables.items():
             yield dlt.mark.with_table_name(learnt(TABLES[name], rows, day), name)
 
     _pipeline(work).run(days | maps, loader_file_format="parquet")

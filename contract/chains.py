@@ -22,6 +22,8 @@ BURN_ADDRESSES = frozenset(
 )
 
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
+_SHORTEST_ADDRESS = 26
+"""Characters; no symbol of a coin is as long."""
 
 
 Family = Literal["evm", "solana", "tron", "ton"]
@@ -104,3 +106,9 @@ _ALIASES: dict[str, str] = {
     **{"trx": "tron", "arb": "arbitrum", "arbitrum-mainnet": "arbitrum", "base-mainnet": "base", "bsc-mainnet": "bsc"},
 }
 """Other names of chains, as data providers write them, in lower case with hyphens."""
+
+
+def address_of_token_id(text: str) -> str:
+    """Return the address of a token that an older answer names by ``id``: a native token by its symbol (``ETH``)."""
+    is_address = _HEX_ADDRESS.fullmatch(text.strip()) or len(text.strip()) >= _SHORTEST_ADDRESS
+    return normalise_address(text) if is_address else NATIVE

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from contract.chains import normalise_address
+from contract.chains import address_of_token_id, normalise_address
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
 _LONGEST_FRACTION = 400
@@ -98,9 +98,14 @@ class TokenKey(Model):
     """A token: its chain, and its contract's address or ``native``."""
 
     chain: ChainId = Field(description="The token's chain")
-    address: Address = Field(
-        validation_alias=AliasChoices("address", "id"), description="The token's contract address, or native"
-    )
+    address: Address = Field(description="The token's contract address, or native")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_older_shape(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("address") is not None or not isinstance(value.get("id"), str):
+            return value
+        return {**value, "address": address_of_token_id(value["id"])}
 
 
 class AddressDetails(Model):

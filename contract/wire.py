@@ -29,7 +29,12 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 class MalformedAnswer(ValueError):
-    """The bytes are not JSON, or JSON of another shape than the contract's. The message says where."""
+    """The bytes are not JSON, or JSON of another shape than the contract's. The message says where.
+
+    ``answer`` is the position of the answer among those that were decoded together.
+    """
+
+    answer: int = 0
 
 
 def decode(raw: bytes, shape: Any) -> Any:

@@ -47,7 +47,9 @@ def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequenc
         ((name, count, TABLES[name].row) for name, count in rows.items()),
     )
     if failures:
-        show.rows("Not answered (the rest landed)", ("code", "requests", "reason, for one"), _lines(failures))
+        show.rows(
+            "Not answered, or not readable (the rest landed)", ("code", "requests", "reason, for one"), _lines(failures)
+        )
     show.out.print(f"Credits spent this month: {credits_text(spent)}")
 
 

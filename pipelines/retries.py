@@ -21,12 +21,17 @@ from contract.prices import credits_text
 from pipelines import show
 from pipelines.replay import replay
 from resources import journal
+from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
 from resources.errors import TransientError
 from resources.journal import UNREADABLE, Commit
 from resources.lake import FAILURES
 from resources.workspace import Workspace
 
 _RUN: Final = "retry-failures"
+_PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE})
+"""What could not be read of answers that landed."""
+_PAID: Final = _PARTIAL | {UNREADABLE}
+"""Failures whose answer was paid and is in the archive."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,9 @@ def failures(
     families: Collection[str] = (),
     codes: Collection[str] = (),
 ) -> list[Failure]:
-    """What the lake's failures name now, of some chains, families and codes; final ones only where their code is named.
+    """Return the lake's failures of some chains, families and codes.
+
+    Final ones, and rows and values that could not be read of answers that landed, only if their code is named.
 
     Raises ``ValueError`` on a family that there is none of.
     """
@@ -87,7 +94,7 @@ def failures(
         for failure in _all_failures(workspace)
         if (not chains or failure.chain in chains)
         and (not families or failure.family in families)
-        and (failure.code in codes if codes else failure.code not in FINAL_FAILURES)
+        and (failure.code in codes if codes else failure.code not in FINAL_FAILURES | _PARTIAL)
     ]
 
 
@@ -103,6 +110,7 @@ def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False
     finally:
         workspace.warehouse.load(workspace.lake)
     still = {failure.name: failure for failure in _all_failures(workspace)}
+    chosen = [*{failure.name: failure for failure in chosen}.values()]  # an answer may have many unreadable rows
     report.retried = [failure for failure in chosen if failure not in report.left]
     report.failed = [still[failure.name] for failure in report.retried if failure.name in still]
     report.landed = [failure for failure in report.retried if failure.name not in still]
@@ -132,14 +140,14 @@ def report_retried(report: Retried, as_json: bool) -> None:
 
 
 async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool, report: Retried) -> None:
-    unreadable = [failure for failure in chosen if failure.code == UNREADABLE]
+    unreadable = [failure for failure in chosen if failure.code in _PAID]
     again = await _reread(workspace, unreadable)
     report.reread = len(again)
-    now = {failure.name for failure in _all_failures(workspace) if failure.code == UNREADABLE}
+    now = {failure.name for failure in _all_failures(workspace) if failure.code in _PAID}
     unread = [failure for failure in unreadable if failure.name in now]
     if not refresh:
         report.left = [failure for failure in unread if failure not in again]
-    to_ask = [failure for failure in chosen if failure.code != UNREADABLE]
+    to_ask = [failure for failure in chosen if failure.code not in _PAID]
     if not to_ask and not (refresh and unread):
         return
     async with workspace.provider(_RUN) as provider:

@@ -236,9 +236,8 @@ class MalformedAnswer(ProviderError):
     code = "malformed_answer"
 
     def __init__(self, reason: str, answer_hash: str, digest: str | None = None) -> None:
-        told = f"the answer with SHA-256 {answer_hash} can't be read: {reason}"
-        kept = f"the archived answer {digest} can't be read: {reason}; only a refresh pays for a new one"
-        super().__init__(kept if digest else told)
+        kept = "; the archive keeps it, and only --refresh pays for a new one" if digest else ""
+        super().__init__(f"the answer with SHA-256 {answer_hash} cannot be read: {reason}{kept}")
         self.args = (reason, answer_hash, digest)
         self.answer_hash = answer_hash
         self.digest = digest

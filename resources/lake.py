@@ -7,7 +7,7 @@ SHA-256 of each file. A file that was damaged from outside does not match its ma
 absent, and is written again.
 
 How files appear together stands in ``commits``, loading into DuckDB in ``warehouse``, which rows an answer makes in
-``normalise``.
+``decoding``.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ OWN_TABLES: Final = {
                     _column("provider", pa.string(), "Whose answers they are"),
                     _column("written_at", INSTANT_TYPE, "When the partition was last written to the lake, UTC"),
                     _column("row_count", pa.int64(), "Rows of all tables of the family"),
-                    _column("failures", pa.int64(), "Requests that did not end in rows"),
+                    _column("failures", pa.int64(), "Requests, rows and values that could not be read"),
                 ]
             ),
             ("family", "chain", "as_of"),

@@ -68,7 +68,7 @@ class Fetched:
     """An answer as it came, when it was learnt (naive UTC), and what asking cost now (hundredths of a credit).
 
     ``digest`` is its name in the archive. It is read when ``answer`` is first asked for; who makes tables of many
-    answers takes the ``raw`` bytes (``resources.bulk``).
+    answers takes the ``raw`` bytes (``resources.decoding``).
     """
 
     request: Request

@@ -4,5 +4,6 @@ FROM failures
 WHERE
     chain = $chain
     AND subject = $token
+    AND place IS NULL
     AND timestamp = coalesce($at, (SELECT max(timestamp) FROM failures WHERE chain = $chain AND subject = $token))
 ORDER BY endpoint

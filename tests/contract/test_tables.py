@@ -111,8 +111,8 @@ def test_a_column_that_the_table_does_not_have_is_refused_by_name() -> None:
 
 
 def test_a_required_column_may_not_be_null() -> None:
-    with pytest.raises(pa.ArrowInvalid, match="share may not be null"):
-        build(TABLES["holders"], [HOLDER | {"share": None}])
+    with pytest.raises(pa.ArrowInvalid, match="address may not be null"):
+        build(TABLES["holders"], [HOLDER | {"address": None}])
 
 
 def test_a_value_of_a_wrong_type_is_refused() -> None:

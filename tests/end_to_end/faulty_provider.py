@@ -211,23 +211,22 @@ UNKNOWN_OUTCOMES = (RESET, SILENCE, HALF)
 ATTEMPTS = 3
 
 
-def _text_for_a_number(raw: bytes) -> bytes:
-    return raw.replace(b'"rank": 2', b'"rank": "second"')
+def _text_for_a_number(good: Any) -> Any:
+    _listed(good)[1]["holder_data"]["rank"] = "second"
+    return good
 
 
-def _a_holder_twice(raw: bytes) -> bytes:
-    text = raw.decode()
-    first, second = text.split('"address": "')[1:3]
-    return text.replace(second[:42], first[:42]).encode()
+def _a_holder_twice(good: Any) -> Any:
+    _listed(good)[1]["address"] = _listed(good)[0]["address"]
+    return good
+
+
+def _listed(good: Any) -> Any:
+    return good if isinstance(good, list) else good["nodes"]["top_holders"]
 
 
 def _corrupt(raw: bytes) -> bytes:
-    place = int.from_bytes(hashlib.sha256(raw).digest()[:4], "big") % len(raw)
-    return raw[:place] + b"\xff" + raw[place + 1 :]
-
-
-def _no_time_at_all(raw: bytes) -> bytes:
-    return raw.replace(b'"first_date": 1600000000', b'"first_date": 1600000000000000000')
+    return raw.replace(b":", b"\xff", 1)
 
 
 def _of(**changed: Any) -> Callable[[Any], Any]:
@@ -268,8 +267,8 @@ FATES = (
     (Fate("a reset until it is well", lasting=RESET), 1),
     (Fate("a page with a 200", spoilt=lambda raw: b"<html>Welcome</html>"), 1),
     (Fate("an answer that ends too early", spoilt=lambda raw: raw[: len(raw) // 2]), 1),
-    (Fate("text for a number", spoilt=_text_for_a_number), 1),
-    (Fate("a holder twice", spoilt=_a_holder_twice), 1),
+    (Fate("text for a number", bent=_text_for_a_number), 1),
+    (Fate("a holder twice", bent=_a_holder_twice), 1),
     (Fate("corrupt bytes", spoilt=_corrupt), 2),
 )
 """With the part of each in a hundred."""
@@ -279,6 +278,6 @@ FATES_OF = {
         (Fate("a relationship of an unknown chain", bent=_of(token_key={"chain": "moon", "address": "0x1"})), 3),
         (Fate("a relationship of an unknown type", bent=_of_an_unknown_type), 3),
         (Fate("a clock that is fast", bent=_by_a_fast_clock), 3),
-        (Fate("a date that is none", spoilt=_no_time_at_all), 1),
+        (Fate("a date that is none", bent=_of(first_date=BORN * 10**9)), 1),
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from assets.family import Asking, Family, Landed
 from assets.holders import HOLDERS
 from assets.ingest import ingest
 from assets.maps import MAPS
+from assets.tokens import TOKENS
 from engine.errors import BadSource
 from engine.store import Store
 from pipelines.imports import Reading, import_paths
@@ -67,12 +69,28 @@ def _workspace(make_workspace: MakeWorkspace, *tokens: str) -> Any:
 MALFORMED: dict[str, Step] = {
     "an HTML page": answer(b"<html><body>Maintenance</body></html>", headers={"Content-Type": "text/html"}),
     "truncated JSON": answer(json.dumps([HOLDER]).encode()[:-20]),
-    "NaN": answer(json.dumps([HOLDER]).replace("1.5", "NaN").encode()),
-    "a share above 1": answer(json.dumps([HOLDER]).replace("0.5", "1.5").encode()),
-    "an amount in words": answer(json.dumps([HOLDER]).replace("1.5", '"much"').encode()),
-    "the same holder twice": answer([HOLDER, HOLDER]),
     "an object for a list": answer({}),
 }
+ODD: dict[str, tuple[Step, int, list[tuple[str, str]]]] = {
+    "a share above 1": (answer(json.dumps([HOLDER]).replace("0.5", "1.5").encode()), 1, []),
+    "the same holder twice": (answer([HOLDER, HOLDER]), 2, []),
+    "NaN": (
+        answer(json.dumps([HOLDER]).replace("1.5", "NaN").encode()),
+        1,
+        [("unreadable_value", "$[0].holder_data.amount")],
+    ),
+    "an amount in words": (
+        answer(json.dumps([HOLDER]).replace("1.5", '"much"').encode()),
+        1,
+        [("unreadable_value", "$[0].holder_data.amount")],
+    ),
+    "a holder without an address": (
+        answer([HOLDER, HOLDER | {"address": None}]),
+        1,
+        [("unreadable_row", "$[1].address")],
+    ),
+}
+"""Answers, the rows that land, and what is named as unreadable."""
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
@@ -87,6 +105,57 @@ def test_a_malformed_answer_becomes_a_failure_and_the_other_token_lands(
     kept = {answer.sha256 for answer in workspace.archive}  # what was paid for is kept, readable or not
     assert len(kept) == 2
     assert failure["answer_hash"] in kept
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_answer_lands_and_its_unreadable_places_are_named(make_workspace: MakeWorkspace, kind: str) -> None:
+    step, rows, places = ODD[kind]
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    (landed,) = _filled(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
+    failures = workspace.lake.read("failures", "eth", MAY).to_pylist()
+    assert [(row["code"], row["place"]) for row in failures] == places
+    assert {row["subject"] for row in failures} <= {BAD}
+    assert {row["answer_hash"] for row in failures} <= {kept.sha256 for kept in workspace.archive}
+    assert landed.rows == {"holders": rows + 1}
+    manifest = workspace.lake.manifest("holders", "eth", MAY)
+    assert manifest is not None
+    assert manifest.covered == {BAD, GOOD}
+
+
+@pytest.mark.parametrize("key", ["a key", "the key"])
+def test_no_reason_repeats_the_key(make_workspace: MakeWorkspace, key: str) -> None:
+    settings = {"attempts": 1, "timeout_seconds": 5}
+    workspace = make_workspace(watchlist={"eth": [BAD, GOOD]}, provider=settings, secret=key)
+    odd = HOLDER | {"holder_data": {"rank": key}}
+    _filled(workspace, HOLDERS, Misbehaving([answer([odd]), answer(f"<html>{key}".encode())]))
+    reasons = workspace.lake.read("failures", "eth", MAY)["reason"].to_pylist()
+    assert len(reasons) == 2
+    assert not any(key in reason for reason in reasons)
+
+
+def test_a_bad_item_of_a_batch_costs_only_its_own_token(make_workspace: MakeWorkspace) -> None:
+    key = {"chain": "eth", "address": GOOD}
+    good = {"token_key": key, "metadata": {"name": "N", "symbol": "S", "is_indexed": True}}
+    workspace = _workspace(make_workspace, BAD, GOOD)
+    (landed,) = _filled(
+        workspace, TOKENS, Misbehaving([answer([good | {"token_key": {"chain": 5, "address": BAD}}, good])])
+    )
+    assert landed.rows == {"tokens": 1}
+    failures = workspace.lake.read("failures", "eth", MAY).to_pylist()
+    assert [(row["subject"], row["code"], row["place"]) for row in failures] == [
+        (BAD, "left_out", None),
+        (BAD, "unreadable_row", "$[0].token_key.chain"),
+    ]
+    manifest = workspace.lake.manifest("tokens", "eth", MAY)
+    assert manifest is not None
+    assert manifest.covered == {GOOD}
+
+
+def test_the_reason_of_a_failure_and_its_hash_name_the_same_answer(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, GOOD)
+    _filled(workspace, HOLDERS, Misbehaving([answer(b"<html>")]))
+    (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
+    assert re.findall("[0-9a-f]{64}", failure["reason"]) == [failure["answer_hash"]]
 
 
 @pytest.mark.parametrize(

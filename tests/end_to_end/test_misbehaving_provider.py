@@ -195,7 +195,9 @@ def rows_of(asked: set[Question], fates: Mapping[Question, Fate] = FATES) -> dic
         answer = json.loads(answer_to(question, fates.get(question, WELL)))
         holders = answer if question.endpoint == "holders" else answer["nodes"]["top_holders"]
         table = "holders" if question.endpoint == "holders" else "map_nodes"
-        expected[table] |= {(*about, one["address"], one["holder_data"]["rank"]) for one in holders}
+        ranks = [one["holder_data"]["rank"] for one in holders]
+        listed = zip(holders, [rank if isinstance(rank, int) else None for rank in ranks], strict=True)
+        expected[table] |= {(*about, one["address"], rank) for one, rank in listed}
         if question.endpoint == "map":
             expected["grouped_transfers"] |= {(*about, *_told(one)) for one in answer["relationships"]}
     return expected

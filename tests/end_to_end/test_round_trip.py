@@ -26,8 +26,8 @@ from engine.holders import holders_as_of
 from engine.maps import map_as_of
 from engine.relationships import subgraph
 from resources.client import ProviderClient
+from resources.decoding import address_rows, holder_rows, map_tables, subgraph_rows
 from resources.errors import ProviderError
-from resources.normalise import address_rows, holder_rows, map_tables, subgraph_rows
 from tests.sample import the_world
 
 WORLD = the_world()
@@ -41,10 +41,10 @@ MOMENTS = [
 ]
 
 
-def _ask(service: Any, request: Any) -> Any:
-    async def ask() -> Any:
+def _ask(service: Any, request: Any) -> bytes:
+    async def ask() -> bytes:
         async with ProviderClient(service.base_url, service.secret) as client:
-            return await client.ask(request)
+            return (await client.send(request)).raw
 
     return asyncio.run(ask())
 
@@ -64,7 +64,7 @@ def test_a_map_over_http_equals_the_engines_tables(sample_service: Any, token: A
     except EngineError as error:
         _assert_same_refusal(sample_service, request, error)
         return
-    arrived = map_tables(_ask(sample_service, request), token.chain, token.address, as_of)
+    arrived = map_tables([_ask(sample_service, request)], token.chain, [token.address], as_of).tables
     assert set(arrived) == set(expected)
     for name, rows in expected.items():
         assert _without_dt_update(arrived[name]) == _without_dt_update(rows), name
@@ -82,12 +82,14 @@ def test_holders_over_http_equal_the_engines_table(
     except EngineError as error:
         _assert_same_refusal(sample_service, request, error)
         return
-    assert holder_rows(_ask(sample_service, request), token.chain, token.address, as_of) == expected
+    decoded = holder_rows([_ask(sample_service, request)], token.chain, [token.address], as_of)
+    assert decoded.tables["holders"] == expected
 
 
 def test_a_subgraph_over_http_equals_the_engines_table(sample_service: Any) -> None:
     name, addresses = "every set", sorted({one for members in WORLD.address_sets.values() for one in members})
-    arrived = subgraph_rows(name, _ask(sample_service, SubgraphRequest(addresses=tuple(addresses))), "eth", WORLD.end)
+    answer = _ask(sample_service, SubgraphRequest(addresses=tuple(addresses)))
+    arrived = subgraph_rows([answer], name, "eth", WORLD.end).tables["subgraph_transfers"]
     expected = subgraph(sample_service.store, addresses, None, datetime(2027, 1, 1))
     assert expected.num_rows > 0
     assert arrived.select(expected.column_names) == expected
@@ -95,8 +97,10 @@ def test_a_subgraph_over_http_equals_the_engines_table(sample_service: Any) -> N
 
 def test_address_metadata_over_http_equals_the_engines_table(sample_service: Any) -> None:
     addresses = sorted({address for members in WORLD.address_sets.values() for address in members})
-    arrived = address_rows(_ask(sample_service, AddressesMetadataRequest(addresses=tuple(addresses))), "", WORLD.end)
-    assert arrived == addresses_table(sample_service.store, addresses, WORLD.end)
+    answer = _ask(sample_service, AddressesMetadataRequest(addresses=tuple(addresses)))
+    assert address_rows([answer], "", WORLD.end).tables["addresses"] == addresses_table(
+        sample_service.store, addresses, WORLD.end
+    )
 
 
 def test_no_amount_in_any_table_is_a_float() -> None:

@@ -15,7 +15,7 @@ from assets.holders import HOLDERS
 from pipelines.cli import app
 from pipelines.pruning import parse_age, prunable, prune, shares
 from pipelines.rebuild import rebuild
-from resources.normalise import BadAnswer
+from resources.decoding import MalformedAnswer
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
@@ -24,7 +24,7 @@ UNKNOWN = "0x" + "9" * 40
 
 
 def unread(*_: Any) -> Any:
-    raise BadAnswer("our normaliser is wrong")
+    raise MalformedAnswer("our decoder is wrong")
 
 
 def test_answers_are_told_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:

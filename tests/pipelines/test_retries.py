@@ -20,8 +20,8 @@ from assets.tokens import TOKENS
 from pipelines.cli import app
 from pipelines.rebuild import rebuild
 from pipelines.retries import failures, retry
+from resources.decoding import MalformedAnswer
 from resources.errors import BudgetExceeded, TransientError
-from resources.normalise import BadAnswer
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 from tests.resources.misbehaving import Misbehaving, Step, answer
@@ -34,7 +34,7 @@ UNKNOWN = "0x" + "9" * 40
 
 
 def unread(*_: Any) -> Any:
-    raise BadAnswer("our normaliser is wrong")
+    raise MalformedAnswer("our decoder is wrong")
 
 
 @contextmanager

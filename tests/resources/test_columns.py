@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tables import amount_columns
-from resources.columns import amounts_of, apart, together
+from resources.decoding.columns import amounts_of, apart, together
 
 BEFORE = ["0", "-7", "9" * 17, "9" * 18, "9" * 19, "9" * 20, "1" + "0" * 20, "9" * 38, str(2**128)]
 AFTER = ["", ".5", "." + "9" * 17, "." + "9" * 18, "." + "9" * 19, "." + "1" * 40]
@@ -47,5 +47,5 @@ def test_values_that_were_put_together_come_apart_as_they_were_whatever_their_le
 
 @pytest.mark.parametrize("values", [[b"a\x1fb"], [b"\x1f", b"c"], [b"a\x1fb", b"cde"]])
 def test_values_with_a_byte_that_json_does_not_know_do_not_come_apart(values: list[bytes]) -> None:
-    with pytest.raises(ValueError, match="a byte that JSON does not know"):
+    with pytest.raises(ValueError, match="a byte that JSON does not allow"):
         apart([together(map(msgspec.Raw, values))], len(values))

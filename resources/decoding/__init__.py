@@ -1,0 +1,170 @@
+"""JSON answers to Arrow tables, in one way: bytes to structs to columns, with exact amounts.
+
+The tables are those that the engine makes for the same question, without ``fetched_at``. A batch of answers is read
+column by column. An answer with an odd value is read alone, item by item (``lenient``): every row that can be read
+lands, and what cannot is named with its place. Fetching belongs to ``provider``, files to ``lake``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from contract.chains import normalise_address
+from contract.tables import INSTANT_TYPE, TABLES, assemble
+from contract.wire import MalformedAnswer
+from resources.decoding import lenient, maps, structs
+from resources.decoding.holders import Common, Owners, addresses_table, chains_table, holders_table, tokens_table
+from resources.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
+from resources.decoding.transfers import Transfers, distinct
+
+__all__ = [
+    "UNREADABLE_ROW",
+    "UNREADABLE_VALUE",
+    "Decoded",
+    "MalformedAnswer",
+    "Unreadable",
+    "address_rows",
+    "chain_rows",
+    "holder_rows",
+    "map_tables",
+    "subgraph_rows",
+    "token_rows",
+]
+
+Tables = dict[str, pa.Table]
+_OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
+"""Tables of answers about some tokens, and whether the lenient mode read them."""
+
+_ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
+"""Errors of the fast way for an answer that the lenient mode must read."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Rows by table, without ``fetched_at``, and what could not be read."""
+
+    tables: Tables
+    unreadable: Sequence[Unreadable] = ()
+
+
+def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
+    """Decode the maps of some tokens into one set of tables.
+
+    Rows of a token keep their order; those of several tokens may be mixed. Many maps at once cost less than one by one.
+    Raises ``MalformedAnswer`` if one of them cannot be parsed.
+    """
+    common = _common(as_of, chain=chain)
+
+    def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
+        return maps.tables_of(answers, Owners(tokens), common, odd)
+
+    return _decoded(raws, token_addresses, structs.Map, chain, build)
+
+
+def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
+    """Decode the holders of some tokens into the table ``holders``, as ``map_tables`` does."""
+    common = _common(as_of, chain=chain)
+
+    def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
+        return {"holders": holders_table([*answers], Owners(tokens), common)}
+
+    return _decoded(raws, token_addresses, list[structs.Node], chain, build)
+
+
+def subgraph_rows(raws: Sequence[bytes], address_set: str, chain: str, as_of: datetime) -> Decoded:
+    """Decode the answers about one address set; what several of them hold is one row. Raises ``MalformedAnswer``."""
+    common = _common(chain=chain, as_of=as_of, address_set=address_set)
+
+    def build(answers: Sequence[Any], odd: bool) -> Tables:
+        transfers = Transfers()
+        transfers.add(distinct(answers), lenient=odd)
+        (count,) = transfers.counts
+        return {"subgraph_transfers": assemble(TABLES["subgraph_transfers"], count, common, transfers.columns())}
+
+    return _merged(raws, list[structs.Transfer], build)
+
+
+def address_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
+    """Decode the metadata of addresses. Raises ``MalformedAnswer``."""
+    common = _common(chain=chain, as_of=as_of)
+
+    def build(answers: Sequence[Any], odd: bool) -> Tables:
+        return {"addresses": addresses_table([item for answer in answers for item in answer], common)}
+
+    return _merged(raws, list[structs.Node], build)
+
+
+def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Collection[str], as_of: datetime) -> Decoded:
+    """Decode the metadata of tokens; only those of the chain and the addresses. Raises ``MalformedAnswer``."""
+    wanted = {normalise_address(address) for address in token_addresses}
+
+    def build(answers: Sequence[Any], odd: bool) -> Tables:
+        own = [
+            token
+            for answer in answers
+            for token in answer
+            if token.token_key.chain == chain and normalise_address(token.token_key.address) in wanted
+        ]
+        return {"tokens": tokens_table(own, _common(as_of))}
+
+    return _merged(raws, list[structs.Token], build)
+
+
+def chain_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
+    """Decode the list of chains; only the row of one. Raises ``MalformedAnswer``."""
+
+    def build(answers: Sequence[Any], odd: bool) -> Tables:
+        own = [one for answer in answers for one in answer if one.id == chain]
+        return {"chains": chains_table(own, _common(as_of))}
+
+    return _merged(raws, list[structs.Chain], build)
+
+
+def _common(as_of: datetime, **texts: str) -> Common:
+    return {"as_of": pa.scalar(as_of, INSTANT_TYPE)} | {name: pa.scalar(text) for name, text in texts.items()}
+
+
+def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
+    """Decode an answer about each token, all at once; if one of them is odd, each alone."""
+    try:
+        return Decoded(build((structs.read(raw, shape) for raw in raws), tokens, False))
+    except _ODD:
+        if len(raws) > 1:
+            pairs = zip(raws, tokens, strict=True)
+            alone = [_decoded([raw], [token], shape, chain, build) for raw, token in pairs]
+            tables = {name: pa.concat_tables(one.tables[name] for one in alone) for name in alone[0].tables}
+            return Decoded(tables, [replace(note, answer=k) for k, one in enumerate(alone) for note in one.unreadable])
+    answer, unreadable = lenient.read(raws[0], shape, chain)
+    return Decoded(_built(lambda: build([answer], tokens, True)), unreadable)
+
+
+def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
+    """Decode several answers about the same into one set of tables."""
+    try:
+        return Decoded(build([structs.read(raw, shape) for raw in raws], False))
+    except _ODD:
+        pass
+    answers, unreadable = [], []
+    for place, raw in enumerate(raws):
+        try:
+            answer, notes = lenient.read(raw, shape)
+        except MalformedAnswer as error:
+            error.answer = place
+            raise
+        answers.append(answer)
+        unreadable += [replace(note, answer=place) for note in notes]
+    return Decoded(_built(lambda: build(answers, True)), unreadable)
+
+
+def _built(build: Callable[[], Tables]) -> Tables:
+    """Return the tables of what the lenient mode read: no answer may end a run."""
+    try:
+        return build()
+    except _ODD as error:
+        raise MalformedAnswer(f"no table holds the answer: {error}") from error

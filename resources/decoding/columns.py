@@ -1,0 +1,160 @@
+"""Values of an answer as Arrow columns: numbers, amounts, dates and addresses.
+
+All raise ``ValueError`` for a value that a column cannot hold; the answer is then read in the lenient mode. The raw
+texts of a column are joined as they are and split again by Arrow, which costs a fraction of reading them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Raw
+
+from contract.chains import normalise_address
+from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
+
+FIRST_SECOND: Final = -62_135_596_800
+"""Unix seconds of the first instant of year 1."""
+LAST_SECOND: Final = 253_402_300_799
+"""Unix seconds of the last second of year 9999."""
+LONGEST_AMOUNT: Final = 400
+"""Digits of an amount: written out, a longer one would fill the memory."""
+
+_SEPARATOR: Final = b"\x1f"
+"""A byte that JSON does not contain."""
+_DIGITS_BEFORE: Final = 19
+_DIGITS_AFTER: Final = 18
+_SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AFTER}}})?$"
+"""Numbers that the decimal column certainly holds. Arrow's cast accepts others too, and wraps around silently."""
+_SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
+
+
+def together(raws: Iterable[Raw]) -> bytes:
+    """Join raw texts."""
+    return _SEPARATOR.join(raws)
+
+
+def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
+    """Split joined texts. Raises ``ValueError`` unless they are ``count``."""
+    if not count:
+        return pa.array([], pa.binary())
+    values = pc.split_pattern(pa.scalar(_SEPARATOR.join(pieces), pa.binary()), _SEPARATOR).values
+    if len(values) != count:
+        raise ValueError("a value contains a byte that JSON does not allow")
+    return values
+
+
+def texts_of(raws: Sequence[Raw]) -> pa.Array:
+    """Return raw texts as a column of texts."""
+    return apart([together(raws)], len(raws)).cast(pa.string())
+
+
+def written(addresses: list[str]) -> list[str]:
+    """Return addresses as the contract writes them. Most answers do already, which one look at all of them shows.
+
+    Raises ``ValueError`` for an empty one.
+    """
+    text = "".join(addresses)
+    if text != text.lower() or text.split() != [text]:
+        addresses = [*map(normalise_address, addresses)]
+    if "" in addresses:
+        raise ValueError("an empty address")
+    return addresses
+
+
+def figure_of(raw: Raw) -> float | None:
+    """Return the number of a raw text; None for null. Raises ``ValueError`` for one that a double cannot hold."""
+    text = bytes(raw)
+    if text == b"null":
+        return None
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:40]!r} is not a finite number")
+    return number
+
+
+def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
+    """Return the two columns of an amount (``contract.tables.amount_columns``) for a column of JSON numbers."""
+    simple = _are_simple(texts)
+    decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
+    exact = pa.nulls(len(texts), pa.string())
+    if not simple.false_count:
+        return {name: decimals, f"{name}_exact": exact}
+    odd = pc.invert(simple)
+    columns = [amount_columns(name, _amount(text)) for text in texts.filter(odd).to_pylist()]
+    rounded = pa.array([each[name] for each in columns], AMOUNT_TYPE)
+    spelled = pa.array([each[f"{name}_exact"] for each in columns], pa.string())
+    return {
+        name: pc.replace_with_mask(decimals, odd, rounded),
+        f"{name}_exact": pc.replace_with_mask(exact, odd, spelled),
+    }
+
+
+def _amount(text: str) -> Decimal | None:
+    if text == "null":
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"{text[:40]} is not a number") from error
+    if not is_amount(number):
+        raise ValueError(f"{text[:40]} is not a number of at most {LONGEST_AMOUNT} digits")
+    return number
+
+
+def is_amount(number: Decimal) -> bool:
+    """Return whether an amount can be written out exactly."""
+    if not number.is_finite():
+        return False
+    return not number or max(abs(number.adjusted()), len(number.as_tuple().digits)) <= LONGEST_AMOUNT
+
+
+def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
+    """Return which amounts the decimal column certainly holds: as a rule all, which their lengths show."""
+    characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
+        points = pc.find_substring(texts, ".").to_numpy()  # -1 without a point: 18 digits pass here, 19 the pattern
+        lengths = pc.binary_length(texts).to_numpy()
+        if points.max() <= _DIGITS_BEFORE and (lengths - points).max() <= 1 + _DIGITS_AFTER:
+            return pa.repeat(True, len(texts))
+    return pc.match_substring_regex(texts, _SIMPLE_AMOUNT)
+
+
+def integers_of(values: Sequence[int | None]) -> pa.Array:
+    """Return a column of integers. Raises ``ValueError`` for one beyond 64 bits."""
+    try:
+        return pa.array(np.fromiter(values, np.int64, len(values)))
+    except TypeError:
+        return pa.array(values, pa.int64())
+
+
+def dates_of(seconds: pa.Array) -> pa.Array:
+    """Return instants of unix seconds. Raises ``ValueError`` outside the years 1 to 9999."""
+    ends = pc.min_max(seconds).as_py()
+    if ends["min"] is not None and not FIRST_SECOND <= ends["min"] <= ends["max"] <= LAST_SECOND:
+        raise ValueError("a date outside the years 1 to 9999")
+    return seconds.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
+
+
+def date_times_of(texts: Sequence[str | None]) -> pa.Array:
+    """Return instants of ISO 8601 texts. Raises ``ValueError``."""
+    array = pa.array(texts, pa.string())
+    if pc.match_substring_regex(array, _SIMPLE_INSTANT).false_count:
+        return pa.array([None if text is None else instant_of(text) for text in texts], INSTANT_TYPE)
+    return array.cast(pa.timestamp("us", "UTC")).cast(INSTANT_TYPE)
+
+
+def instant_of(text: str) -> datetime:
+    """Return the instant of an ISO 8601 text, UTC without zone; without a zone it is UTC. Raises ``ValueError``."""
+    try:
+        instant = datetime.fromisoformat(text.strip())
+        return instant.astimezone(UTC).replace(tzinfo=None) if instant.tzinfo else instant
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is outside the years 1 to 9999") from error

@@ -1,0 +1,390 @@
+"""The lenient mode of the decoder: an answer with odd values becomes the same structs, item by item.
+
+Each value is converted to the type of its field without changing what it says (``"1.0"`` is the integer 1). A value
+that cannot be converted is null, and an item without the fields that identify it is left out; both are reported with
+their place. Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw
+
+from contract.chains import normalise_address
+from contract.models import GROUPED_TRANSFER
+from contract.times import from_unix
+from contract.wire import MalformedAnswer
+from resources.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
+from resources.decoding.older_shapes import current
+from resources.decoding.structs import (
+    NULL,
+    SCORE_COUNT,
+    SCORE_FIGURES,
+    Struct,
+    Transfer,
+    TransferData,
+    UnknownTransfer,
+    score_name,
+)
+
+UNREADABLE_ROW: Final = "unreadable_row"
+"""The code of an item of an answer that was left out."""
+UNREADABLE_VALUE: Final = "unreadable_value"
+"""The code of a value that landed as null, or of a text of which some characters were replaced."""
+
+_MOST_NOTES: Final = 100
+_LONGEST_VALUE: Final = 60
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WORDS: Final = {"true": True, "false": False}
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A row or a value that could not be read: which (``code``), where (``path``, a JSON path) and why.
+
+    ``answer`` is the position of its answer among those that were decoded together. ``subject`` is the address that the
+    answer's item names, if it names one.
+    """
+
+    code: str
+    path: str
+    reason: str
+    answer: int = 0
+    subject: str | None = None
+
+
+class _Unfit(ValueError):
+    """A value is not of the type of its field. The message says what it is."""
+
+
+class _NoRow(Exception):
+    """An item cannot be identified, for the reason that was found at the path."""
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+    kind: Any
+    """The name of a reader, a struct, or a list of one of them."""
+    identifies: bool
+
+
+def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
+    """Return the structs of an answer of ``shape`` (a struct or a list of structs), and what could not be read of it.
+
+    ``chain`` is the chain of a native token that an older answer names without one. Raises ``MalformedAnswer`` if the
+    bytes are not JSON, or nothing in them has the shape.
+    """
+    try:
+        return _read(raw, shape, chain)
+    except RecursionError as error:
+        raise MalformedAnswer(f"nested too deeply to be read; it begins {raw[:60]!r}") from error
+
+
+def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadable]]:
+    plain = _parsed(raw)
+    reading = _Reading(chain)
+    if get_origin(shape) is list:
+        answer: Any = reading.list_of(get_args(shape)[0], _expected(list, plain, "$"), "$")
+        if plain and not answer:
+            first = reading.notes[0]
+            raise MalformedAnswer(f"none of {len(plain):,} items can be read; {first.path}: {first.reason}")
+    else:
+        plain = current(_expected(dict, plain, "$"), shape, chain)
+        if not any(isinstance(plain.get(one.name), dict | list) for one in _fields(shape)):
+            raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
+        answer = reading.struct(shape, plain, "$")
+    return answer, reading.all_notes()
+
+
+def _parsed(raw: bytes) -> Any:
+    """Return plain data of JSON bytes, with exact numbers. Of repeated keys the last one counts.
+
+    Bytes that are not UTF-8 become lone surrogates, which JSON texts may hold too; ``_cleaned`` replaces both.
+    """
+    text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    try:
+        return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number, strict=False)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise MalformedAnswer(f"not JSON ({error.msg}: {where}); it begins {raw[:60]!r}") from error
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent of more than 18 digits
+        return Decimal("NaN")
+
+
+def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> Any:
+    if not isinstance(plain, kind):
+        name = "a list" if kind is list else "an object"
+        raise MalformedAnswer(f"{path}: expected {name}, not {_described(plain)}")
+    return plain
+
+
+class _Reading:
+    """One answer: its items become structs, and what cannot be read is noted."""
+
+    def __init__(self, chain: str | None) -> None:
+        self.notes: list[Unreadable] = []
+        self._omitted = 0
+        self._chain = chain
+
+    def all_notes(self) -> list[Unreadable]:
+        """Return the notes; those beyond a hundred are counted in a last one."""
+        more = f"{self._omitted:,} more rows or values of this answer cannot be read"
+        return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
+
+    def note(self, code: str, path: str, reason: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(Unreadable(code, path, reason))
+        else:
+            self._omitted += 1
+
+    def list_of(self, kind: Any, items: list[Any], path: str) -> list[Any]:
+        """Return the items that can be read."""
+        found = []
+        for place, item in enumerate(items):
+            before = len(self.notes)
+            try:
+                found.append(self._item(kind, item, f"{path}[{place}]"))
+            except _NoRow as error:
+                self.note(UNREADABLE_ROW, *error.args)
+            if path == "$":
+                self.notes[before:] = [replace(note, subject=_subject(item)) for note in self.notes[before:]]
+        return found
+
+    def _item(self, kind: Any, item: Any, path: str) -> Any:
+        if not isinstance(kind, type):
+            return self.value(_Field("", kind, identifies=True), item, path)
+        if not isinstance(item, dict):
+            raise _NoRow(path, f"expected an object, not {_described(item)}")
+        if kind is Transfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
+            return self._unknown_transfer(item, path)
+        if kind is Transfer:
+            item = {name: value for name, value in item.items() if name != "rel_type"}
+        return self.struct(kind, current(item, kind, self._chain), path)
+
+    def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
+        ends = {name: item.get(name) for name in ("from_address", "to_address")}
+        known = self.struct(Transfer, ends, path)
+        rel_type = self.value(_Field("rel_type", "text", identifies=True), item["rel_type"], f"{path}.rel_type")
+        data = _ENCODER.encode(_cleaned(item.get("data"))).decode()
+        return UnknownTransfer(known.from_address, known.to_address, TransferData(NULL), rel_type, data)
+
+    def struct(self, kind: type[Struct], plain: Mapping[str, Any], path: str) -> Any:
+        """Return an object as a struct. Raises ``_NoRow`` if a field that identifies it cannot be read."""
+        given = (one for one in _fields(kind) if one.identifies or one.name in plain)
+        return kind(**{one.name: self._field(one, plain.get(one.name), f"{path}.{one.name}") for one in given})
+
+    def _field(self, one: _Field, value: Any, path: str) -> Any:
+        if isinstance(one.kind, list):
+            if value is None:
+                return None
+            if isinstance(value, list):
+                return self.list_of(one.kind[0], value, path)
+            self.note(UNREADABLE_VALUE, path, f"expected a list, not {_described(value)}")
+            return None
+        if isinstance(one.kind, type):
+            return self._nested(one, value, path)
+        return self.value(one, value, path)
+
+    def _nested(self, one: _Field, value: Any, path: str) -> Any:
+        """Return a struct within a struct, without values if it must exist and cannot be read."""
+        if value is not None and not isinstance(value, dict):
+            self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
+            value = None
+        return self.struct(one.kind, value or {}, path) if one.identifies or value is not None else None
+
+    def value(self, one: _Field, value: Any, path: str) -> Any:
+        """Return a value as its field's type; what cannot be read is noted, and is null."""
+        try:
+            if one.kind == "scores":
+                return self._scores(value, path)
+            found = _READERS[one.kind](value)
+        except _Unfit as error:
+            if one.identifies and one.kind not in _RAW:
+                raise _NoRow(path, str(error)) from error
+            if value is not None:
+                self.note(UNREADABLE_VALUE, path, str(error))
+            return NULL if one.kind in _RAW else None
+        if isinstance(value, str) and value != _cleaned(value):
+            self.note(UNREADABLE_VALUE, path, "the text is not Unicode; U+FFFD replaces what is not")
+        return found
+
+    def _scores(self, value: Any, path: str) -> Raw:
+        """Return the scores with numbers that a column holds; those of other names may be of any type."""
+        if not isinstance(value, dict):
+            if value is not None:
+                self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
+            value = {}
+        kept: dict[str, Any] = {}
+        for name, score in _cleaned(value).items():
+            kind = {SCORE_COUNT: "integer", score_name(value): "figure"}.get(name)
+            kind = "figure" if name in SCORE_FIGURES else kind
+            if kind is None or score is None:
+                kept[name] = score
+            else:
+                kept[name] = self.value(_Field(name, kind, identifies=False), score, f"{path}.{name}")
+        return Raw(_ENCODER.encode(kept))
+
+
+@cache
+def _fields(kind: type[Struct]) -> tuple[_Field, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        _Field(one.name, _kind(hints[one.name]), one.required)
+        for one in msgspec.structs.fields(kind)
+        if one.name != "rel_type"
+    )
+
+
+def _kind(hint: Any) -> Any:
+    """Return the name of the reader of a field's type, the struct that it is, or a list of one of them."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return parts[1].title
+    if origin in (Union, UnionType):
+        (hint,) = (part for part in parts if part is not NoneType)
+        return "optional text" if hint is str else _kind(hint)
+    if origin is list:
+        return [_kind(parts[0])]
+    return {str: "text", int: "integer", bool: "flag"}.get(hint, hint)
+
+
+def _subject(item: Any) -> str | None:
+    """Return the address that an item of a list names, if it can be read."""
+    named = item.get("token_key", item) if isinstance(item, dict) else None
+    address = named.get("address") if isinstance(named, dict) else None
+    return normalise_address(address) if isinstance(address, str) else None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Unfit(f"expected text, not {_described(value)}")
+    return str(_cleaned(value))
+
+
+def _identity(value: Any) -> str:
+    text = _text(value)
+    if not text.strip():
+        raise _Unfit("expected text, not an empty one")
+    return text
+
+
+def _decimal(value: Any) -> Decimal:
+    text = value.strip() if isinstance(value, str) else ""
+    number = _number(text) if _NUMBER.fullmatch(text) else value
+    if not isinstance(number, Decimal) or not number.is_finite():
+        raise _Unfit(f"expected a number, not {_described(value)}")
+    return number
+
+
+def _integer(value: Any) -> int:
+    number = _decimal(value)
+    if number.adjusted() > 20 or number != (whole := int(number)):
+        raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
+    if not -(2**63) <= whole < 2**63:
+        raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
+    return whole
+
+
+def _unix_seconds(value: Any) -> int:
+    seconds = _integer(value)
+    if not FIRST_SECOND <= seconds <= LAST_SECOND:
+        raise _Unfit(f"expected unix seconds of the years 1 to 9999, not {_described(value)}")
+    return seconds
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = value.lower() if isinstance(value, str) else ""
+    if word in _WORDS:
+        return _WORDS[word]
+    if isinstance(value, Decimal) and value in (0, 1):
+        return value == 1
+    raise _Unfit(f"expected true or false, not {_described(value)}")
+
+
+def _amount(value: Any) -> Raw:
+    number = _decimal(value)
+    if not is_amount(number):
+        raise _Unfit(f"expected a number of at most {LONGEST_AMOUNT} digits, not {_described(value)}")
+    return Raw(format(number, "f").encode() if number else b"0")
+
+
+def _figure(value: Any) -> Raw:
+    number = _decimal(value)
+    if not isfinite(float(number)):
+        raise _Unfit(f"expected a number that a double holds, not {_described(value)}")
+    return Raw(str(number).encode())
+
+
+def _instant(value: Any) -> str:
+    try:
+        instant = from_unix(_unix_seconds(value)) if isinstance(value, Decimal) else instant_of(_text(value))
+    except ValueError as error:
+        raise _Unfit(f"expected an ISO 8601 date-time, not {_described(value)}") from error
+    return f"{instant.isoformat()}Z"
+
+
+def _key(value: Any) -> Raw:
+    if not isinstance(value, dict):
+        raise _Unfit(f"expected a token's chain and address, not {_described(value)}")
+    try:
+        return Raw(_ENCODER.encode({name: _identity(value.get(name)) for name in ("chain", "address")}))
+    except _Unfit as error:
+        raise _Unfit(f"expected a token's chain and address, not {_described(value)}") from error
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "text": _identity,
+    "optional text": _text,
+    "raw text": lambda value: Raw(_ENCODER.encode(_identity(value))),
+    "integer": _integer,
+    "unix seconds": _unix_seconds,
+    "flag": _flag,
+    "amount": _amount,
+    "figure": _figure,
+    "instant": _instant,
+    "key": _key,
+}
+_RAW: Final = frozenset({"amount", "figure", "key", "scores"})
+"""Kinds of which a null is JSON too."""
+
+
+def _described(value: Any) -> str:
+    """Return a value in a few words, for a reason."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(repr, list(value)[:5]))}" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(_cleaned(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _cleaned(plain: Any) -> Any:
+    """Return plain data that can be written as JSON: texts are Unicode, and a number that is none is null."""
+    if isinstance(plain, str):
+        return plain if plain.isascii() else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(plain, Decimal):
+        return plain if plain.is_finite() else None
+    if isinstance(plain, dict):
+        return {_cleaned(name): _cleaned(value) for name, value in plain.items()}
+    return [_cleaned(one) for one in plain] if isinstance(plain, list) else plain

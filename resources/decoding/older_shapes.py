@@ -1,0 +1,48 @@
+"""Older shapes of answers, brought into the current one before they are read.
+
+The removed map endpoint had ``decentralization_score`` and ``metadata.identified_supply`` instead of ``metrics``, and
+named tokens ``token_ref``; of a native token that held ``chain`` and ``id``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.chains import address_of_token_id
+from contract.models import current_map_shape
+from resources.decoding.structs import Map, Struct, Token, Transfer
+
+
+def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
+    """Return plain data of a ``kind`` in the current shape; data of the current shape as it is.
+
+    ``chain`` is the chain of a native token that names none.
+    """
+    if not isinstance(plain, dict):
+        return plain
+    if kind is Map:
+        return _map(plain)
+    if kind is Token:
+        return plain | {"token_key": _key(plain.get("token_key"), None)}
+    if kind is Transfer and isinstance(plain.get("data"), dict):
+        data = plain["data"]
+        name = "token_ref" if data.get("token_key") is None else "token_key"
+        return plain | {"data": data | {"token_key": _key(data.get(name), chain)}}
+    return plain
+
+
+def _map(plain: dict[str, Any]) -> dict[str, Any]:
+    metadata = plain.get("metadata")
+    if "metrics" in plain or not isinstance(metadata, dict):
+        return plain
+    if not {"decentralization_score", "relationships", "clusters", "nodes"} & plain.keys():
+        return plain
+    if not isinstance(metadata.get("identified_supply"), dict):
+        plain = plain | {"metadata": {name: item for name, item in metadata.items() if name != "identified_supply"}}
+    return current_map_shape(plain)
+
+
+def _key(key: Any, chain: str | None) -> Any:
+    if not isinstance(key, dict) or key.get("address") is not None or not isinstance(key.get("id"), str):
+        return key
+    return {"chain": key.get("chain", chain), "address": address_of_token_id(key["id"])}
