@@ -171,6 +171,11 @@ _TABLES: Final = (
         _flag("use_time_nodes", "Whether time nodes were requested; null where unknown"),
         _text("rules", "JSON of the provider's rules in force when the map was fetched; null where unknown"),
         _text("other_scores", "JSON of further scores by name, where the provider gives more than one"),
+        _text(
+            "negative_balances",
+            "JSON of the addresses that the history leaves below zero: their count, and address, raw balance and since "
+            "(unix seconds) of the 100 lowest; null where there are none, or the provider does not report them",
+        ),
     ),
     _table(
         "map_nodes",

@@ -1,7 +1,6 @@
 """Who holds how much of a token as of any seconds: exact integers from the token's parts.
 
-A lossy history can leave an address below nothing. Such an address is never a holder; it is reported by
-``negative_balances`` as a matter of data quality.
+A lossy history can leave an address below zero. Such an address is never a holder; ``negatives`` reports it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from contract.times import to_unix
 from engine import crowds
@@ -138,6 +136,11 @@ def held_at(view: View, key: tuple[str, str], seconds: Array, most: int | None =
     """All balances of a token at the end of each of the rising seconds, or at least those of its ``most`` largest
     holders."""
     return _Ledger(view, view.parts(*key), seconds).held(0, most)
+
+
+def owing_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
+    """Balances below zero at the end of each of the rising seconds."""
+    return _Ledger(view, view.parts(*key), seconds).owing()
 
 
 def held_as_of(view: View, key: tuple[str, str], second: int, most: int | None = None) -> Held:
@@ -289,6 +292,11 @@ class _Ledger:
         above = count_positive(rows.balances)
         return Held(self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1)))
 
+    def owing(self) -> Rows:
+        """Balances below zero; the intervals above are not looked at."""
+        start = count_positive(self._base.balances) if self._base else 0
+        return self.held(start, None).owing
+
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """The base's intervals of all addresses that never differ, and all that do, in one order; the zero address
         apart."""
@@ -387,18 +395,3 @@ def _no_rows() -> Rows:
 def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:
     """The error to raise where nobody holds the token then."""
     return NoHolders(f"nobody holds {token.name} ({token.address} on {token.chain}) at {as_of.isoformat()}Z")
-
-
-def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
-    """Addresses that the stored history leaves below nothing: columns address, balance (raw integer as text).
-
-    Any row means that transfers are missing from the history (or that amounts were rounded at its source).
-    """
-    view = store.view()
-    held = held_as_of(view, (chain, token_address), to_unix(as_of))
-    return pa.table(
-        {
-            "address": pa.array(view.dictionary.texts(held.owing.addresses), pa.string()),
-            "balance": pa.array([str(balance) for balance in to_ints(held.owing.balances)], pa.string()),
-        }
-    )

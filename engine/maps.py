@@ -35,6 +35,7 @@ from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds
 from engine.graph import Graphs, Scene, Top, graphs_of
 from engine.labels import AddressLabel
 from engine.manifest import View
+from engine.negatives import Negative, negatives_of, summary_of
 from engine.records import Rules, TokenInfo
 from engine.relationships import TokenBook, link_columns
 from engine.store import Store
@@ -71,6 +72,7 @@ class Drawing:
     graphs: Graphs
     known: Activity
     labels: list[AddressLabel]
+    negatives: list[list[Negative]]
 
     @property
     def drawn(self) -> Array:
@@ -167,6 +169,7 @@ def _drawing(scene: Scene) -> Drawing:
         graphs,
         known,
         labels_of_kinds(store, scene.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
+        negatives_of(view, (token.chain, token.address), held.owing, seconds),
     )
 
 
@@ -217,6 +220,7 @@ def _map_columns(drawing: Drawing) -> Columns:
         "gini_index": [figures[one].gini_index for one in drawn],
         "herfindahl_hirschman_index": [figures[one].herfindahl_hirschman_index for one in drawn],
         "nakamoto_coefficient": [figures[one].nakamoto_coefficient for one in drawn],
+        "negative_balances": [summary_of(drawing.negatives[one]) for one in drawn],
     }
 
 

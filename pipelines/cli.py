@@ -20,6 +20,7 @@ from pipelines.commands.balances import import_balances
 from pipelines.commands.export import export
 from pipelines.commands.imports import import_files, import_rpc, labels
 from pipelines.commands.index import index
+from pipelines.commands.negatives import negative_balances
 from pipelines.commands.report import report
 from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, Refresh, To, Tokens, chains_of
 from pipelines.commands.shared import reading as _reading
@@ -270,6 +271,7 @@ app.command("import-rpc")(import_rpc)
 app.command("import-balances")(import_balances)
 app.command()(labels)
 app.command()(index)
+app.command("negative-balances")(negative_balances)
 
 
 @app.command()

@@ -17,13 +17,14 @@ from contract.extras import MapRules, RulesRequest
 from contract.requests import ChainsRequest
 from contract.times import utc_now
 from engine.errors import EngineError
+from engine.negatives import all_negative_balances
 from engine.rules import rules_in_force
 from pipelines import show
 from pipelines.alerting import webhook_of
 from pipelines.embedded import make_workspace, sample_rules
 from pipelines.nodes import newest_block
 from pipelines.runs import prepare_dagster_home
-from pipelines.stores import engine_rules
+from pipelines.stores import engine_rules, open_own_store
 from resources.alert_book import AlertBook
 from resources.errors import ProviderError
 from resources.settings import Settings, SettingsError, load_settings
@@ -79,6 +80,7 @@ def _settings_and_below() -> list[Finding]:
         lambda: _dagster(settings),
         lambda: _provider(workspace),
         lambda: _rules(workspace),
+        *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         lambda: _lake(workspace),
         lambda: _warehouse(workspace),
         lambda: _alerts(settings),
@@ -141,6 +143,16 @@ def _rules(workspace: Workspace) -> Finding:
     ignored = settings.engine.thresholds.chosen()
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
+
+
+def _negative_balances(settings: Settings) -> Finding:
+    """Count the addresses that the imports of the own store leave below zero."""
+    with open_own_store(settings) as store:
+        found = all_negative_balances(store, utc_now())
+    tokens = found.group_by(["chain", "token_address"]).aggregate([]).num_rows
+    shown = f"{found.num_rows:,} addresses of {tokens:,} tokens below zero" if tokens else "none"
+    advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
+    return Finding("negative balances", True, shown, advice)
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from contract.times import utc_now
-from engine.balances import negative_balances
 from engine.indexed import IMPORT
 from engine.records import ImportReport
 from engine.sources.files import read_transfers
 from engine.sources.labels import read_labels
 from engine.sources.mapping import ColumnMap, read_block_times
 from engine.sources.token_lists import read_tokens
-from engine.store import Store
 from pipelines import show
+from pipelines.negatives import of_tokens, print_some
 from pipelines.stores import open_own_store
 from resources.settings import Settings
 
@@ -42,6 +41,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     Raises ``BadSource`` at the first file that can't be read; files before it are imported.
     """
     reports: list[dict[str, Any]] = []
+    negative: list[dict[str, Any]] = []
     times = read_block_times(reading.blocks)
     with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
@@ -52,18 +52,16 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
                 report = store.add_transfers(rows, path.name)
                 if "token_address" in reading.column_map.constants:
                     store.index_tokens(report.keys, IMPORT)  # it was imported by name
-                reports.append(_transfers_line(store, report))
+                below = of_tokens(store, report.keys, utc_now()).to_pylist()
+                negative = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
+                reports.append(_transfers_line(report, below))
             bar.advance(bar.task_ids[0])
     if as_json:
         show.as_json(reports)
         return
     columns = ("file", "tokens", "rows", "added", "duplicates", "conflicts", "negative balances")
     show.rows("Imported", columns, ([line.get(column) for column in columns] for line in reports))
-    if any(line.get("negative balances") for line in reports):
-        show.err.print(
-            "Negative balances mean that transfers are missing from a history, or that its source rounds amounts. "
-            "Such addresses are never shown as holders."
-        )
+    print_some(negative)
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
@@ -80,18 +78,14 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
         show.rows("Imported", ("file", "labels", "passed over"), (list(line.values()) for line in reports))
 
 
-def _transfers_line(store: Store, report: ImportReport) -> dict[str, Any]:
-    negative = 0
-    for token in report.tokens:
-        chain, address = token.split("/", 1)
-        negative += negative_balances(store, chain, address, utc_now()).num_rows
-    counted = asdict(report)
+def _transfers_line(report: ImportReport, negative: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "file": counted["source"],
+        "file": report.source,
         "tokens": len(report.tokens),
         "rows": report.rows,
         "added": report.added,
         "duplicates": report.duplicates,
         "conflicts": report.conflicts,
-        "negative balances": negative,
+        "negative balances": len(negative),
+        "negative addresses": negative,
     }

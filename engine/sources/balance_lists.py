@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from contract.addresses import parse_address, parse_addresses, parse_token
 from engine.errors import BadSource
 from engine.openings import NO_BLOCK, OPENINGS
 from engine.sources import columns
+from engine.sources.problems import bad_source, rejected_rows
 from engine.sources.raw import RawTable, read_raw
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,24 +49,24 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
     Without a ``balance`` column each row is one item of ``token_id``. Raises ``BadSource`` for the whole file at the
     first value that can't be used.
     """
-    raw = _named(read_raw(path), options.names)
+    raw = _named(read_raw(path), options)
     rows = raw.table.num_rows
-    chains = _filled(raw, "chain", options.chain, "--chain eth")
+    chains = columns.chains(raw, options.chain)
     blocks, times = _instants(raw, options)
     token_ids = columns.amounts(raw, "token_id", optional=True) if "token_id" in raw.columns else pa.nulls(rows)
     found = {
         "chain": chains,
-        "token_address": _addresses(raw, "token_address", chains, options.token),
-        "address": _addresses(raw, "address", chains, None),
+        "token_address": columns.addresses(raw, "token_address", chains, token=True),
+        "address": columns.addresses(raw, "address", chains),
         "balance": _balances(raw, token_ids),
         "block_number": blocks,
         "block_time": times,
         "token_id": token_ids,
         "token_standard": _standards(raw, options.standard),
     }
-    return pa.table(
-        [pa.chunked_array([found[name]]).cast(OPENINGS.field(name).type) for name in OPENINGS.names], OPENINGS
-    )
+    _refuse_bad_rows(raw)
+    arrays = [pa.chunked_array([found[name]]).cast(OPENINGS.field(name).type) for name in OPENINGS.names]
+    return pa.table(arrays, OPENINGS)
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
@@ -81,9 +80,9 @@ def parse_names(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _named(raw: RawTable, names: Mapping[str, str]) -> RawTable:
+def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
     """The file with our names for the columns that are chosen or recognised, and no others."""
-    by_name = {name.lower(): name for name in reversed(raw.columns)}
+    names, by_name = options.names, {name.lower(): name for name in reversed(raw.columns)}
     found = {}
     for own, others in _NAMES.items():
         if own in names:
@@ -95,57 +94,24 @@ def _named(raw: RawTable, names: Mapping[str, str]) -> RawTable:
             theirs = next((by_name[name.lower()] for name in (own, *others) if name.lower() in by_name), None)
             if theirs is not None and theirs not in names.values():
                 found[own] = theirs
-    return RawTable(raw.path, pa.table({own: raw.table.column(theirs) for own, theirs in found.items()}))
+    table = pa.table({own: raw.table.column(theirs) for own, theirs in found.items()})
+    if options.token is not None:
+        given = pa.repeat(options.token, table.num_rows)
+        names_kept = [name for name in table.column_names if name != "token_address"]
+        table = table.select(names_kept).append_column("token_address", given)
+    for own, hint in (("token_address", "--token ADDRESS or --map token_address=COLUMN"), ("address", "--map address=COLUMN")):
+        if own not in table.column_names:
+            raise raw.bad(f"there is no column {own}; name it by {hint}. There are {', '.join(raw.columns)}")
+    return raw.over(table)
 
 
-def _filled(raw: RawTable, name: str, constant: str | None, example: str) -> pa.Array:
-    if name in raw.columns and constant is None:
-        return columns.texts(raw, name)
-    if constant is None:
-        raise raw.bad(f"there is no column {name}; name it by {example} or --map {name}=COLUMN")
-    if name in raw.columns:
-        other = pc.filter(columns.texts(raw, name), pc.not_equal(columns.texts(raw, name), constant))
-        if len(other):
-            raise raw.bad(f"{name} is {constant} by the option and {other[0]} in the file; leave the option out")
-    return pa.repeat(constant, raw.table.num_rows)
-
-
-def _addresses(raw: RawTable, name: str, chains: pa.Array, constant: str | None) -> pa.Array:
-    """Checked addresses in their one spelling, of a column or a constant."""
-    if name not in raw.columns and constant is None:
-        hint = f"--token ADDRESS or --map {name}=COLUMN" if name == "token_address" else f"--map {name}=COLUMN"
-        raise raw.bad(f"there is no column {name}; name it by {hint}. There are {', '.join(raw.columns)}")
-    given = pa.repeat(constant, raw.table.num_rows) if constant else raw.table.column(name).combine_chunks()
-    found = pa.nulls(len(given), pa.string())
-    for chain in pc.unique(chains).to_pylist():
-        mine = pc.equal(chains, chain)
-        encoded = pc.filter(given, mine).dictionary_encode()
-        texts = encoded.dictionary
-        parsed = (
-            pa.array([_token(chain, text) for text in texts.to_pylist()])
-            if name == "token_address"
-            else (parse_addresses(chain, texts))
-        )
-        found = pc.replace_with_mask(found, mine, parsed.cast(pa.string()).take(encoded.indices))
-    row = columns.first_row(pc.is_null(found))
-    if row is not None:
-        _refuse_address(raw, name, row, chains[row].as_py(), given[row].as_py())
-    return found
-
-
-def _token(chain: str, text: str | bytes | None) -> str | None:
-    try:
-        return parse_token(chain, text) if isinstance(text, str) else parse_address(chain, text or "")
-    except ValueError:
-        return None
-
-
-def _refuse_address(raw: RawTable, name: str, row: int, chain: str, value: str | bytes | None) -> None:
-    try:
-        parse_address(chain, value or "")
-    except ValueError as error:
-        raise raw.bad(str(error), column=name, row=row) from None
-    raise raw.bad(f"{value!r} is not an address of chain {chain}", column=name, row=row)
+def _refuse_bad_rows(raw: RawTable) -> None:
+    """Raise ``BadSource`` with the first value that can't be read, and the number of bad rows."""
+    rejected = rejected_rows(raw)
+    if rejected is not None:
+        first = rejected.rows[0]
+        count = f"{len(rejected.rows):,} of {rejected.of_rows:,} rows cannot be read, so nothing was imported"
+        raise bad_source(raw.path, f"{first.reason} ({count})", column=first.column, row=first.number)
 
 
 def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
@@ -166,6 +132,7 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
         return blocks, pa.repeat(options.at, rows)
     if "block_time" in raw.columns:
         return blocks, columns.times(raw, "block_time")
+    _refuse_bad_rows(raw)
     seconds = [options.block_times.get(block) for block in blocks.to_pylist()]
     if None in seconds:
         block = blocks[seconds.index(None)].as_py()

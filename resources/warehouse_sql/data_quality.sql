@@ -9,7 +9,10 @@
 -- so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
 -- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
 -- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
--- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again.
+-- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again. negative_balance
+-- (warning): the history of the own store leaves an address below zero, because transfers are missing or its source
+-- rounds amounts; found is the raw balance, and each token's newest map is looked at. negative_amount (error): an
+-- answer gives a holder less than zero.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -93,6 +96,23 @@ FROM (
     SELECT chain, timestamp, family, NULL, written_at FROM partitions WHERE family NOT IN ('holders', 'maps')
 )
 WHERE known_at < timestamp
+UNION ALL
+SELECT
+    'negative_balance', 'warning', chain, timestamp, 'maps', token_address,
+    CAST(json_extract_string(one, '$.balance') AS DOUBLE),
+    json_extract_string(one, '$.address') || ' is below zero by ' || ltrim(json_extract_string(one, '$.balance'), '-')
+    || ' (raw) since ' || make_timestamp(CAST(json_extract(one, '$.since') AS BIGINT) * 1000000) || ' UTC; one of '
+    || json_extract_string(negative_balances, '$.count') || ' addresses'
+FROM (
+    SELECT *, unnest(CAST(json_extract(negative_balances, '$.lowest[*]') AS JSON[])) AS one
+    FROM (FROM maps QUALIFY timestamp = max(timestamp) OVER (PARTITION BY chain, token_address))
+)
+UNION ALL
+SELECT
+    'negative_amount', 'error', chain, timestamp, 'holders', token_address, CAST(amount AS DOUBLE),
+    address || ' holds less than zero'
+FROM holders
+WHERE amount < 0
 UNION ALL
 SELECT
     'stale_token', 'warning', lives.chain, lives.last, lives.family, lives.subject,

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from contract.tables import exact_amount
 from contract.times import from_unix
-from engine.balances import balances_as_of, negative_balances
+from engine.balances import balances_as_of
 from engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from engine.holders import holders_as_of
+from engine.negatives import negative_balances
 from engine.store import Store
 from tests.engine.oracle import Oracle
 from tests.engine.world import (

@@ -9,8 +9,9 @@ import pytest
 
 from contract.times import from_unix
 from engine.addresses import address_facts
-from engine.balances import balances_as_of, negative_balances
+from engine.balances import balances_as_of
 from engine.errors import BadSource, NoHolders
+from engine.negatives import negative_balances
 from engine.openings import NO_BLOCK, OPENINGS
 from engine.store import Store
 from tests.engine.world import COIN, END, UINT256, Key, draw, held, holders, links, nodes, table, transfer

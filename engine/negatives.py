@@ -1,0 +1,120 @@
+"""Addresses that a history leaves below zero: how far, and since when.
+
+A row means that transfers are missing from the history, or that its source rounds amounts. Such an address is never a
+holder.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from contract.times import from_unix, to_unix
+from engine.arrays import upto
+from engine.balances import Rows, owing_at
+from engine.manifest import View
+from engine.parts import changes_of
+from engine.store import Store
+from engine.words import Array, limb_ints, to_ints
+
+NEGATIVES: Final = pa.schema(
+    [
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("token_address", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("balance", pa.string(), nullable=False),
+        pa.field("since", pa.timestamp("us"), nullable=False),
+    ]
+)
+"""An address below zero a row: ``balance`` a raw integer as text, ``since`` the end of the second (UTC) from which it
+has been below zero without a break."""
+
+
+_LISTED: Final = 100
+
+
+@dataclass(frozen=True)
+class Negative:
+    """An address below zero: its raw balance, and the unix second since when."""
+
+    address: str
+    balance: int
+    since: int
+
+
+def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
+    """Return the addresses of a token below zero at the end of the second (``NEGATIVES``), the lowest first."""
+    view, seconds = store.view(), np.array([to_unix(as_of)])
+    (found,) = negatives_of(view, (chain, token_address), owing_at(view, (chain, token_address), seconds), seconds)
+    rows = [(chain, token_address, one.address, str(one.balance), from_unix(one.since)) for one in found]
+    return pa.Table.from_pylist([dict(zip(NEGATIVES.names, row, strict=True)) for row in rows], NEGATIVES)
+
+
+def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
+    """Return the addresses below zero of all tokens of the store, by chain and token."""
+    snapshot = store.snapshot()
+    found = (negative_balances(snapshot, one.chain, one.token_address, as_of) for one in snapshot.histories())
+    return pa.concat_tables([NEGATIVES.empty_table(), *found])
+
+
+def summary_of(negatives: Sequence[Negative]) -> str | None:
+    """Return the JSON of the column ``negative_balances`` of ``maps``: the count, and the lowest addresses."""
+    if not negatives:
+        return None
+    lowest = [asdict(one) | {"balance": str(one.balance)} for one in negatives[:_LISTED]]
+    return json.dumps({"count": len(negatives), "lowest": lowest})
+
+
+def negatives_of(view: View, key: tuple[str, str], owing: Rows, seconds: Array) -> list[list[Negative]]:
+    """Return the addresses below zero at each of the rising seconds, the lowest first; ``owing`` are their balances."""
+    if not len(owing.addresses):
+        return [[] for _ in seconds]
+    numbers = np.unique(owing.addresses)
+    texts = dict(zip(numbers.tolist(), view.dictionary.texts(numbers), strict=True))
+    falls = _falls(view, key, numbers, int(seconds[-1]))
+    found: list[list[Negative]] = [[] for _ in seconds]
+    ends = zip(owing.firsts.tolist(), owing.lasts.tolist(), strict=True)
+    for number, balance, (first, last) in zip(owing.addresses.tolist(), to_ints(owing.balances), ends, strict=True):
+        for instant in range(first, last):
+            since = falls[number][bisect_right(falls[number], int(seconds[instant])) - 1]
+            found[instant].append(Negative(texts[number], balance, since))
+    return [sorted(some, key=lambda one: (one.balance, one.address)) for some in found]
+
+
+def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
+    """The seconds at whose end each of the addresses fell below zero, up to a second."""
+    return {
+        number: list(_crossings([(time, change) for _, time, change in some]))
+        for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])
+    }
+
+
+def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
+    """What transfers add to the addresses: number, unix second and exact change, in order of these."""
+    found: list[tuple[int, int, int]] = []
+    for part in view.parts(*key):
+        moves = part.moves.at(slice(upto(part.moves.times, second)))
+        concerned = np.isin(moves.senders, numbers) | np.isin(moves.receivers, numbers)
+        moves = moves.at(np.flatnonzero(concerned & (moves.senders != moves.receivers)))
+        addresses, spread = changes_of(moves)
+        kept = np.flatnonzero(np.isin(addresses, numbers))
+        times = np.concatenate([moves.times, moves.times])[kept]
+        found += zip(addresses[kept].tolist(), times.tolist(), limb_ints(spread[kept]), strict=True)
+    return sorted(found)
+
+
+def _crossings(changes: Sequence[tuple[int, int]]) -> Iterator[int]:
+    balance, was_below = 0, False
+    for second, some in groupby(changes, key=lambda one: one[0]):
+        balance += sum(change for _, change in some)
+        if balance < 0 and not was_below:
+            yield second
+        was_below = balance < 0

@@ -1,0 +1,57 @@
+"""Addresses below zero in the own store: ``holderlake negative-balances``, and what an import prints of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contract.addresses import typed_token
+from engine.negatives import NEGATIVES, all_negative_balances, negative_balances
+from engine.store import Store
+from pipelines import show
+from pipelines.stores import open_own_store
+from resources.settings import Settings
+
+_COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
+_SHOWN: Final = 10
+_MEANING: Final = (
+    "Negative balances mean that transfers are missing from a history, or that its source rounds amounts. Such "
+    "addresses are never shown as holders."
+)
+
+
+def report_negative_balances(
+    settings: Settings, chain: str | None, token: str | None, as_of: datetime, as_json: bool
+) -> None:
+    """Print the addresses below zero of all tokens, or of one. Raises ``ValueError`` for a token without a chain."""
+    if (chain is None) != (token is None):
+        raise ValueError("--chain and --token belong together; leave both out for all tokens")
+    with open_own_store(settings) as store:
+        found = (
+            negative_balances(store, chain, typed_token(chain, token), as_of)
+            if chain and token
+            else all_negative_balances(store, as_of)
+        )
+    if as_json:
+        show.as_json(found.to_pylist())
+    else:
+        show.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in found.to_pylist()))
+
+
+def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
+    """Return the addresses below zero of some tokens, by token, the lowest first (``engine.negatives.NEGATIVES``)."""
+    return pa.concat_tables([NEGATIVES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
+
+
+def print_some(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the first addresses below zero, what they mean, and where to find the others."""
+    if not rows:
+        return
+    show.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))
+    if len(rows) > _SHOWN:
+        left = len(rows) - _SHOWN
+        show.out.print(f"and {left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
+    show.err.print(_MEANING, soft_wrap=True)
