@@ -99,7 +99,10 @@ def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
         given = pa.repeat(options.token, table.num_rows)
         names_kept = [name for name in table.column_names if name != "token_address"]
         table = table.select(names_kept).append_column("token_address", given)
-    for own, hint in (("token_address", "--token ADDRESS or --map token_address=COLUMN"), ("address", "--map address=COLUMN")):
+    for own, hint in (
+        ("token_address", "--token ADDRESS or --map token_address=COLUMN"),
+        ("address", "--map address=COLUMN"),
+    ):
         if own not in table.column_names:
             raise raw.bad(f"there is no column {own}; name it by {hint}. There are {', '.join(raw.columns)}")
     return raw.over(table)
