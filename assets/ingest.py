@@ -7,12 +7,13 @@ stopped and a finished partition costs nothing. What an engine at hand can tell 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from assets.family import Asking, Family, Landed, Slice, slice_of, sweeping, wanted_by
+from assets.family import Asking, Family, Landed, Slice, Wanted, slice_of, sweeping, wanted_by
 from assets.landing import Batch, finish, together
 from assets.options import with_options
 from assets.reading import Unread
@@ -35,8 +36,8 @@ many calls are under way, and how many answers are held, is the provider's matte
 OUTAGE = 16
 """So many partitions in a row without an answer are an outage, and nothing more is asked for."""
 
-GRACE = 1.0
-"""Seconds in which partitions that have their answers are committed, after credits ran out or a key failed."""
+_PATIENCE = 1.0
+"""Seconds without a call or a commit after which what still waits, after credits ran out, is cancelled."""
 
 
 async def ingest(
@@ -77,7 +78,7 @@ async def ingest(
             return done
 
     try:
-        done = [one for one in await _side_by_side((one(as_of) for as_of in instants), GRACE) if one]
+        done = [one for one in await _side_by_side((one(as_of) for as_of in instants), asking) if one]
     finally:
         await asking.reader.finish()
     if outages and not done:
@@ -96,21 +97,44 @@ def _partitions_at_once(asking: Asking, family: Family, chain: str, only: Sequen
     return ANSWERS_AT_ONCE // max(1, len(tokens) if family.by == "token" else 1) + 1
 
 
-async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], grace: float = 0.0) -> list[T]:
-    """The results of all, in order. Where one raises the others are cancelled, and none is left behind.
+async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], asking: Asking) -> list[T]:
+    """Return the results of all, in order, or raise the first error. What is left then is cancelled."""
+    outcomes = await _outcomes(works, asking)
+    errors = [one for one in outcomes if isinstance(one, Exception)]
+    if errors:
+        raise next((one for one in errors if isinstance(one, PermanentError)), errors[0])
+    asking.provider.check_running()
+    return [one for one in outcomes if not isinstance(one, BaseException)]
 
-    ``grace``: seconds that the others are given where asking is in vain from now on, for what they hold is paid.
+
+async def _outcomes(works: Iterable[Coroutine[Any, Any, T]], asking: Asking) -> list[T | BaseException]:
+    """Return what became of all, in order. After an error, or when the run is cancelled, the others are cancelled.
+
+    After a ``PermanentError`` or a cancelled run nothing more is sent, and the others first finish what is paid for.
     """
     tasks = [asyncio.ensure_future(work) for work in works]
+    all_done = asyncio.gather(*tasks)
+    cancelled = asyncio.ensure_future(asking.provider.cancelled.wait())
     try:
-        return list(await asyncio.gather(*tasks))
-    except PermanentError:
-        await asyncio.wait(tasks, timeout=grace)
-        raise
+        await asyncio.wait((all_done, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        if not all_done.done() or isinstance(all_done.exception(), PermanentError):
+            await _settled(tasks, asking)
     finally:
-        for task in tasks:
+        for task in (cancelled, *tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(all_done, cancelled, return_exceptions=True)
+    return list(outcomes)
+
+
+async def _settled(tasks: Collection[asyncio.Task[Any]], asking: Asking) -> None:
+    """Wait until no call is under way and all that was answered is committed."""
+    pending = set(tasks)
+    while pending:
+        _, left = await asyncio.wait(pending, timeout=_PATIENCE)
+        if len(left) == len(pending) and not (asking.provider.is_busy or asking.reader.is_busy):
+            return
+        pending = left
 
 
 async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Landed:
@@ -129,8 +153,27 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     if found.subjects:
         settings = with_options(family, asking.workspace.settings, found.options)
         groups = [_ask(asking, settings, family, part, group) for group in family.batches(found.subjects)]
-        batch = together(await _side_by_side(groups))
+        batch, stop = await _answered(groups, asking)
+        if stop is not None or asking.provider.is_cancelled:
+            await _keep(asking, family, part, found, batch)
+            asking.provider.check_running()
+            if stop is not None:
+                raise stop
     return await finish(asking, family, part, found, batch)
+
+
+async def _answered(groups: Iterable[Coroutine[Any, Any, Batch]], asking: Asking) -> tuple[Batch, Exception | None]:
+    """Return what all groups brought, and the first error of those that raised."""
+    outcomes = await _outcomes(groups, asking)
+    stop = next((one for one in outcomes if isinstance(one, Exception)), None)
+    return together(one for one in outcomes if isinstance(one, Batch)), stop
+
+
+async def _keep(asking: Asking, family: Family, part: Slice, found: Wanted, batch: Batch) -> None:
+    """Commit what was answered before the run was stopped: it is paid for."""
+    subjects = [subject for group in batch.groups for subject in group.subjects]
+    if subjects and (batch.covered or not batch.outage):
+        await finish(asking, family, part, replace(found, subjects=subjects), batch)
 
 
 async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, subjects: Sequence[str]) -> Batch:

@@ -15,15 +15,12 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
-    Backoff,
     Config,
     Failure,
     FreshnessPolicy,
-    Jitter,
     MaterializeResult,
     MultiPartitionKey,
     ResourceParam,
-    RetryPolicy,
     TableColumn,
     TableColumnConstraints,
     TableSchema,
@@ -33,11 +30,12 @@ from pydantic import Field
 
 from assets.family import Asking, Family, Landed, missing, slice_of
 from assets.ingest import ingest
+from assets.interrupts import cancelling, end_as_cancelled, retried
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import InstantAhead, check_passed, parse_when
-from resources.errors import PermanentError
+from resources.errors import Cancelled, PermanentError
 from resources.lake import LakeError
 from resources.settings import SettingsError
 from resources.workspace import Workspace
@@ -67,24 +65,37 @@ def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> Asse
         specs=[_spec(family, table, description, deps) for table in family.tables],
         partitions_def=CHAIN_BY_DAY,
         backfill_policy=BackfillPolicy.single_run(),
-        retry_policy=RetryPolicy(max_retries=2, delay=20, backoff=Backoff.EXPONENTIAL, jitter=Jitter.PLUS_MINUS),
     )
     def materialise(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
     ) -> Iterator[MaterializeResult[Any]]:
         days = days_of(context.partition_keys)
-        try:
-            landed = asyncio.run(_ingest_days(context.run.run_id, family, config, workspace, days))
-        except Exception as error:
-            _log_finished(context, family, config, workspace, days)
-            if isinstance(error, PERMANENT):
-                context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
-                raise Failure(str(error), allow_retries=False) from error
-            raise
+        with retried(context.retry_number):
+            landed = _landed(context, family, config, workspace, days)
         for table in family.tables:
             yield MaterializeResult(asset_key=table, metadata=metadata_of(table, landed, workspace))
 
     return materialise
+
+
+def _landed(
+    context: AssetExecutionContext,
+    family: Family,
+    config: IngestConfig,
+    workspace: Workspace,
+    days: Sequence[tuple[str, str]],
+) -> list[Landed]:
+    """Fetch the run's partitions. Whatever stops it, the partitions that are complete by then are logged."""
+    try:
+        return asyncio.run(_ingest_days(context.run.run_id, family, config, workspace, days))
+    except Exception as error:
+        _log_finished(context, family, config, workspace, days)
+        if isinstance(error, Cancelled):
+            end_as_cancelled(context.instance, context.run.run_id, error)
+        if isinstance(error, PERMANENT):
+            context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
+            raise Failure(str(error), allow_retries=False) from error
+        raise
 
 
 def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -168,9 +179,11 @@ async def _ingest_days(
     landed: list[Landed] = []
     async with workspace.provider(run_id) as provider:
         asking = Asking(provider, workspace, config.refresh)
-        for chain in dict.fromkeys(chain for chain, _ in days):
-            instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
-            landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+        with cancelling(provider):
+            for chain in dict.fromkeys(chain for chain, _ in days):
+                instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
+                landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+            provider.check_running()
     return landed
 
 

@@ -59,6 +59,7 @@ class Reader:
     def __init__(self) -> None:
         self._waiting: list[tuple[Unread, asyncio.Future[Decoded]]] = []
         self._begun: set[asyncio.Task[None]] = set()
+        self._working = 0
         # One thread: several would only take turns at the interpreter, each with memory of its own.
         self._thread = ThreadPoolExecutor(1, "reading")
         self._timer: asyncio.TimerHandle | None = None
@@ -80,7 +81,16 @@ class Reader:
 
     async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
         """The result of work on tables, in the thread where all such work is done."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+        self._working += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+        finally:
+            self._working -= 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether answers are being read, or what came of them committed."""
+        return bool(self._waiting or self._begun or self._working)
 
     async def finish(self) -> None:
         """Returns when nothing is being read any more, as where somebody raised and nobody waits for the others."""

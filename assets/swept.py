@@ -58,6 +58,7 @@ async def ingest_swept(
         while ahead is not None:
             some, wanted, under_way = ahead
             batches = await under_way
+            asking.provider.check_running()
             ahead = begin()
             for part in some:
                 done.append(await finish(asking, family, part, wanted, batches.pop(part)))

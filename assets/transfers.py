@@ -9,16 +9,14 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
-    Backoff,
     Failure,
     FreshnessPolicy,
-    Jitter,
     MaterializeResult,
     ResourceParam,
-    RetryPolicy,
     multi_asset,
 )
 
+from assets.interrupts import retried
 from assets.materialise import DUE, OWNERS, PERMANENT, days_of
 from assets.partitions import CHAIN_BY_DAY, partition_key
 from resources.settings import SettingsError
@@ -49,19 +47,19 @@ def transfers_asset() -> AssetsDefinition:
         ],
         partitions_def=CHAIN_BY_DAY,
         backfill_policy=BackfillPolicy.single_run(),
-        retry_policy=RetryPolicy(max_retries=2, delay=20, backoff=Backoff.EXPONENTIAL, jitter=Jitter.PLUS_MINUS),
     )
     def transfers(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
         done: dict[tuple[str, str], DayReport] = {}
-        try:
-            for chain, day in days_of(context.partition_keys):
-                done[chain, day] = _import_day(workspace, chain, day)
-        except Exception as error:
-            _log_finished(context, done)
-            if isinstance(error, PERMANENT):
-                context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
-                raise Failure(str(error), allow_retries=False) from error
-            raise
+        with retried(context.retry_number):
+            try:
+                for chain, day in days_of(context.partition_keys):
+                    done[chain, day] = _import_day(workspace, chain, day)
+            except Exception as error:
+                _log_finished(context, done)
+                if isinstance(error, PERMANENT):
+                    context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
+                    raise Failure(str(error), allow_retries=False) from error
+                raise
         return MaterializeResult(metadata=_metadata(list(done.values())))
 
     return transfers

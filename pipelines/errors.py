@@ -12,6 +12,10 @@ class RunFailed(Exception):
     """A run that landed nothing; the message is the first error's."""
 
 
+class RunCancelled(RunFailed):
+    """A run that was cancelled before it was done."""
+
+
 class SomeFailed(RunFailed):
     """A command that did part of its work; the message gives the count of what failed and where to look."""
 

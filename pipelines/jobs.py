@@ -34,6 +34,7 @@ from assets.checks import evaluate
 from assets.families import FAMILIES
 from assets.family import Asking, Family, Landed
 from assets.ingest import ingest
+from assets.interrupts import cancelling, end_as_cancelled
 from assets.materialise import PERMANENT, metadata_of
 from assets.partitions import partition_key
 from assets.warehouse import history_of
@@ -44,6 +45,7 @@ from pipelines.parking import Selection, park, unpark
 from pipelines.plan import Plan, families_of, make_plan
 from pipelines.plan_report import plan_markdown
 from pipelines.telling import Progress, Teller
+from resources.errors import Cancelled
 from resources.workspace import Workspace
 
 INGEST = "ingest"
@@ -77,24 +79,20 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
 
 
 @op(description="Fills the lake at each instant that it lacks, and loads the warehouse.", tags={"kind": "parquet"})
-async def fill_history(
-    context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]
-) -> None:
-    """The only step of the backfill. However it ends, Dagster hears of just the partitions that were filled."""
+def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
+    """The only step of the backfill. However it ends, Dagster is told of the partitions that were filled."""
     quicken()
     if config.refresh and not config.refresh_since:
         config = config.model_copy(update={"refresh_since": workspace.now().isoformat(timespec="seconds")})
     run = _Run(context, config, workspace)
     try:
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
-        async with workspace.provider(context.run_id) as provider:
-            since = parse_when(config.refresh_since) if config.refresh_since else None
-            await run.fill(Asking(provider, workspace, config.refresh, since))
+        asyncio.run(run.carry_out(config))
+    except Cancelled as error:
+        end_as_cancelled(context.instance, context.run_id, error)
     except PERMANENT as error:
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
         raise Failure(_way_on(config, workspace, error), allow_retries=False) from error
-    finally:
-        await run.close()
     unpark(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.landed
     if missing:
@@ -116,8 +114,19 @@ class _Run:
         self._filled: dict[str, set[tuple[str, str]]] = {family.name: set() for family in self.families}
         self._telling: list[asyncio.Task[None]] = []
 
-    async def fill(self, asking: Asking) -> None:
-        """Fills stretch by stretch; what one brought is told to Dagster while the next one is fetched."""
+    async def carry_out(self, config: BackfillConfig) -> None:
+        """Fill all partitions. However that ends, load the warehouse and report what landed to Dagster."""
+        since = parse_when(config.refresh_since) if config.refresh_since else None
+        async with self._workspace.provider(self._context.run_id) as provider:
+            with cancelling(provider):
+                try:
+                    await self._fill_all(Asking(provider, self._workspace, config.refresh, since))
+                    provider.check_running()
+                finally:
+                    await self._close()
+
+    async def _fill_all(self, asking: Asking) -> None:
+        """Fill stretch by stretch. What one brought is reported to Dagster while the next one is fetched."""
         watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.chains]
         for stretch in stretches(self.instants, len(self._tokens) or max(watched, default=1)):
             for chain in self.chains:
@@ -152,8 +161,8 @@ class _Run:
                 metadata = metadata_of(table, of_day, self._workspace, with_plots=key == newest)
                 self._context.log_event(AssetMaterialization(table, partition=key, metadata=metadata))
 
-    async def close(self) -> None:
-        """Tells Dagster what is left to tell, loads the warehouse and tries the checks."""
+    async def _close(self) -> None:
+        """Report to Dagster what is not reported yet, load the warehouse and run the checks."""
         await asyncio.gather(*self._telling)
         await asyncio.to_thread(_load_warehouse, self._context, self._workspace, set().union(*self._filled.values()))
         _check(self._context, self._workspace, self._filled)

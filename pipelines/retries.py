@@ -16,6 +16,7 @@ from typing import Any, Final
 from assets.families import FAMILIES
 from assets.family import Asking, Family, slice_of
 from assets.ingest import ANSWERS_AT_ONCE, ingest_slice
+from assets.interrupts import cancelling
 from assets.landing import FINAL_FAILURES
 from contract.prices import credits_text
 from pipelines import show
@@ -151,9 +152,11 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
     if not to_ask and not (refresh and unread):
         return
     async with workspace.provider(_RUN) as provider:
-        await _ask(Asking(provider, workspace, again=True), to_ask, report)
-        if refresh:
-            await _ask(Asking(provider, workspace, refresh=True), unread, report)
+        with cancelling(provider):
+            await _ask(Asking(provider, workspace, again=True), to_ask, report)
+            if refresh:
+                await _ask(Asking(provider, workspace, refresh=True), unread, report)
+            provider.check_running()
 
 
 async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[Failure]:

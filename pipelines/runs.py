@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dagster import DagsterInstance, ExecuteInProcessResult
+from dagster import DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
 from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
 from pipelines import show
 from pipelines.definitions import build_defs
-from pipelines.errors import RunFailed
+from pipelines.errors import RunCancelled, RunFailed
 from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
@@ -127,6 +127,9 @@ def _run(
         partition_key=partition,
         raise_on_error=False,
     )
+    ended = instance.get_run_by_id(result.run_id)
+    if ended is not None and ended.status == DagsterRunStatus.CANCELED:
+        raise RunCancelled("the run was cancelled; what had landed by then is kept")
     if not result.success:
         raise RunFailed(_first_error(result))
 

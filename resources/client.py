@@ -216,6 +216,11 @@ class ProviderClient:
                 self._resume_at = max(self._resume_at, now + seconds)  # earlier calls would be refused as well
             await asyncio.sleep(seconds)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether work that must not be cut short is under way."""
+        return bool(self._under_way)
+
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs work that cost money to its end: neither a cancelled caller nor leaving the client cuts it short.
 

@@ -15,6 +15,7 @@
     │   ├── RateLimitPersists │ (refused for two rate windows)
     │   ├── AnswersBreak      │ (several answers in a row broke the same way)
     │   ├── BudgetExceeded    │ (one of our own ceilings)
+    │   ├── Cancelled         │ (the run was cancelled)
     │   ├── AnswerNotKept     ┘ (the archive cannot be written)
     │   ├── PlanRequired      ┐ stop requests to that endpoint
     │   ├── RemovedEndpoint   ┘
@@ -164,6 +165,13 @@ class BudgetExceeded(PermanentError):
         self.spent = spent
         self.asked = asked
         self.way_out = way_out
+
+
+class Cancelled(PermanentError):
+    """The run was cancelled; the call was not made."""
+
+    code = "cancelled"
+    stops = "provider"
 
 
 class AnswerNotKept(PermanentError):

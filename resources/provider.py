@@ -32,6 +32,7 @@ from resources.errors import (
     AnswerNotKept,
     BrokenAnswer,
     BudgetExceeded,
+    Cancelled,
     PlanRequired,
     ProviderError,
     RateLimited,
@@ -168,6 +169,8 @@ class Provider:
         self._breakage = Breakage()
         self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
+        self.cancelled = asyncio.Event()
+        """Set by ``cancel``."""
         self._rules: asyncio.Future[str | None] | None = None
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
@@ -203,6 +206,7 @@ class Provider:
         ``refresh``, as an argument or among the request's own options, asks anew and replaces what is kept.
         Raises ``ProviderError``; after one that ``stops`` the provider, nothing is sent any more.
         """
+        self.check_running()
         text = as_of_text(as_of)
         anew = refresh or request.query.get("refresh") == "true"
         since = as_of if isinstance(as_of, datetime) else None
@@ -211,6 +215,26 @@ class Provider:
         self.counters.archive_hits += paid is None
         kept = paid is None
         return Fetched(request, landed.raw, landed.fetched_at, paid or 0, kept, ask.key, landed.sha256, self._client)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
+        return self.cancelled.is_set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call that may be charged is under way."""
+        return self._client.is_busy
+
+    def cancel(self) -> None:
+        """Let the calls under way finish, and fetch nothing more."""
+        self._stopped[""] = Cancelled("the run was cancelled; what had landed by then is kept")
+        self.cancelled.set()
+
+    def check_running(self) -> None:
+        """Raise ``Cancelled`` after ``cancel``."""
+        if self.is_cancelled:
+            raise self._stopped[""].with_traceback(None)
 
     async def rules(self) -> str | None:
         """Return the provider's rules in force as JSON. They are requested once; None where that fails."""
