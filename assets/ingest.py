@@ -154,18 +154,18 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
         settings = with_options(family, asking.workspace.settings, found.options)
         groups = [_ask(asking, settings, family, part, group) for group in family.batches(found.subjects)]
         batch, stop = await _answered(groups, asking)
-        if stop is not None or asking.provider.is_cancelled:
+        if stop is not None:
             await _keep(asking, family, part, found, batch)
-            asking.provider.check_running()
-            if stop is not None:
-                raise stop
+            raise stop
     return await finish(asking, family, part, found, batch)
 
 
 async def _answered(groups: Iterable[Coroutine[Any, Any, Batch]], asking: Asking) -> tuple[Batch, Exception | None]:
-    """Return what all groups brought, and the first error of those that raised."""
+    """Return what the groups brought, and why it is not all of it."""
     outcomes = await _outcomes(groups, asking)
     stop = next((one for one in outcomes if isinstance(one, Exception)), None)
+    if stop is None and not all(isinstance(one, Batch) for one in outcomes):
+        stop = asking.provider.stopped
     return together(one for one in outcomes if isinstance(one, Batch)), stop
 
 

@@ -231,6 +231,11 @@ class Provider:
         self._stopped[""] = Cancelled("the run was cancelled; what had landed by then is kept")
         self.cancelled.set()
 
+    @property
+    def stopped(self) -> ProviderError | None:
+        """The error after which nothing is sent any more."""
+        return self._stopped.get("")
+
     def check_running(self) -> None:
         """Raise ``Cancelled`` after ``cancel``."""
         if self.is_cancelled:
@@ -238,6 +243,8 @@ class Provider:
 
     async def rules(self) -> str | None:
         """Return the provider's rules in force as JSON. They are requested once; None where that fails."""
+        if self._rules is None and self.is_cancelled:
+            return None
         if self._rules is None:
             self._rules = asyncio.ensure_future(self._requested_rules())
         return await asyncio.shield(self._rules)

@@ -70,6 +70,18 @@ def test_the_newest_instants_are_there_and_nothing_beyond_the_ceiling_was_spent(
     assert 0 < totals.spent + totals.reserved <= PART
 
 
+def test_each_partition_paid_for_before_a_ceiling_lands(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _workspace(make_workspace, per_day=credits_text(54 * COST))
+    instants = [datetime(2026, 5, 1) + timedelta(hours=hour) for hour in range(80)]
+    with pytest.raises(RunFailed):
+        fill(workspace, instance, [CHAIN], instants, tables=["maps"])
+    paid = workspace.ledger.totals().spent // COST
+    assert paid > 0
+    assert sum(bool(manifest.covered) for manifest in workspace.lake.manifests(family="maps")) == paid
+
+
 def test_a_run_that_lacks_credits_is_not_tried_again_by_dagster(poor: Workspace, instance: DagsterInstance) -> None:
     _stop(poor, instance)
     assert [run.tags["dagster/max_retries"] for run in instance.get_runs()] == ["0"]
