@@ -96,6 +96,20 @@ def chain_named(text: str) -> str:
     return plain if plain in KNOWN_CHAINS else _ALIASES.get(plain.lower().replace("_", "-").replace(" ", "-"), plain)
 
 
+def chain_typed(text: str | None) -> str | None:
+    """The chain id that a user typed. Raises ``ValueError`` for another name of a known chain, or no chain id."""
+    if text is None:
+        return None
+    known = chain_named(text)
+    if known != text:
+        raise ValueError(f"chain {text!r} is called {known} here; use {known}")
+    if not _CHAIN_ID.fullmatch(text):
+        raise ValueError(f"{text!r} is not a chain id; use letters, digits, '-', '_' and '.', at most 64")
+    return text
+
+
+_CHAIN_ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
 _ALIASES: dict[str, str] = {
     **{chain.name.lower().replace(" ", "-"): chain.id for chain in KNOWN_CHAINS.values()},
     **{chain.coingecko_id: chain.id for chain in KNOWN_CHAINS.values() if chain.coingecko_id},

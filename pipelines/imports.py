@@ -1,81 +1,167 @@
-"""``holderlake import`` and ``labels``: files into the engine's store, with what was found said in a table."""
+"""``holderlake import`` and ``labels``: import files into the engine's store and report what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from contract.times import utc_now
+from engine.errors import BadSource
 from engine.indexed import IMPORT
 from engine.records import ImportReport
-from engine.sources.files import read_transfers
+from engine.sources.files import FileOptions, FileTransfers, read_file
 from engine.sources.labels import read_labels
-from engine.sources.mapping import ColumnMap, read_block_times
-from engine.sources.token_lists import read_tokens
+from engine.sources.mapping import read_block_times
+from engine.sources.problems import Rejected
+from engine.sources.token_lists import is_token_list, read_tokens
+from engine.store import Store
 from pipelines import show
+from pipelines.errors import SomeFailed
 from pipelines.negatives import of_tokens, print_some
 from pipelines.stores import open_own_store
 from resources.settings import Settings
 
+_COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
+_AT_TIMES = ("passed over", "rejected", "wrong checksums", "error")
+"""Columns that the table has only where a file has such rows."""
+
 
 @dataclass(frozen=True)
 class Reading:
-    """How transfer files are to be read, where that can't be told from their columns: a format's name, the chain, a map
-    of columns, and files of blocks that hold their times."""
+    """How files are read: their options, the files of blocks' times, and the file for rejected rows."""
 
-    layout: str | None = None
-    chain: str | None = None
-    column_map: ColumnMap = field(default_factory=ColumnMap)
+    options: FileOptions = field(default_factory=FileOptions)
     blocks: Sequence[Path] = ()
+    rejected: Path | None = None
 
     @property
     def is_chosen(self) -> bool:
-        return bool(self.layout or self.column_map)
+        """Whether an option says that the files hold transfers."""
+        options = self.options
+        return bool(options.format or options.column_map or options.rows_at)
 
 
 def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
-    """Imports transfer files and token lists. A file is read whole before anything of it is stored.
+    """Import transfer files and token lists. Each file is imported whole or not at all, and apart from the others.
 
-    Raises ``BadSource`` at the first file that can't be read; files before it are imported.
+    With ``reading.rejected``, rows that cannot be read go to that file and the rest is imported; without it, one such
+    row refuses its file. Raises ``BadSource`` where no file was imported, and ``SomeFailed`` where some were.
     """
-    reports: list[dict[str, Any]] = []
+    if reading.rejected is not None and reading.rejected.exists():
+        raise ValueError(f"--rejected {reading.rejected} exists already; name a new file, or remove it")
+    options = replace(reading.options, block_times=read_block_times(reading.blocks))
+    rejected: list[Rejected] = []
     negative: list[dict[str, Any]] = []
-    times = read_block_times(reading.blocks)
-    with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
-        for path in paths:
-            if path.name.removesuffix(".gz").endswith(".json") and not reading.is_chosen:
-                reports.append({"file": path.name, "tokens": store.add_tokens(read_tokens(path))})
-            else:
-                rows = read_transfers(path, reading.layout, reading.chain, reading.column_map, times)
-                report = store.add_transfers(rows, path.name)
-                if "token_address" in reading.column_map.constants:
-                    store.index_tokens(report.keys, IMPORT)  # it was imported by name
-                below = of_tokens(store, report.keys, utc_now()).to_pylist()
-                negative = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
-                reports.append(_transfers_line(report, below))
-            bar.advance(bar.task_ids[0])
-    if as_json:
-        show.as_json(reports)
-        return
-    columns = ("file", "tokens", "rows", "added", "duplicates", "conflicts", "negative balances")
-    show.rows("Imported", columns, ([line.get(column) for column in columns] for line in reports))
-    print_some(negative)
+
+    def read(path: Path) -> FileTransfers:
+        found = read_file(path, options)
+        if found.rejected is not None:
+            if reading.rejected is None:
+                raise found.rejected.error()
+            rejected.append(found.rejected)
+            _write_rejected(reading.rejected, rejected)
+        return found
+
+    def imported(store: Store, path: Path) -> dict[str, Any]:
+        if not reading.is_chosen and is_token_list(path):
+            return {"file": path.name, "tokens": store.add_tokens(read_tokens(path))}
+        found = read(path)
+        report = store.add_transfers(found.transfers, path.name)
+        if "token_address" in options.column_map.constants:
+            store.index_tokens(report.keys, IMPORT)  # it was imported by name
+        below = of_tokens(store, report.keys, utc_now()).to_pylist()
+        negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
+        counts = {
+            "passed over": found.passed_over,
+            "rejected": len(found.rejected.rows) if found.rejected else 0,
+            "wrong checksums": found.wrong_checksums,
+        }
+        return _transfers_line(report, below) | counts
+
+    lines, errors = _each_file(settings, paths, imported)
+    _report(lines, (*_COLUMNS, "negative balances"), as_json)
+    if not as_json:
+        print_some(negative)
+    if any(line.get("wrong checksums") for line in lines):
+        show.err.print(
+            "Addresses with a wrong checksum (EIP-55) were imported in lower case. Where people typed them, check them."
+        )
+    _raise_failed(errors, len(paths))
+    if rejected:
+        count = sum(len(one.rows) for one in rejected)
+        raise SomeFailed(f"{count:,} rows could not be read; {reading.rejected} has them with their reasons")
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
-    """Imports label files. Raises ``BadSource`` at the first one that can't be read."""
-    reports = []
+    """Import label files, each whole or not at all. Raises the errors of ``import_paths``."""
+
+    def imported(store: Store, path: Path) -> dict[str, Any]:
+        found = read_labels(path)
+        return {"file": path.name, "labels": store.add_labels(found.labels), "passed over": found.skipped}
+
+    lines, errors = _each_file(settings, paths, imported)
+    _report(lines, ("file", "labels", "passed over"), as_json)
+    _raise_failed(errors, len(paths))
+
+
+def _each_file(
+    settings: Settings, paths: Sequence[Path], imported: Callable[[Store, Path], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[BadSource]]:
+    """A line of the report for each file, and the errors of those that cannot be read."""
+    lines: list[dict[str, Any]] = []
+    errors: list[BadSource] = []
     with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
         for path in paths:
-            found = read_labels(path)
-            reports.append({"file": path.name, "labels": store.add_labels(found.labels), "passed over": found.skipped})
+            try:
+                lines.append(imported(store, path))
+            except BadSource as error:
+                errors.append(error)
+                lines.append({"file": path.name, "error": str(error)})
             bar.advance(bar.task_ids[0])
+    return lines, errors
+
+
+def _report(lines: list[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
-        show.as_json(reports)
-    else:
-        show.rows("Imported", ("file", "labels", "passed over"), (list(line.values()) for line in reports))
+        show.as_json(lines)
+    elif any("error" not in line for line in lines):
+        shown = [*columns, *(name for name in _AT_TIMES if name not in columns and any(map(_has(name), lines)))]
+        show.rows("Imported", shown, ([line.get(column) for column in shown] for line in lines))
+
+
+def _has(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda line: bool(line.get(name))
+
+
+def _raise_failed(errors: list[BadSource], files: int) -> None:
+    if not errors:
+        return
+    if len(errors) == files:
+        more = f"; none of the {files:,} files could be imported" if files > 1 else ""
+        raise BadSource(f"{errors[0]}{more}") from errors[0]
+    raise SomeFailed(
+        f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; import them again when they "
+        "are corrected"
+    )
+
+
+def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
+    """Writes the rows of all files so far as JSON lines; the file is complete or absent."""
+    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with building.open("w", encoding="utf-8") as file:
+            for one in rejected:
+                file.writelines(one.lines())
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(path)
+    except OSError as error:
+        building.unlink(missing_ok=True)
+        raise BadSource(f"{path} cannot be written ({error.strerror}); nothing of the file was imported") from error
 
 
 def _transfers_line(report: ImportReport, negative: Sequence[dict[str, Any]]) -> dict[str, Any]:

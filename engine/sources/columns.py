@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.addresses import NO_VALUE, parse_address, parse_addresses, parse_token, shown
+from contract.addresses import NO_VALUE, parse_address, parse_addresses, parse_token, shown, wrong_checksums
 from contract.chains import CHAIN_BY_EVM_ID, chain_named, family_of
 from contract.times import to_unix
 from engine.sources.hashes import parse_hash, parse_hashes
@@ -74,6 +74,8 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
     parse = parse_token if token else parse_address
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
+        if family_of(chain) == "evm":
+            _count_wrong_checksums(raw, name)
         mapped = _mapped(
             raw,
             name,
@@ -86,6 +88,12 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
         )
         found = pc.if_else(of_chain, mapped, found)
     return found
+
+
+def _count_wrong_checksums(raw: RawTable, name: str) -> None:
+    column = raw.table.column(name)
+    if pa.types.is_string(column.type):
+        raw.problems.wrong_checksums += pc.sum(wrong_checksums(column.unique().drop_null())).as_py() or 0
 
 
 _MISSING_ADDRESS: Final = (

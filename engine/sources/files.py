@@ -6,7 +6,7 @@ The layouts themselves are in ``layouts`` and ``presets``, maps in ``mapping``; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +17,10 @@ from contract.chains import ZERO_ADDRESS
 from engine.errors import BadSource
 from engine.records import TRANSFERS
 from engine.sources.layouts import LAYOUTS, Layout, read_holderlake
-from engine.sources.mapping import ColumnMap, check_complete, mapped, suggestion, with_times
-from engine.sources.presets import PRESETS, preset_for
-from engine.sources.problems import Rejected, bad_source, rejected_rows
-from engine.sources.raw import RawTable, read_columns, read_raw
+from engine.sources.mapping import ColumnMap, check_complete, is_complete, mapped, suggestion, with_times
+from engine.sources.presets import PRESETS, advice, preset_for
+from engine.sources.problems import Rejected, rejected_rows
+from engine.sources.raw import RawTable, read_header, read_raw
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
 """The names that ``read_transfers`` takes and ``detect_format`` gives."""
@@ -47,11 +47,16 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileTransfers:
-    """What a file holds: transfers in its order, the rows that cannot be read, and how many rows are no transfers."""
+    """What a file holds: transfers in its order, and the rows that cannot be read.
+
+    ``passed_over`` counts rows that hold no transfer. ``wrong_checksums`` counts distinct addresses in mixed case whose
+    checksum (EIP-55) is wrong; they are read in lower case.
+    """
 
     transfers: pa.Table
     rejected: Rejected | None
     passed_over: int
+    wrong_checksums: int
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -61,7 +66,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     """
     raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
-        return FileTransfers(TRANSFERS.empty_table(), None, 0)
+        return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
     raw, layout = _recognised(raw, options)
     if layout.decode is not None:
         raw = layout.decode(raw)
@@ -69,7 +74,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     if options.block_times:
         raw = with_times(raw, options.block_times)
     transfers = layout.read(raw, options.chain)
-    return FileTransfers(transfers, rejected_rows(raw), raw.passed_over)
+    return FileTransfers(transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums)
 
 
 def read_transfers(
@@ -88,8 +93,17 @@ def read_transfers(
 
 def detect_format(path: Path) -> str:
     """The format of the file, one of ``FORMATS``. Raises ``BadSource`` where it is none of them."""
-    names = read_columns(path)
-    return _layout_of(path, names, FileOptions())[0]
+    return _layout_of(read_header(path), FileOptions()).format
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a file is: its layout, or the map that names its columns and the values of rows that are transfers."""
+
+    format: str
+    layout: Layout | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 _MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
@@ -98,31 +112,45 @@ _LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
 
 def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
     """The file under our names, and the layout that reads it."""
-    _, layout, column_map = _layout_of(raw.path, raw.columns, options)
-    if layout is not None:
-        return raw, layout
-    raw = mapped(raw, column_map)
+    found = _layout_of(raw, options)
+    if found.layout is not None:
+        return raw, found.layout
+    raw = mapped(_only(raw, found.only), found.column_map)
     if _LOGS.fits(raw.columns):
         return raw, _LOGS
     check_complete(raw)
     return raw, _MAPPED
 
 
-def _layout_of(path: Path, names: Sequence[str], options: FileOptions) -> tuple[str, Layout | None, ColumnMap]:
-    """The format of a file with these columns, and its layout or the map that names them."""
-    format, chosen = options.format, options.column_map
+def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
+    """What a file with these columns is. Raises ``BadSource`` with the options that would help."""
+    names, format, chosen = raw.columns, options.format, options.column_map
     if format is not None and format not in FORMATS:
-        raise bad_source(path, f"{format!r} is no format; give one of {', '.join(FORMATS)}, or none to recognise it")
+        raise raw.bad(f"{format!r} is no format; give one of {', '.join(FORMATS)}, or none to recognise it")
     if not chosen:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
-                return layout.format, layout, chosen
+                return _Found(layout.format, layout)
     preset = preset_for(names, chosen, format)
     if preset is not None:
-        return preset[0].format, None, preset[1]
-    if chosen:
-        return _MAPPED.format, None, chosen
-    raise _unknown(path, names, format)
+        return _Found(preset[0].format, None, preset[1], preset[0].only)
+    if chosen and (is_complete(names, chosen) or not advice(names, chosen, format)):
+        return _Found(_MAPPED.format, None, chosen)
+    raise _unknown(raw, options)
+
+
+def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
+    """The rows whose columns have these values, in any case; columns that are not there do not matter."""
+    spelt = {name.lower(): name for name in raw.columns}
+    kept = pa.repeat(True, raw.table.num_rows)
+    for name, values in only.items():
+        if name.lower() in spelt:
+            texts = pc.utf8_lower(raw.table.column(spelt[name.lower()]).cast(pa.string()))
+            kept = pc.and_(kept, pc.is_in(texts, pa.array(values)).combine_chunks())
+    numbers = pc.indices_nonzero(kept)
+    if len(numbers) == raw.table.num_rows:
+        return raw
+    return replace(raw, table=raw.table.take(numbers), numbers=numbers, passed_over=raw.table.num_rows - len(numbers))
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
@@ -141,16 +169,31 @@ def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
     return raw.over(table)
 
 
-def _unknown(path: Path, names: Sequence[str], format: str | None) -> BadSource:
+def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
+    names, format = raw.columns, options.format
+    nearly = advice(names, options.column_map, format)
+    if nearly:
+        return raw.bad(f"{nearly}. Columns seen: {', '.join(names)}")
+    nested = _nested(raw)
+    if nested:
+        return raw.bad(f"column {nested} holds lists of objects; where they are the rows, add --rows {nested}")
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
     known = {preset.title for preset in PRESETS if format in (None, preset.format)}
     known |= {layout.title for layout in candidates}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
     nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
-    advice = suggestion(names) or "--map OURS=THEIRS for each of our columns"
-    return bad_source(
-        path,
-        f"the layout is not known. Columns seen: {', '.join(names)}. Name them, for example by {advice} "
+    by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
+    return raw.bad(
+        f"the layout is not known. Columns seen: {', '.join(names)}. Name them, for example by {by_names} "
         f"(and --set OURS=VALUE for what is the same in every row). Layouts known: {', '.join(sorted(known))}. The "
-        f"nearest is {nearest.title}, which would need {', '.join(sorted(nearest.needs - set(names)))} as well",
+        f"nearest is {nearest.title}, which would need {', '.join(sorted(nearest.needs - set(names)))} as well"
     )
+
+
+def _nested(raw: RawTable) -> str | None:
+    """The column of JSON lists of objects, None where there is none."""
+    for name in raw.columns:
+        column = raw.table.column(name)
+        if pa.types.is_string(column.type) and pc.any(pc.starts_with(column, "[{")).as_py():
+            return name
+    return None

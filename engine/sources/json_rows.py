@@ -19,6 +19,8 @@ _ENVELOPES: Final = frozenset(
     | {"jetton_transfers", "operations", "activity"}
 )
 """Keys under which APIs put their rows. Other keys are searched only where the file is a single object."""
+_WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
+"""Those that say nothing of what the rows are, so that each line of a file may have one around its rows."""
 _DEEPEST: Final = 6
 _BROKEN: Final = object()
 
@@ -97,7 +99,7 @@ def _records(
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
     found, rest = document, list(steps)
-    while rest and isinstance(found, dict):
+    while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in _WRAPPERS):
         step = rest.pop(0)
         if step not in found:
             seen = ", ".join(found) or "nothing"
@@ -134,6 +136,8 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
     found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
     if not found and is_alone:
         found = [steps for steps, rows in lists if rows]
+    filled = {steps for steps, rows in lists if rows}
+    found = [steps for steps in found if steps in filled] or found[:1]
     if len(found) > 1:
         choices = " or ".join(f"--rows {'.'.join(steps)}" for steps in found)
         raise bad_source(path, f"it has more than one list of rows; name one by {choices}")

@@ -26,6 +26,8 @@ KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
 """Our columns that a map may name: those of transfers, the token's decimals, and those of event logs."""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
+_OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
+"""Our columns that mean something else in other people's files, unless a map names them."""
 _GUESSES: Final = {
     "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
@@ -93,13 +95,18 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
     for own, theirs in chosen.columns.items():
         if theirs not in raw.columns:
             raise raw.bad(f"{own} is mapped to column {theirs}, which is not there; there are {', '.join(raw.columns)}")
-    taken = {*chosen.columns, *chosen.constants, *chosen.columns.values()}
+    taken = {*chosen.columns, *chosen.constants, *chosen.columns.values(), *_OURS_ALONE}
     if "block_time" in taken:
         taken |= set(_TIMES)  # whatever else the file calls a time is not meant
     found = {name: raw.table.column(name) for name in raw.columns if name not in taken}
     found |= {own: raw.table.column(theirs) for own, theirs in chosen.columns.items()}
     found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in chosen.constants.items()}
     return raw.over(pa.table(found))
+
+
+def is_complete(names: Sequence[str], chosen: ColumnMap) -> bool:
+    """Whether the columns that transfers need are all in the file or in the map."""
+    return {*_NEEDED} <= {*names, *chosen.columns, *chosen.constants}
 
 
 def check_complete(raw: RawTable) -> None:

@@ -17,7 +17,8 @@ class Preset:
     """A map that is tried by itself. ``columns``: our column to the file's, alternatives separated by ``|``.
 
     ``optional`` are mapped where they are there; ``known_by`` are further columns of the file, ``lacks`` are columns
-    that it never has.
+    that it never has. ``only``: the values (in lower case) that a column has in rows that are transfers; it may be
+    absent.
     """
 
     format: str
@@ -27,23 +28,32 @@ class Preset:
     constants: Mapping[str, str] = field(default_factory=dict)
     known_by: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
         """The map of a file with these columns, None where it is of another layout. What is ``chosen`` wins."""
+        found, missing = self._found(names, chosen)
+        return None if missing else chosen.over(ColumnMap(found, self.constants))
+
+    def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
+        """Our columns that a user would have to give, empty where the file is not of this layout anyway."""
+        found, missing = self._found(names, chosen)
+        return missing if set(missing) <= _GIVEN.keys() and len(found) > len(missing) + 2 else []
+
+    def _found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
+        """The file's columns by ours, and which of ours are neither there nor chosen."""
         spelt = {name.lower(): name for name in names}
-        if not all(name.lower() in spelt for name in self.known_by) or any(
-            name.lower() in spelt for name in self.lacks
-        ):
-            return None
         found: dict[str, str] = {}
         given = {*chosen.columns, *chosen.constants}
+        missing = [name for name in self.known_by if name.lower() not in spelt]
+        missing += [name for name in self.lacks if name.lower() in spelt]
         for own, theirs in {**self.columns, **self.optional}.items():
             column = next((spelt[name.lower()] for name in theirs.split("|") if name.lower() in spelt), None)
             if column is not None:
                 found[own] = column
             elif own in self.columns and own not in given:
-                return None
-        return chosen.over(ColumnMap(found, self.constants))
+                missing.append(own)
+        return found, missing
 
 
 def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
@@ -56,6 +66,24 @@ def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> t
     return None
 
 
+def advice(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
+    """The options that a file lacks which nearly fits a preset, in words; empty for none."""
+    listed = list(names)
+    for preset in PRESETS:
+        missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
+        if missing:
+            return f"it looks like {preset.title}; {' and '.join(_GIVEN[name] for name in missing)}"
+    return ""
+
+
+_GIVEN: Final = {
+    "decimals": "its amounts are in token units, so give the token's decimals (--set decimals=18)",
+    "token_address": "it does not name its token, so give it (--set token_address=ADDRESS)",
+    "block_number": (
+        "it has no block numbers, by which transfers are put in order: join them, or where all files of the token lack "
+        "them, take the time (--map block_number=block_timestamp)"
+    ),
+}
 _TIME: Final = "blockTimestamp|block_timestamp|block_time|timeStamp|timestamp|evt_block_time"
 _FROM_TO: Final = {"from_address": "from|from_address", "to_address": "to|to_address"}
 _ETHERSCAN: Final = {
@@ -76,7 +104,7 @@ PRESETS: Final = (
             "topics": "topics|topic0|topic_0",
             "data": "data",
             "block_number": "blockNumber|block_number|block",
-            "log_index": "logIndex|log_index|index",
+            "log_index": "logIndex|log_index|index|event_index",
             "tx_hash": "transactionHash|transaction_hash|tx_hash",
         },
         {"block_time": _TIME},
@@ -225,6 +253,7 @@ PRESETS: Final = (
         },
         {"block_time": "metadata.blockTimestamp"},
         known_by=("category",),
+        only={"category": ("erc20",)},
     ),
     Preset(
         "ankr",
@@ -267,6 +296,7 @@ PRESETS: Final = (
             "tx_hash": "Transaction.Hash",
         },
         {"block_time": "Block.Time", "log_index": "Log.Index|Transfer.Index"},
+        only={"TransactionStatus.Success": ("true",)},
     ),
     Preset(
         "tronscan",
@@ -281,6 +311,7 @@ PRESETS: Final = (
             "tx_hash": "transaction_id",
         },
         constants={"chain": "tron"},
+        only={"finalResult": ("success",), "revert": ("false", "0"), "event_type": ("transfer",)},
     ),
     Preset(
         "trongrid",
@@ -294,6 +325,7 @@ PRESETS: Final = (
             "block_number": "block_number",
         },
         constants={"chain": "tron"},
+        only={"type": ("transfer",)},
     ),
     Preset(
         "trongrid",
@@ -309,6 +341,7 @@ PRESETS: Final = (
             "log_index": "event_index",
         },
         constants={"chain": "tron"},
+        only={"event_name": ("transfer",)},
     ),
     Preset(
         "solscan",
@@ -323,6 +356,7 @@ PRESETS: Final = (
             "tx_hash": "trans_id",
         },
         constants={"chain": "solana"},
+        only={"activity_type": ("activity_spl_transfer", "activity_spl_mint", "activity_spl_burn")},
     ),
     Preset(
         "helius",
@@ -352,6 +386,7 @@ PRESETS: Final = (
             "tx_hash": "transaction_hash",
         },
         constants={"chain": "ton"},
+        only={"transaction_aborted": ("false",)},
     ),
     Preset(
         "tonapi",
@@ -366,6 +401,7 @@ PRESETS: Final = (
             "tx_hash": "transaction_hash",
         },
         constants={"chain": "ton"},
+        only={"operation": ("transfer", "mint", "burn")},
     ),
 )
 """In the order in which they are tried; those with more columns come before those that they contain."""

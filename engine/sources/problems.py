@@ -33,6 +33,8 @@ class Problems:
     """Rows of a table that cannot be read: for each column with such rows, each row's reason or null."""
 
     reasons: dict[str, pa.Array] = field(default_factory=dict)
+    wrong_checksums: int = 0
+    """Distinct values of columns that are EVM addresses with a wrong checksum. They are no problem by themselves."""
 
     def add(self, column: str, reasons: pa.Array) -> None:
         """Notes the reasons, a text for each bad row and null for the others. The first reason of a row counts."""

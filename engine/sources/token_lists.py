@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from contract.chains import CHAIN_BY_EVM_ID, normalise_address
+from contract.addresses import parse_token
+from contract.chains import CHAIN_BY_EVM_ID
 from engine.records import TokenInfo
 from engine.sources.problems import bad_source
 from engine.sources.raw import read_text
@@ -15,6 +17,8 @@ from engine.sources.raw import read_text
 _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
+_BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
+"""What a token list that is cut short begins with."""
 
 
 def read_tokens(path: Path) -> list[TokenInfo]:
@@ -35,6 +39,21 @@ def read_tokens(path: Path) -> list[TokenInfo]:
             info = _token(path, number, _CHAINS[chain_id], token)
             found.setdefault((info.chain, info.address), info)
     return list(found.values())
+
+
+def is_token_list(path: Path) -> bool:
+    """Whether a file named .json (compressed or not) is a token list or a contract map, not a dump of transfers."""
+    if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
+        return False
+    text = read_text(path).lstrip()
+    if not text.startswith("{"):
+        return False
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return _BEGINS_AS_LIST.match(text) is not None
+    is_list = isinstance(content, dict) and isinstance(content.get("tokens"), list)
+    return is_list or (isinstance(content, dict) and bool(content) and all(map(_is_contract_map, content.values())))
 
 
 def _entries(path: Path, content: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
@@ -59,6 +78,13 @@ def _chain_id(token: object) -> Any:
     return token.get("chainId") if isinstance(token, dict) else None
 
 
+def _address(path: Path, number: int, chain: str, text: str) -> str:
+    try:
+        return parse_token(chain, text)
+    except ValueError as error:
+        raise bad_source(path, str(error), column="address", row=number) from error
+
+
 def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> TokenInfo:
     address, name, symbol = (token.get(key) for key in ("address", "name", "symbol"))
     decimals = token.get("decimals")
@@ -73,7 +99,7 @@ def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> Tok
     img_url = token.get("logoURI")
     return TokenInfo(
         chain=chain,
-        address=normalise_address(address),
+        address=_address(path, number, chain, address),
         name=named[0],
         symbol=named[-1],
         decimals=decimals,

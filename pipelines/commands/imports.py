@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
+from contract.chains import chain_typed
 from pipelines.commands import shared
 from pipelines.commands.shared import Json, Tokens
 
 
-def import_files(
+def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
     format: Annotated[
-        str | None, typer.Option("--format", help="Layout, where it can't be told from the columns.")
+        str | None, typer.Option("--format", help="Layout, where the columns fit several or none: logs, etherscan, …")
     ] = None,
     chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
     mapped: Annotated[
@@ -27,22 +28,46 @@ def import_files(
         ),
     ] = None,
     map_file: Annotated[
-        Path | None, typer.Option("--map-file", help="A TOML file with such pairs under [columns] and [constants].")
+        Path | None,
+        typer.Option("--map-file", help=r"A TOML file with such pairs under \[columns] and \[constants]."),
     ] = None,
     blocks: Annotated[
         list[Path] | None,
         typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
     ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="PATH", help="Path to the rows within JSON: data.transfers")
+    ] = None,
+    thousands: Annotated[
+        str | None, typer.Option("--thousands", metavar="LETTER", help="What separates thousands in numbers, such as ,")
+    ] = None,
+    empty_is_zero: Annotated[
+        bool, typer.Option("--empty-is-zero", help="An empty sender is a mint, an empty receiver a burn.")
+    ] = False,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(
+            "--rejected", metavar="FILE", help="Write rows that can't be read to this file and import the others."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Imports raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
+    """Import raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
+    from engine.sources.files import FileOptions
     from engine.sources.mapping import ColumnMap, parse_map, read_map
     from pipelines.imports import Reading, import_paths
 
     written = read_map(map_file) if map_file else ColumnMap()
     column_map = parse_map(mapped or (), constants or ()).over(written)
-    settings, reading = shared.settings(), Reading(format, chain, column_map, blocks or ())
-    import_paths(settings, files, reading, json)
+    options = FileOptions(
+        format,
+        chain=chain_typed(chain),
+        column_map=column_map,
+        rows_at=rows,
+        thousands=thousands,
+        empty_is_zero=empty_is_zero,
+    )
+    import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
 
 
 def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
