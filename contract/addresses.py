@@ -76,6 +76,17 @@ def parse_token(chain: str | None, text: str | bytes) -> str:
     return NATIVE if is_native else parse_address(chain, text)
 
 
+def parse_unplaced_address(text: str) -> str:
+    """The address of an unnamed chain, as the chains that it could be of spell it; raises ``ValueError`` for none.
+
+    Hexadecimal text is an EVM address, text that is valid on TON is one of TON, and other text stays as it is.
+    """
+    plain = _unquoted(text)
+    if _HEX.fullmatch(plain) and not plain.isdecimal():
+        return parse_address("eth", plain)
+    return _ton(plain) or parse_address(None, plain)
+
+
 def typed_token(chain: str | None, text: str) -> str:
     """``parse_token`` for what people type: an EVM address in mixed case must match its checksum (EIP-55)."""
     token = parse_token(chain, text)

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, normalise_address
+from contract.addresses import parse_address, parse_unplaced_address
+from contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS
 from engine.errors import BadSource
 from engine.records import Label
 from engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
@@ -47,15 +48,8 @@ _YES_NO: Final = {
     **dict.fromkeys(("true", "1", "yes"), True),
     **dict.fromkeys(("false", "0", "no", ""), False),
 }
-_BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
-_HEX_FORM: Final = re.compile(r"0x[0-9a-f]{40}")
 _CHAIN_FORM: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _PRECEDENCE_FORM: Final = re.compile(r"-?[0-9]{1,9}")
-_FORMS: Final = {
-    "solana": re.compile(_BASE58 + r"{32,44}"),
-    "tron": re.compile("T" + _BASE58 + r"{33}"),
-    "ton": re.compile(r"[\w+/:=-]{48,67}"),
-}
 _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
 )
@@ -95,8 +89,11 @@ class _Entries:
 
     def add(self, address: object, chain: str | None) -> _Entry | None:
         """The entry to fill, or None, counted, where the address is none of that chain."""
-        normal = normalise_address(address) if isinstance(address, str) else ""
-        if not _is_address(normal, chain):
+        try:
+            normal = parse_address(chain or "eth", address) if isinstance(address, str) else ""
+        except ValueError:
+            normal = ""
+        if not normal:
             self.skipped += 1
             return None
         return self.by_key.setdefault((normal, chain), _Entry())
@@ -326,14 +323,11 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
 
 
 def _own_address(text: str, chain: str | None) -> str:
-    """Addresses of chains that we know are checked, for a label of a mistyped address would never be seen."""
-    address = normalise_address(text)
-    if not address or re.search(r"\s", address):
-        raise _BadField("address", "a label needs an address; fill it in")
-    is_evm = chain in KNOWN_CHAINS and KNOWN_CHAINS[chain].evm_id is not None
-    if (is_evm or chain in _FORMS) and not _is_address(address, chain):
-        raise _BadField("address", f"{text!r} is not an address of chain {chain}; check the row")
-    return address
+    """Addresses are checked, because a label of a mistyped address would never be seen."""
+    try:
+        return parse_address(chain, text) if chain else parse_unplaced_address(text)
+    except ValueError as error:
+        raise _BadField("address", str(error)) from error
 
 
 def _precedence(text: str) -> int:
@@ -352,10 +346,6 @@ def _yes_or_no(fields: dict[str, str], column: str) -> bool:
 def _hand_source(path: Path) -> str:
     """What a file says of an address replaces what it said before, and leaves other files' labels alone."""
     return f"hand:{path.name.split('.')[0]}"
-
-
-def _is_address(address: str, chain: str | None) -> bool:
-    return bool(_FORMS.get(chain or "", _HEX_FORM).fullmatch(address))
 
 
 def _unknown(path: Path, seen: str) -> BadSource:

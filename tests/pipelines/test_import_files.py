@@ -1,0 +1,222 @@
+"""``holderlake import`` and ``labels``: what they import, reject and refuse, and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from contract.times import utc_now
+from engine.holders import holders_as_of
+from engine.store import Store
+from pipelines.cli import app, exit_code
+from tests.engine.sources.foreign import (
+    ANN,
+    APPROVAL,
+    BOB,
+    CHECKSUMMED_TOKEN,
+    CLICKHOUSE,
+    CLICKHOUSE_MAP,
+    ETL,
+    RPC_LOGS,
+    TIMELESS,
+    TOKEN,
+    as_csv,
+    as_json,
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [dict(line) for line in json.loads(self.stdout)]
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in a home of its own, in the folder of the test's files."""
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Ended:
+        ended = CliRunner().invoke(app, [*arguments])
+        error = ended.exception
+        if error is None or isinstance(error, SystemExit):
+            return Ended(ended.exit_code, ended.stdout, ended.stderr)
+        assert isinstance(error, Exception)
+        return Ended(exit_code(error), ended.stdout, f"{ended.stderr}{error}")
+
+    return run
+
+
+def histories(tmp_path: Path) -> list[Any]:
+    with Store(tmp_path / "home" / "engine") as store:
+        return list(store.histories())
+
+
+def test_the_help_shows_the_tables_of_a_map_file(run: Run) -> None:
+    said = run("import", "--help").stdout
+    assert "[columns]" in said
+    assert "[constants]" in said
+
+
+def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> None:
+    bad = {**ETL[1], "to_address": "OKEx"}
+    Path("some.csv").write_bytes(as_csv([ETL[0], bad, {**bad, "log_index": 9}]))
+    ended = run("import", "some.csv", "--chain", "eth")
+    assert ended.code == 1
+    assert "some.csv, row 2, column to_address: 'OKEx' is not an address of chain eth" in ended.stderr
+    assert "2 of 3 rows cannot be read, so the file was not imported; --rejected FILE" in ended.stderr
+    assert histories(tmp_path) == []
+
+
+def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
+    bad = {**ETL[1], "to_address": "vitalik.eth", "value": "12345678901234567890"}
+    Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))
+    ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl", "--json")
+    assert ended.code == 3
+    assert "1 rows could not be read; rejected.jsonl has them with their reasons" in ended.stderr
+    (line,) = ended.lines
+    assert (line["rows"], line["added"], line["rejected"]) == (2, 2, 1)
+    (rejected,) = map(json.loads, Path("rejected.jsonl").read_text().splitlines())
+    assert (rejected["rejected_file"], rejected["rejected_row"]) == ("some.csv", 2)
+    assert (rejected["rejected_column"], rejected["value"]) == ("to_address", bad["value"])
+    assert "it is a name" in rejected["rejected_reason"]
+
+
+def test_corrected_rejected_rows_import_from_their_file(run: Run) -> None:
+    Path("some.csv").write_bytes(as_csv([ETL[0], {**ETL[1], "to_address": "bob"}]))
+    run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
+    Path("rejected.jsonl").write_text(Path("rejected.jsonl").read_text().replace('"bob"', f'"{BOB}"', 1))
+    ended = run("import", "rejected.jsonl", "--chain", "eth", "--json")
+    assert (ended.code, ended.lines[0]["added"]) == (0, 1)
+
+
+def test_corrected_files_add_only_their_rejected_rows(run: Run) -> None:
+    # without log indexes, a row's place in its block must not depend on the rows that were rejected before it
+    options = [word for pair in CLICKHOUSE_MAP[:-1] for word in ("--map", pair)]
+    rows = [{**row, "block_num": 7, "trx": "0x" + "c1" * 32, "ordinal": None} for row in CLICKHOUSE]
+    Path("some.csv").write_bytes(as_csv([{**rows[0], "sender": "nobody"}, rows[1]]))
+    run("import", "some.csv", "--chain", "eth", *options, "--rejected", "rejected.jsonl")
+    Path("some.csv").write_bytes(as_csv(rows))
+    (line,) = run("import", "some.csv", "--chain", "eth", *options, "--json").lines
+    assert (line["added"], line["duplicates"], line["conflicts"]) == (1, 1, 0)
+
+
+def test_an_existing_file_of_rejected_rows_is_kept(run: Run) -> None:
+    Path("some.csv").write_bytes(as_csv(ETL))
+    Path("rejected.jsonl").write_text("mine")
+    ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
+    assert (ended.code, Path("rejected.jsonl").read_text()) == (2, "mine")
+    assert "exists already" in ended.stderr
+
+
+def test_a_bad_file_does_not_keep_others_from_importing(run: Run) -> None:
+    Path("good.csv").write_bytes(as_csv(ETL))
+    Path("empty.csv").touch()
+    ended = run("import", "empty.csv", "good.csv", "--chain", "eth", "--json")
+    assert ended.code == 3
+    assert "1 of 2 files were not imported, for example empty.csv: the file is empty" in ended.stderr
+    assert [line.get("added") for line in ended.lines] == [None, 2]
+
+
+def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
+    Path("empty.csv").touch()
+    Path("folder").mkdir()
+    ended = run("import", "empty.csv", "folder", "no-*.csv", "--chain", "eth")
+    assert ended.code == 1
+    assert "none of the 3 files could be imported" in ended.stderr
+    assert "it is a folder; name its files, for example folder/*.parquet" in run("import", "folder").stderr
+    assert "no file matches this pattern" in run("import", "no-*.csv").stderr
+
+
+def test_logs_in_a_json_file_are_no_token_list(run: Run) -> None:
+    Path("logs.json").write_bytes(as_json({"jsonrpc": "2.0", "id": 1, "result": [*RPC_LOGS, APPROVAL]}))
+    ended = run("import", "logs.json", "--chain", "eth", "--json")
+    (line,) = ended.lines
+    assert (ended.code, line["added"], line["passed over"], line["negative balances"]) == (0, 2, 1, 0)
+
+
+def test_a_token_list_is_still_one(run: Run) -> None:
+    tokens = [{"chainId": 1, "address": CHECKSUMMED_TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
+    Path("list.json").write_bytes(as_json({"name": "mine", "tokens": tokens}))
+    assert run("import", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
+
+
+def test_a_token_list_with_an_impossible_address_is_refused(run: Run) -> None:
+    tokens = [{"chainId": 1, "address": "0x123", "name": "Tea", "symbol": "TEA", "decimals": 2}]
+    Path("list.json").write_bytes(as_json({"tokens": tokens}))
+    ended = run("import", "list.json")
+    assert ended.code == 1
+    assert "list.json, row 1, column address: '0x123' is not an address of chain eth" in ended.stderr
+
+
+def test_blocks_and_a_map_go_together(run: Run) -> None:
+    rows = [{("height" if name == "block_number" else name): value for name, value in row.items()} for row in TIMELESS]
+    Path("rows.csv").write_bytes(as_csv(rows))
+    blocks = [{"number": row["block_number"], "timestamp": 1_700_000_000} for row in TIMELESS]
+    Path("blocks.csv").write_bytes(as_csv(blocks))
+    names = ["--map", "block_number=height", "--map", "tx_hash=transaction_hash"]
+    ended = run("import", "rows.csv", "--chain", "eth", *names, "--blocks", "blocks.csv", "--json")
+    assert (ended.code, ended.lines[0]["added"]) == (0, 2)
+
+
+def test_a_wrong_checksum_is_imported_and_reported(run: Run) -> None:
+    Path("rows.csv").write_bytes(
+        as_csv([{**row, "token_address": CHECKSUMMED_TOKEN.replace("5aA", "5aa")} for row in ETL])
+    )
+    ended = run("import", "rows.csv", "--chain", "eth", "--json")
+    assert (ended.code, ended.lines[0]["wrong checksums"]) == (0, 1)
+    assert "wrong checksum (EIP-55) were imported in lower case" in ended.stderr
+    (line,) = run("import", "rows.csv", "--chain", "eth", "--json").lines
+    assert (line["added"], line["duplicates"]) == (0, 2)
+
+
+def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path: Path) -> None:
+    spellings = [ANN, ANN.upper(), ANN[2:], rf"\x{ANN[2:]}", "0x" + "0" * 24 + ANN[2:]]
+    rows = [{**ETL[0], "to_address": text, "log_index": number} for number, text in enumerate(spellings)]
+    Path("rows.csv").write_bytes(as_csv(rows))
+    assert run("import", "rows.csv", "--chain", "eth").code == 0
+    with Store(tmp_path / "home" / "engine") as store:
+        (found,) = store.histories()
+        assert (found.chain, found.token_address) == ("eth", TOKEN)
+        holders = holders_as_of(store, "eth", TOKEN, utc_now(), 10)
+        assert [row["address"] for row in holders.to_pylist()] == [ANN]
+    answer = run("import", "rows.csv", "--chain", "eth", "--json").lines[0]
+    assert (answer["negative balances"], answer["duplicates"]) == (0, len(spellings))
+
+
+@pytest.mark.parametrize(
+    ("chain", "words"),
+    [("ethereum", "chain 'ethereum' is called eth here; use eth"), ("my chain", "is not a chain id")],
+)
+def test_a_chain_that_is_called_otherwise_is_refused(chain: str, words: str, run: Run) -> None:
+    Path("rows.csv").write_bytes(as_csv(ETL))
+    ended = run("import", "rows.csv", "--chain", chain)
+    assert ended.code == 2
+    assert words in ended.stderr
+
+
+def test_labels_import_apart_from_a_bad_file(run: Run) -> None:
+    Path("mine.csv").write_text(f"address,name,chain\n{ANN[2:]},Ann,eth\n")
+    Path("bad.csv").write_text("address,name,chain\nvitalik.eth,V,eth\n")
+    ended = run("labels", "mine.csv", "bad.csv", "--json")
+    assert ended.code == 3
+    assert "bad.csv, line 2, column address: 'vitalik.eth' is not an address of chain eth" in ended.stderr
+    assert ended.lines[0]["labels"] == 1
