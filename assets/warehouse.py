@@ -56,7 +56,7 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
                 "partitions loaded": report.partitions,
                 "seconds": round(report.seconds, 2),
                 "rows loaded": dict(report.rows),
-                "partitions damaged": len(report.damaged),
+                "files damaged": list(report.damaged[:_MOST_NAMED]),
                 "keys not unique": list(report.duplicates[:_MOST_NAMED]),
                 "path": str(workspace.warehouse.path),
                 **history_of(workspace, chain, day),

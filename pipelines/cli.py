@@ -195,14 +195,27 @@ def rebuild_command(
     provider: Annotated[
         str | None, typer.Option(help="Whose answers, where the archive holds several providers'.")
     ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", help="Only this partition: FAMILY/CHAIN/INSTANT; may be given again."),
+    ] = None,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Only partitions with damaged files.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Makes lake and warehouse again from the archived answers, at no cost. The old ones stay until it is done."""
     from pipelines.rebuild import rebuild, survey
     from pipelines.rebuild_report import report_rebuilt
+    from pipelines.repair import repair_command
 
     workspace = _reading()
+    if partition or damaged:
+        if provider is not None or (partition and damaged):
+            raise ValueError("--partition and --damaged cannot be combined with each other or with --provider")
+        repaired = repair_command(workspace, partition or (), dry_run, json)
+        if not repaired.is_complete:
+            raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)
+        return
     report = survey(workspace, provider) if dry_run else rebuild(workspace, provider)
     report_rebuilt(report, json, dry_run)
     if not report.is_whole:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +22,8 @@ from engine.rules import rules_in_force
 from pipelines import show
 from pipelines.alerting import webhook_of
 from pipelines.embedded import make_workspace, sample_rules
+from pipelines.file_checks import check_files
+from pipelines.finding import Finding
 from pipelines.nodes import newest_block
 from pipelines.runs import prepare_dagster_home
 from pipelines.stores import engine_rules, open_own_store
@@ -31,16 +33,6 @@ from resources.settings import Settings, SettingsError, load_settings
 from resources.workspace import Workspace
 
 _ROOM = 1 << 30
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at: in order or not, what was found, and the way out where it is not."""
-
-    what: str
-    fine: bool
-    found: str
-    advice: str = ""
 
 
 def examine(quiet: bool, as_json: bool) -> bool:
@@ -81,12 +73,18 @@ def _settings_and_below() -> list[Finding]:
         lambda: _provider(workspace),
         lambda: _rules(workspace),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
-        lambda: _lake(workspace),
-        lambda: _warehouse(workspace),
         lambda: _alerts(settings),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
-    return [look() for look in looks]
+    return [*(_safely(look) for look in looks), *check_files(workspace)]
+
+
+def _safely(look: Callable[[], Finding]) -> Finding:
+    """Return what a check found; an error that it does not expect is a finding, and the other checks go on."""
+    try:
+        return look()
+    except Exception as error:
+        return Finding("doctor", False, f"{type(error).__name__}: {error}", "see the other lines; then report this one")
 
 
 def _disk(home: Path) -> Finding:
@@ -171,19 +169,6 @@ async def _ask_rules(workspace: Workspace) -> dict[str, Any]:
         fetched = await provider.fetch(RulesRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
         rules: MapRules = fetched.answer
         return rules.model_dump(include=set(MapRules.model_fields))
-
-
-def _lake(workspace: Workspace) -> Finding:
-    partitions = sum(1 for _ in workspace.lake.manifests())
-    return Finding("lake", True, f"{partitions} partitions in {workspace.lake.root}")
-
-
-def _warehouse(workspace: Workspace) -> Finding:
-    path = workspace.warehouse.path
-    if not path.exists():
-        return Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
-    rows = workspace.warehouse.query("SELECT count(*) AS n FROM holders")["n"][0].as_py()
-    return Finding("warehouse", True, f"{path}, {rows:,} rows of holders")
 
 
 def _alerts(settings: Settings) -> Finding:

@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 from resources import commits
 from resources.lake import Lake, LakeError
 from resources.warehouse import Warehouse
 from resources.workspace import Workspace
+
+_KEPT_AS_THEY_ARE: Final = (commits.QUARANTINE, "_buckets")
 
 
 @contextmanager
@@ -66,6 +69,22 @@ def _unfinished(root: Path, chain: str) -> list[Path]:
     return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
 
 
+def _keep_unlisted(before: Path, place: Path) -> None:
+    """Move what no manifest of the old lake lists to the new lake's quarantine: it may be the only copy."""
+    if not before.exists():
+        return
+    old = Lake(before)
+    ours = {path for manifest in old.manifests() for path in commits.files_of(before, manifest)}
+    for path in sorted(before.rglob("*")):
+        if path.is_file() and path not in ours and path.name not in (".lock", old.provider_path.name):
+            moved = place / path.relative_to(before)
+            if moved.parts[len(place.parts)] not in _KEPT_AS_THEY_ARE:
+                moved = place / commits.QUARANTINE / "before-rebuild" / path.relative_to(before)
+            if not moved.exists():
+                moved.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(moved)
+
+
 def take_over(workspace: Workspace, fresh: Lake) -> None:
     """Puts the new lake and a warehouse made of it in place of the old ones."""
     place, before = workspace.settings.lake, _before(workspace.settings.lake)
@@ -80,6 +99,7 @@ def take_over(workspace: Workspace, fresh: Lake) -> None:
     fresh.root.mkdir(exist_ok=True)  # where nothing could be made
     fresh.root.rename(place)
     made.path.replace(published)
+    _keep_unlisted(before, place)
     emptied(before)
     for leftover in published.parent.glob(f"{made.path.name}*"):
         leftover.unlink()

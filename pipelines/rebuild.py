@@ -28,6 +28,7 @@ from pipelines.rebuild_report import Missing, Rebuilt
 from pipelines.replay import family_of, name_of, replay
 from resources import commits, journal
 from resources.archive import AnswerArchive
+from resources.damage import damaged_files
 from resources.journal import Asked, Commit, Group
 from resources.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
 from resources.workspace import Workspace
@@ -48,7 +49,7 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
         old = recovered(workspace.settings.lake)
         fresh = workspace.settings.lake.with_name("lake.rebuilding")
         emptied(fresh)
-        building = _Building(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
+        building = Building(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
         building.run()
         with writers_held(old):
             building.run()  # what was committed meanwhile
@@ -93,7 +94,7 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     return report
 
 
-class _Building:
+class Building:
     """The lake that is made, and what is in it already."""
 
     def __init__(self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: Rebuilt) -> None:
@@ -111,6 +112,12 @@ class _Building:
     def run(self) -> None:
         """Replays what the journal holds and was not replayed yet, and takes over what the journal does not tell of."""
         paths = [path for path in journal.records(self._workspace.archive) if path not in self._done]
+        self.replay(paths)
+        self._done |= set(paths)
+        self._carry_over()
+
+    def replay(self, paths: Sequence[Path]) -> None:
+        """Replay commits: files of the journal, in its order."""
         chains = groupby(paths, key=lambda path: path.parents[2])
         _ = self._workspace.ledger  # opened once, before there are threads
         with show.progress("making partitions again", len({path.parent for path in paths})) as bar:
@@ -122,8 +129,6 @@ class _Building:
                 finally:
                     self._stopped = True
             self._stopped = False
-        self._done |= set(paths)
-        self._carry_over()
 
     def _chain(self, paths: Sequence[Path], bar: Progress) -> None:
         """Replays a chain's commits, until one of another chain fails."""
@@ -181,14 +186,21 @@ class _Building:
         self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
 
     def _carry_over(self) -> None:
+        """Take over partitions that cover subjects of which the journal does not tell, or can't be read to tell."""
         for lake in self._old:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
+                    damaged = list(damaged_files(lake, manifest, every_byte=True))
+                    if damaged:
+                        self._report.damaged += map(str, damaged)
+                        continue
+                    _forget(self.fresh, manifest)
                     self._carry(lake, manifest)
                     self._report.carried.append(name_of(manifest))
 
     def _lacks(self, manifest: Manifest) -> bool:
-        return self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of) is None
+        made = self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of)
+        return made is None or not manifest.covered <= made.covered
 
     def _carry(self, lake: Lake, manifest: Manifest) -> None:
         """Raises ``LakeError`` on a file that does not match its manifest."""
@@ -285,7 +297,7 @@ def _to_make(workspace: Workspace, made: Sequence[Commit], report: Rebuilt) -> l
     return [commit for commit in made if not commit.is_computed]
 
 
-def _forget(lake: Lake, commit: Commit) -> None:
+def _forget(lake: Lake, commit: Commit | Manifest) -> None:
     """Takes a partition out of a lake that nobody reads yet."""
     commits.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
     for table in (*family_of(commit).tables, *SIDE_TABLES):

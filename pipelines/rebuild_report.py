@@ -24,10 +24,10 @@ class Rebuilt:
     """What was made again: partitions, commits replayed, answers read, rows by table.
 
     ``carried`` names partitions that are older than the journal (or whose answers are gone) and were taken over from
-    the old lake as they were; ``damaged`` names files of the journal that can't be read; ``unnamed`` counts answers
-    that no commit was made of. Of partitions that a local engine told of, ``kept`` counts those that were taken over as
-    they were, ``computed`` those that the old lake lacked and the engine told again; ``uncomputed`` names those that it
-    lacked while that engine is not at hand.
+    the old lake as they were; ``damaged`` names files of the journal and the old lake that can't be read; ``unnamed``
+    counts answers that no commit was made of. Of partitions that a local engine told of, ``kept`` counts those
+    that were taken over as they were, ``computed`` those that the old lake lacked and the engine told again;
+    ``uncomputed`` names those that it lacked while that engine is not at hand.
     """
 
     partitions: int = 0
@@ -78,7 +78,7 @@ def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
         fate = "the old lake's rows stay" if one.kept else "it lacks these rows"
         show.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
     for name in report.damaged:
-        show.err.print(f"A file of the journal is damaged; what it told of is left out: {name}")
+        show.err.print(f"Damaged, and what only it holds is left out: {name}", soft_wrap=True)
     if report.unnamed:
         show.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
     did = "Would make" if dry_run else "Made"

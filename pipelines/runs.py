@@ -14,12 +14,14 @@ from dagster import DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
+from contract.times import partition_text
 from pipelines import show
 from pipelines.definitions import build_defs
 from pipelines.errors import RunCancelled, RunFailed
 from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
+from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
 from resources.workspace import Workspace
 
@@ -69,6 +71,7 @@ def ingest_day(
 ) -> None:
     """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     workspace.check()
+    repair_before_run(workspace, [chain], {partition_text(when) for when in instants}, every_byte=True)
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
     instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
@@ -92,6 +95,7 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     """
     workspace.check()
     families = families_of(tables, workspace.settings)
+    repair_before_run(workspace, chains, {partition_text(when) for when in instants}, every_byte=False)
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),

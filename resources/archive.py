@@ -22,6 +22,7 @@ from typing import Any, Final
 from contract.requests import Request
 from contract.times import partition_text
 from resources.claims import claimed
+from resources.database import DatabaseError
 from resources.files import write_whole
 from resources.packs import DamagedPiece, Packs, Piece, Place
 
@@ -192,6 +193,27 @@ class AnswerArchive:
             folder,
             ", ".join(lost) or "none",
         )
+
+    def damage(self, *, every_byte: bool) -> Iterator[str]:
+        """Find what is damaged: the index, and with ``every_byte`` the segments. Changes nothing."""
+        try:
+            self._packs.check_index()
+            places = self._packs.places()
+        except DatabaseError as error:
+            yield str(error)
+            return
+        damaged: dict[str, int] = {}
+        for place in places if every_byte else ():
+            try:
+                _checked(place, self._packs.read(place))
+            except (DamagedPiece, KeyError, ValueError, TypeError, OSError):
+                damaged[place.pack] = damaged.get(place.pack, 0) + 1
+        for pack, answers in damaged.items():
+            yield f"{self.root / pack}: {answers:,} answers in it cannot be read"
+
+    def set_damaged_aside(self) -> int:
+        """Read all answers, set damaged segments aside and return how many answers could not be read."""
+        return sum(1 for place in self._packs.places() if self._at(place) is None)
 
     def lost(self) -> list[str]:
         """Return the digests of answers that were in damaged segments and were not fetched again."""

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,13 +31,18 @@ import msgspec
 
 from contract.tables import FAMILY_TABLES
 from contract.times import parse_partition
+from resources.files import set_aside
 from resources.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
 REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
 """Tables that tell of a family's requests rather than hold their rows: each family has files of its own."""
+QUARANTINE: Final = "_quarantine"
+"""The folder of a lake that damaged files are moved to."""
 _MANIFESTS: Final = "_manifests"
+_STALE: Final = re.compile(r".+\.[0-9a-f]{32}\.tmp")
+_log = logging.getLogger(__name__)
 
 
 class LakeError(Exception):
@@ -196,6 +203,12 @@ def file_of(root: Path, manifest: Manifest, table: str) -> Path:
     return table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)
 
 
+def files_of(root: Path, manifest: Manifest) -> list[Path]:
+    """Return all files of a partition: its manifest's and its tables'."""
+    path = manifest_path(root, manifest.family, manifest.chain, manifest.timestamp)
+    return [path, *(file_of(root, manifest, name) for name, file in manifest.tables.items() if file != NO_FILE)]
+
+
 def has_its_files(root: Path, manifest: Manifest) -> bool:
     """Whether each file is there with the size that the manifest tells: a quick look, without reading them."""
     return all(
@@ -232,6 +245,8 @@ def finish(root: Path, path: Path) -> None:
     journal = _journal(path)
     manifest = read_manifest(journal)
     if manifest is None:
+        if journal.exists():
+            _log.warning("%s is damaged; it is now in %s", journal, set_aside(journal, root, QUARANTINE))
         return
     for table, file in manifest.tables.items():
         final = file_of(root, manifest, table)
@@ -241,6 +256,22 @@ def finish(root: Path, path: Path) -> None:
         with suppress(FileNotFoundError):  # it took its name before the commit was interrupted
             os.replace(_temporary(final, manifest), final)  # noqa: PTH105
     os.replace(journal, path)  # noqa: PTH105
+
+
+def place_of(path: Path) -> tuple[str, str, str]:
+    """Return family, chain and timestamp of a manifest's path."""
+    return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
+
+
+def set_partition_aside(root: Path, path: Path) -> list[Path]:
+    """Move a damaged partition's files to the quarantine: its manifest ``path``, and all files that it may list.
+
+    The caller holds the chain's lock.
+    """
+    family, chain, timestamp = place_of(path)
+    tables = (*FAMILY_TABLES.get(family, ()), *SIDE_TABLES)
+    files = [path, *(table_path(root, table, chain, timestamp, family) for table in tables)]
+    return [set_aside(file, root, QUARANTINE) for file in files if file.exists()]
 
 
 @contextmanager
@@ -266,7 +297,8 @@ def _sweep(root: Path, manifest: Manifest) -> None:
     folders = {file_of(root, manifest, table).parent for table in manifest.tables}
     for folder in folders | {manifest_path(root, manifest.family, manifest.chain, manifest.timestamp).parent}:
         for stale in folder.glob("*.tmp"):
-            stale.unlink()
+            if _STALE.fullmatch(stale.name):
+                stale.unlink()
 
 
 def _write_synced(files: Mapping[Path, bytes]) -> None:

@@ -12,29 +12,55 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 _BUSY_SECONDS: Final = 30.0
+_LOST: Final = "malformed"
+"""What SQLite says of a schema that makes no sense, under a general error code."""
+
+
+class DatabaseError(Exception):
+    """A SQLite file cannot be used; the message says why and what to do."""
+
+
+class DamagedDatabase(DatabaseError):
+    """A SQLite file is damaged, or is none."""
 
 
 class Database:
     """The file at ``path``, made with the statements of ``schema``, which change nothing where all is there already.
 
     With ``FULL`` each commit survives a power cut; with ``NORMAL`` the last ones may be undone by it, in one piece.
+    ``remedy`` says what to do where the file is damaged. Every method raises ``DatabaseError``.
     """
 
-    def __init__(self, path: Path, schema: Sequence[str], synchronous: Literal["FULL", "NORMAL"]) -> None:
+    def __init__(
+        self, path: Path, schema: Sequence[str], synchronous: Literal["FULL", "NORMAL"], remedy: str = "move it away"
+    ) -> None:
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        weakref.finalize(self, self._db.close)  # who does not close it leaves nothing open all the same
-        _use_write_ahead_log(self._db)
-        self._db.execute(f"PRAGMA synchronous = {synchronous}")
+        self._path, self._remedy = path, remedy
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise explained(path, error, remedy) from error
+        with self._explained():
+            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._db.close)  # who does not close it leaves nothing open all the same
+            _use_write_ahead_log(self._db)
+            self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
 
     @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise ``DatabaseError``, one sentence, in place of SQLite's and the system's errors."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise explained(self._path, error, self._remedy) from error
+
+    @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
         """One that writes takes the lock at once: two that read first and write then could both find room for one."""
-        with self._lock:
+        with self._lock, self._explained():
             self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 yield self._db
@@ -46,13 +72,26 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The answer to one query."""
-        with self._lock:
+        with self._lock, self._explained():
             return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
         """Closes the file; it can't be used any more."""
         with self._lock:
             self._db.close()
+
+
+def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -> DatabaseError:
+    """Return the error as one sentence with the file, the reason and what to do."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _LOST in str(error):
+        return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
+    if primary == sqlite3.SQLITE_FULL or "is full" in str(error):
+        return DatabaseError(f"{path} can't be written: the disk is full; free some space")
+    if isinstance(error, OSError) and error.strerror:
+        return DatabaseError(f"{path} can't be opened: {error.strerror}: {error.filename}")
+    return DatabaseError(f"{path} can't be used: {error}; check that its folder exists and can be written to")
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:

@@ -48,6 +48,14 @@ def whole_file(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def set_aside(path: Path, root: Path, folder: str) -> Path:
+    """Move a file below ``root`` to a new place in its ``folder``, under the same relative path. Returns that place."""
+    moved = root / folder / uuid.uuid4().hex[:12] / path.relative_to(root)
+    moved.parent.mkdir(parents=True)
+    path.replace(moved)
+    return moved
+
+
 def _sync(folder: Path) -> None:
     """Makes the names in a folder last through a power cut."""
     handle = os.open(folder, os.O_RDONLY)

@@ -138,6 +138,13 @@ def records(archive: AnswerArchive) -> list[Path]:
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
+def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
+    """Return the files of one partition's commits (family, chain, timestamp), in their order."""
+    family, chain, timestamp = place
+    folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
+    return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")
+
+
 def read(path: Path) -> Commit | None:
     """A commit; None where the file is damaged."""
     reader = zstandard.ZstdDecompressor().decompressobj()

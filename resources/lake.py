@@ -12,6 +12,7 @@ How files appear together stands in ``commits``, loading into DuckDB in ``wareho
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -28,7 +29,7 @@ from contract.tables import FAMILY_TABLES, TABLES, conform
 from contract.times import partition_text, utc_now
 from resources import commits
 from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, LakeError, Manifest, TableFile
-from resources.files import whole_file
+from resources.files import set_aside, whole_file
 from resources.names import BadName, chain_name, family_name
 from resources.revisions import revisions
 
@@ -42,6 +43,7 @@ SUBJECT_COLUMNS: Final = {
 }
 """The column that tells what a row was asked for, by the kind of subject."""
 
+_log = logging.getLogger(__name__)
 _PROVIDER: Final = "_provider.json"
 _READ_ATTEMPTS: Final = 5
 _INSTANTS: Final = ("as_of", "fetched_at")
@@ -58,11 +60,31 @@ class Lake:
 
     @property
     def provider(self) -> str | None:
-        """Whose answers the lake holds, or None before the first write."""
+        """Whose answers the lake holds, or None before the first write. Where the note is damaged, manifests say it."""
+        provider, damage = self._noted_provider()
+        return next((manifest.provider for manifest in self.manifests()), None) if damage else provider
+
+    @property
+    def provider_path(self) -> Path:
+        """The file that notes the provider."""
+        return self.root / _PROVIDER
+
+    @property
+    def provider_damage(self) -> str | None:
+        """What is wrong with the note of the provider; None where it is whole, or the lake is empty."""
+        noted, damage = self._noted_provider()
+        written = next((manifest.provider for manifest in self.manifests()), noted)
+        return damage or (None if noted == written else f"names {noted!r}, and the manifests name {written!r}")
+
+    def _noted_provider(self) -> tuple[str | None, str | None]:
         try:
-            return str(msgspec.json.decode((self.root / _PROVIDER).read_bytes())["provider"])
+            noted = msgspec.json.decode(self.provider_path.read_bytes(), type=dict[str, str])
+            return noted["provider"], None
         except FileNotFoundError:
-            return None
+            known = next(self.manifest_paths(), None)
+            return None, "is missing" if known else None
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
+            return None, f"does not name a provider: {error}"
 
     def glob(self, table: str) -> str:
         """A pattern for tools that read Parquet by themselves. It does not know what is committed."""
@@ -117,7 +139,7 @@ class Lake:
                 break
             manifest = newer  # it was written anew between our two looks
         path = commits.file_of(self.root, manifest, table)
-        raise LakeError(f"{path} is not the file that its manifest tells of; ingest that partition again")
+        raise LakeError(f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
         """The rows of one partition by table (or of some tables); None where a file is not the one of the manifest."""
@@ -213,10 +235,21 @@ class Lake:
             )
 
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
-        """What the partition holds now; nothing where a file of it is damaged."""
+        """Return what the partition holds now. Where a file of it is damaged, all of them go to the quarantine."""
         manifest = commits.read_manifest(path)
         rows = self.intact_rows(manifest) if manifest else None
-        return (manifest, rows) if rows is not None else (None, {})
+        if rows is not None:
+            return manifest, rows
+        place = "/".join(commits.place_of(path))
+        for moved in commits.set_partition_aside(self.root, path)[:1]:
+            _log.warning(
+                "%s is damaged and written again; its files are now in %s. 'holderlake rebuild --partition %s' "
+                "restores the rows that are not fetched now, at no cost",
+                path,
+                moved,
+                place,
+            )
+        return None, {}
 
     def _commit(
         self,
@@ -245,18 +278,24 @@ class Lake:
 
     def claim(self, provider: str) -> None:
         """The first write makes the lake its provider's. Raises ``LakeError`` where it is another one's."""
-        if self.provider is None:
+        if self._noted_provider()[0] != provider:
+            self.check_provider(provider)
             with commits.locked(self.root, None):
-                if self.provider is None:
-                    with whole_file(self.root / _PROVIDER) as file:
+                if self._noted_provider()[0] != provider:
+                    if self.provider_path.exists():
+                        set_aside(self.provider_path, self.root, commits.QUARANTINE)
+                    with whole_file(self.provider_path) as file:
                         file.write_bytes(msgspec.json.encode({"provider": provider}))
         self.check_provider(provider)
 
     def check_provider(self, provider: str) -> None:
         """Raises ``LakeError`` where the lake holds another provider's answers."""
-        if self.provider not in (None, provider):
+        held = self.provider
+        if held not in (None, provider) and (
+            self.provider_damage is None or provider != next((one.provider for one in self.manifests()), None)
+        ):
             raise LakeError(
-                f"the lake {self.root} holds answers of {self.provider!r}, and answers of {provider!r} do not belong "
+                f"the lake {self.root} holds answers of {held!r}, and answers of {provider!r} do not belong "
                 "among them; set HOLDERLAKE_HOME to another folder for that provider"
             )
 

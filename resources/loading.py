@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import duckdb
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from contract.tables import INSTANT_TYPE, TABLES
 from contract.times import parse_partition, partition_text, utc_now
-from resources import layout
-from resources.commits import NO_FILE
+from resources import commits, layout
+from resources.commits import NO_FILE, DamagedManifest
+from resources.damage import damaged_files
 from resources.lake import SIDE_TABLES, Lake, Manifest
 
 _BATCH_PARTITIONS: Final = 256
@@ -86,12 +86,12 @@ class Pending:
 class Loading:
     """One load: what it took from the lake, and what it could not take."""
 
-    def __init__(self, lake: Lake, known: Mapping[Partition, str]) -> None:
+    def __init__(self, lake: Lake, known: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
         self.lake = lake
         self.known = known
         self.taken: list[Pending] = []
         self.rows: Counter[str] = Counter()
-        self.damaged: list[str] = []
+        self.damaged = list(damaged)
         self.duplicates: list[str] = []
 
     def take_all(self, connection: duckdb.DuckDBPyConnection, held: Path, pending: Sequence[Pending]) -> None:
@@ -142,15 +142,18 @@ class Loading:
             if manifest.tables.get(table, NO_FILE).rows
         ]
         found = [(manifest, self.lake.hold(manifest, held, [table])) for manifest in manifests]
+        for manifest, files in found:
+            if files is None:
+                self._note_damage(manifest)
         _delete(connection, table, self.taken)
         _insert(connection, table, [files[table] for _, files in found if files])
         self.rows[table] += sum(manifest.tables[table].rows for manifest, files in found if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
-        """A partition that is being written anew is not damaged: the next load takes it."""
+        """Note the damaged files of a partition. One that was just written again is taken by the next load."""
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
-            self.damaged.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
+            self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
 
     def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
         """Partitions are replaced whole, and a key holds chain and instant: unique here is unique in the warehouse."""
@@ -167,18 +170,24 @@ def _in_order(one: Pending) -> tuple[str, str, str]:
     return (one.manifest.timestamp[:6], one.manifest.chain, one.manifest.timestamp)
 
 
-def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> list[Pending]:
-    """Manifests that the warehouse does not know, or knows with another text, as their rows will lie."""
-    return sorted(_pending(lake, loaded), key=_in_order)
+def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
+    """Return the manifests that the warehouse does not know, or knows with another text, in the order of their rows.
 
-
-def _pending(lake: Lake, loaded: Mapping[Partition, str]) -> Iterator[Pending]:
+    The second list says which manifests are damaged.
+    """
+    pending, damaged = [], []
     for path in lake.manifest_paths():
-        text = path.read_bytes()
-        sha = hashlib.sha256(text).hexdigest()
-        chain, timestamp = (folder.name.partition("=")[2] for folder in (path.parent.parent, path.parent))
-        if loaded.get((path.stem, chain, parse_partition(timestamp))) != sha:
-            yield Pending(msgspec.json.decode(text, type=Manifest), sha)
+        family, chain, timestamp = commits.place_of(path)
+        try:
+            text = path.read_bytes()
+            sha = hashlib.sha256(text).hexdigest()
+            if loaded.get((family, chain, parse_partition(timestamp))) != sha:
+                pending.append(Pending(commits.parsed_manifest(text, path), sha))
+        except FileNotFoundError:  # it was moved to the quarantine meanwhile
+            continue
+        except (ValueError, DamagedManifest) as error:
+            damaged.append(str(error))
+    return sorted(pending, key=_in_order), damaged
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:

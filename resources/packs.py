@@ -8,7 +8,9 @@ between, are taken into it when it is opened. What the pieces mean is ``archive`
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import re
 import sqlite3
 import time
@@ -22,13 +24,17 @@ from typing import Any, Final
 
 import zstandard
 
-from resources.database import Database
+from resources.database import DamagedDatabase, Database, DatabaseError
 from resources.files import write_whole
 from resources.names import BadName, digest_name
 
 SUFFIX: Final = ".zst"
 
+_log = logging.getLogger(__name__)
 _INDEX: Final = "index.sqlite"
+_CHECKED_BYTES: Final = 16 << 20
+"""An index of up to this size is checked whenever it is opened, in less than a tenth of a second."""
+_REMEDY: Final = "move it away, and it is made again from the archive's segments"
 _LEVEL: Final = 1
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
@@ -59,6 +65,8 @@ _SCHEMA: Final = (
 )
 _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
 _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
+_NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
+"""Of the pieces entered last: to look through all of them would take long."""
 _KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
 _SUPERSEDE: Final = """
     UPDATE pieces
@@ -110,6 +118,7 @@ class Packs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._inode: int | None = None
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Puts pieces in one new pack; each takes the place of an earlier one of its name. Raises ``OSError``."""
@@ -118,10 +127,9 @@ class Packs:
         pack = self._new_pack(pieces[0].about["fetched_at"])
         write_whole(self.root / pack, b"".join(frames))
         try:
-            with self._index.transaction() as db:
-                _enter(db, pack, _laid_out((piece.about for piece in pieces), frames))
-        except sqlite3.Error as error:  # the pack is there: who opens the index next finds it
-            raise OSError(f"{self.root / _INDEX} can't be written: {error}") from error
+            self._changed(lambda db: _enter(db, pack, _laid_out((piece.about for piece in pieces), frames)))
+        except DatabaseError as error:  # the pack is there: who opens the index next finds it
+            raise OSError(str(error)) from error
 
     def find(self, name: str) -> Place | None:
         """The present piece of that name."""
@@ -140,8 +148,20 @@ class Packs:
         """How many pieces are present, and their bytes on disk."""
         if not self._is_there():
             return 0, 0
-        ((count, stored),) = self._index.rows(_SIZES)
+        ((count, stored),) = self._rows(_SIZES)
         return int(count), int(stored)
+
+    def newest(self) -> str | None:
+        """Return when the piece that was fetched last was fetched, as its text; None where there is none."""
+        if not self._is_there():
+            return None
+        ((newest,),) = self._rows(_NEWEST)
+        return None if newest is None else str(newest)
+
+    def check_index(self) -> None:
+        """Compare every part of the index with every other. Raises ``DatabaseError`` where they differ."""
+        if self._is_there():
+            _check(self._index, self.root / _INDEX)
 
     def stored(self, place: Place) -> bytes:
         """The bytes of a piece as they lie in its pack. Raises ``FileNotFoundError``."""
@@ -170,8 +190,7 @@ class Packs:
 
     def forget(self, place: Place) -> None:
         """Takes a piece out of the index, unless it lies elsewhere by now."""
-        with self._index.transaction() as db:
-            db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.pack))
+        self._changed(lambda db: db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.pack)))
 
     def remove(self, places: Iterable[Place]) -> None:
         """Removes pieces for good: packs of theirs that hold others are written anew without them."""
@@ -226,10 +245,53 @@ class Packs:
 
     @cached_property
     def _index(self) -> Database:
-        index = Database(self.root / _INDEX, _SCHEMA, "NORMAL")  # it can be made again
+        try:
+            return self._opened_index()
+        except DamagedDatabase as error:
+            self._set_index_aside(error)
+            return self._opened_index()
+
+    def _opened_index(self) -> Database:
+        path = self.root / _INDEX
+        index = Database(path, _SCHEMA, "NORMAL", _REMEDY)
+        self._inode = path.stat().st_ino
+        if path.stat().st_size <= _CHECKED_BYTES:
+            _check(index, path)
         with index.transaction() as db:
             self._take_up(db)
         return index
+
+    def _set_index_aside(self, error: DamagedDatabase) -> None:
+        """Move a damaged index to the damaged files, unless another process did: it is made again from the packs."""
+        self.__dict__.pop("_index", None)
+        with (self.root / f"{_INDEX}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            path = self.root / _INDEX
+            if self._inode is not None and (not path.exists() or path.stat().st_ino != self._inode):
+                return
+            folder = self.root / "damaged" / f"index-{uuid.uuid4().hex[:12]}"
+            folder.mkdir(parents=True)
+            for file in (path, *self.root.glob(f"{_INDEX}-*")):
+                if file.exists():
+                    file.replace(folder / file.name)
+            _log.warning("%s. It is made again from the archive's segments; the damaged one is in %s", error, folder)
+
+    def _changed(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+        """Do work on the index in a transaction; once more where the index was damaged and was made again."""
+        try:
+            with self._index.transaction() as db:
+                work(db)
+        except DamagedDatabase as error:
+            self._set_index_aside(error)
+            with self._index.transaction() as db:
+                work(db)
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._index.rows(query, values)
+        except DamagedDatabase as error:
+            self._set_index_aside(error)
+            return self._index.rows(query, values)
 
     def _take_up(self, db: sqlite3.Connection) -> None:
         """Makes the index know what is there, as after a crash or the loss of the index: oldest pieces first."""
@@ -254,7 +316,7 @@ class Packs:
     def _select(self, clauses: str, *values: str) -> list[Place]:
         if not self._is_there():
             return []
-        return _places(self._index.rows, clauses, *values)
+        return _places(self._rows, clauses, *values)
 
     def _is_there(self) -> bool:
         """Whether there may be something: asking makes no index."""
@@ -263,6 +325,13 @@ class Packs:
     @staticmethod
     def _new_pack(fetched_at: str) -> str:
         return f"packs/{fetched_at[:10]}/{uuid.uuid4().hex}{SUFFIX}"
+
+
+def _check(index: Database, path: Path) -> None:
+    """Raise ``DamagedDatabase`` where parts of the index contradict each other."""
+    ((found,),) = index.rows("PRAGMA integrity_check(1)")
+    if found != "ok":
+        raise DamagedDatabase(f"{path} is damaged ({found}); {_REMEDY}")
 
 
 def _line(about: Mapping[str, Any]) -> bytes:

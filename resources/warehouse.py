@@ -14,7 +14,9 @@ What is committed is the lake's matter.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import shutil
 import time
@@ -23,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -32,6 +35,7 @@ from resources import layout
 from resources.lake import Lake
 from resources.loading import Loading, Partition, pending_of
 
+_log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
 """What any DuckDB from 1.5 on opens, as analysts' tools bring; 1.4 would, but fails at macros with a WITH."""
@@ -50,6 +54,8 @@ FROM old.{table}
 WHERE timestamp >= $month AND timestamp < $month + INTERVAL 1 MONTH
 ORDER BY {order}
 """
+_CORRUPT: Final = "Corrupt database file"
+_MADE_AGAIN: Final = "the next load makes it again from the lake, and 'holderlake rebuild --damaged' does so now"
 _HELD: Final = ", for another program has it open for writing; close it there, or connect that program read-only"
 
 
@@ -57,11 +63,15 @@ class WarehouseError(Exception):
     """The warehouse can't answer or be loaded; the message says why and what to do."""
 
 
+class DamagedWarehouse(WarehouseError):
+    """The file is damaged, or is no DuckDB file."""
+
+
 @dataclass(frozen=True)
 class LoadReport:
     """What a load did: partitions (of a family each) and rows by table, in how many seconds.
 
-    ``damaged`` names partitions whose files do not match their manifest; in the warehouse they are as they were.
+    ``damaged`` says which manifests and files are damaged; in the warehouse their partitions are as they were.
     ``duplicates`` names tables and partitions in which rows share a key; they are loaded as they came.
     """
 
@@ -111,14 +121,26 @@ class Warehouse:
             connection.execute("USE warehouse")
         except duckdb.Error as error:
             connection.close()
-            advice = _HELD if "Could not set lock" in str(error) else ""
-            raise WarehouseError(f"{self.path} can't be opened{advice}: {error}") from error
+            if "Could not set lock" in str(error):
+                raise WarehouseError(f"{self.path} can't be opened{_HELD}: {error}") from error
+            raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
         return connection
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
         """The answer to a query. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
         with self.connect() as connection:
             return answer(connection, sql, parameters)
+
+    def check(self) -> int:
+        """Read every block of the file and return how many rows of holders it has. Raises ``WarehouseError``."""
+        with self.connect() as connection:
+            try:
+                for table in (*TABLES, *layout.OWN_TABLES):
+                    connection.execute(f"SELECT count(COLUMNS(*)) FROM {table}").fetchall()
+                ((rows,),) = connection.execute("SELECT count(*) FROM holders").fetchall()
+            except duckdb.Error as error:
+                raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
+        return int(rows)
 
     def load(self, lake: Lake) -> LoadReport:
         """Load the partitions that are new in the lake or were written again. Readers see all of them at once.
@@ -127,22 +149,59 @@ class Warehouse:
         another version gets the tables of this one; columns that it lacked are null.
         """
         began = time.monotonic()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked():
-            state = self._state()
-            pending = pending_of(lake, state.loaded)
-            loading = Loading(lake, state.loaded)
-            outdated = state.installed.get("views") != layout.views_sha()
-            migrate = bool(state.installed) and state.installed.get("tables") != layout.tables_sha()
-            if pending or outdated or migrate:
-                _give_back()
-                with self._next_version(migrate) as connection, self._held() as held:
-                    if outdated:
-                        layout.install(connection)
-                    loading.take_all(connection, held, pending)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._locked():
+                loading = self._load_or_make_again(lake)
+        except OSError as error:
+            raise WarehouseError(_unwritable(self.path, error)) from error
+        for one in dict.fromkeys(loading.damaged):
+            _log.warning("%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", one)
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - began
-        return LoadReport(len(loading.taken), rows, seconds, tuple(loading.damaged), tuple(loading.duplicates))
+        return LoadReport(
+            len(loading.taken), rows, seconds, tuple(dict.fromkeys(loading.damaged)), tuple(loading.duplicates)
+        )
+
+    def _load_or_make_again(self, lake: Lake) -> Loading:
+        """Load; where the file is damaged, set it aside and make it again from the lake."""
+        try:
+            return self._load(lake)
+        except (DamagedWarehouse, duckdb.Error) as error:
+            if not self.path.exists() or _is_full(error):
+                raise WarehouseError(_unwritable(self.path, error)) from error
+            self._set_aside(error)
+        try:
+            return self._load(lake)
+        except duckdb.Error as error:
+            raise WarehouseError(_unwritable(self.path, error)) from error
+
+    def set_damaged_aside(self) -> None:
+        """Read every block; where the file is damaged, move it away, so that the next load makes it again."""
+        if self.path.exists():
+            try:
+                self.check()
+            except DamagedWarehouse as error:
+                self._set_aside(error)
+
+    def _set_aside(self, error: Exception) -> None:
+        aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
+        self.path.rename(aside)
+        _log.warning("%s. It is made again from the lake; the old file is now %s", _sentence(error), aside)
+
+    def _load(self, lake: Lake) -> Loading:
+        state = self._state()
+        pending, damaged = pending_of(lake, state.loaded)
+        loading = Loading(lake, state.loaded, damaged)
+        outdated = state.installed.get("views") != layout.views_sha()
+        migrate = bool(state.installed) and state.installed.get("tables") != layout.tables_sha()
+        if pending or outdated or migrate:
+            _give_back()
+            with self._next_version(migrate) as connection, self._held() as held:
+                if outdated:
+                    layout.install(connection)
+                loading.take_all(connection, held, pending)
+        return loading
 
     def _state(self) -> _State:
         """Raises ``WarehouseError`` if the file is not a warehouse."""
@@ -154,6 +213,8 @@ class Warehouse:
                 installed = dict(connection.execute(_INSTALLED).fetchall())
             except duckdb.CatalogException as error:
                 raise WarehouseError(f"{self.path} is a DuckDB file, but no warehouse; move it away") from error
+            except duckdb.Error as error:
+                raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
         return _State({(family, chain, at): sha for family, chain, at, sha in loaded}, installed)
 
     @contextmanager
@@ -228,7 +289,25 @@ def answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence
         found = connection.sql(sql, params=parameters)
         return pa.table({}) if found is None else found.to_arrow_table()
     except duckdb.Error as error:
+        if _CORRUPT in str(error):
+            raise DamagedWarehouse(f"the warehouse is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
         raise WarehouseError(str(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    """Return the first line of an error."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _is_full(error: Exception) -> bool:
+    return "No space left" in str(error) or getattr(error, "errno", None) == errno.ENOSPC
+
+
+def _unwritable(path: Path, error: Exception) -> str:
+    """Say in one sentence that the warehouse can't be loaded, why, and what to do."""
+    if _is_full(error):
+        return f"{path} can't be loaded: the disk is full; free some space and load again, the lake has every row"
+    return f"{path} can't be loaded: {_sentence(error)}"
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import logging
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 from contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
 from resources import packs
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from tests.damage import KINDS, damage
 from tests.filling import spoil
 from tests.processes import PIPE, start
 
@@ -367,7 +369,7 @@ def test_an_index_that_cannot_be_written_is_an_error_of_the_disk_and_loses_no_an
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(packs, "_enter", full)
-    with pytest.raises(OSError, match=r"index\.sqlite can't be written: database or disk is full"):
+    with pytest.raises(OSError, match=r"index\.sqlite can't be written: the disk is full"):
         kept_together(archive, b"one")
     monkeypatch.undo()
     assert [answer.raw for answer in AnswerArchive(tmp_path)] == [b"one"]
@@ -426,3 +428,15 @@ def test_an_index_that_points_to_another_answer_never_gives_it(tmp_path: Path) -
     assert archive.get(first.digest) is None
     reopened = AnswerArchive(archive.root)
     assert (reopened.get(first.digest), reopened.get(second.digest)) == (first, second), "both are paid and stay"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_index_is_made_again_from_the_segments(tmp_path: Path, kind: str) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    answers = [kept(archive, b"[%d]" % number, a_map(f"0x{number:x}")) for number in range(60)]
+    del archive
+    gc.collect()  # closes the index
+    damage(tmp_path / "archive" / "index.sqlite", random.Random(7), kind)
+    reopened = AnswerArchive(tmp_path / "archive")
+    assert [reopened.get(one.digest) for one in answers] == answers
+    assert reopened.size().answers == len(answers)

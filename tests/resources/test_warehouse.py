@@ -194,11 +194,22 @@ def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, ware
     path = lake.path("holders", "eth", DAYS[0])
     path.write_bytes(path.read_bytes()[:-1])
     report = warehouse.load(lake)
-    assert report.damaged == ("holders of eth at 20261101T000000Z",)
+    size = path.stat().st_size
+    assert report.damaged == (f"{path} has {size:,} bytes, and its manifest says {size + 1:,}",)
     assert asked(warehouse, "SELECT timestamp FROM holders") == [(DAYS[1],)]
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     assert warehouse.load(lake).damaged == ()
     assert count(warehouse, "holders") == 2
+
+
+def test_a_damaged_manifest_is_named_and_the_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
+    for chain in ("eth", "bsc"):
+        write_holders(lake, chain, DAYS[0], {"0xa": {"0x1": 1}})
+    path = next(path for path in lake.manifest_paths() if "chain=eth" in str(path))
+    path.write_bytes(path.read_bytes()[:-30])
+    (damaged,) = warehouse.load(lake).damaged
+    assert damaged.startswith(f"{path} is not a valid manifest")
+    assert asked(warehouse, "SELECT chain FROM holders") == [("bsc",)]
 
 
 def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
@@ -462,15 +473,16 @@ def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: 
     assert asked(warehouse, "FROM maps") == []
 
 
-def test_a_file_that_is_no_warehouse_is_left_alone(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_file_that_is_no_warehouse_is_kept(lake: Lake, warehouse: Warehouse) -> None:
     with duckdb.connect(str(warehouse.path)) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
     with pytest.raises(WarehouseError, match="no warehouse; move it away"):
         warehouse.load(lake)
     assert asked(warehouse, "FROM mine") == [(1,)]
     warehouse.path.write_bytes(b"not DuckDB at all")
-    with pytest.raises(WarehouseError, match="can't be opened"):
-        warehouse.load(lake)
+    warehouse.load(lake)
+    (aside,) = warehouse.path.parent.glob("warehouse.duckdb.damaged-*")
+    assert aside.read_bytes() == b"not DuckDB at all"
 
 
 def altered(warehouse: Warehouse, sql: str) -> None:

@@ -1,0 +1,138 @@
+"""Checks of ``holderlake doctor`` on the files of a home: lake, archive, journal, SQLite files, warehouse.
+
+They read and change nothing. Up to a size every byte is read; beyond it, sizes only.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from pipelines.finding import Finding
+from resources import journal
+from resources.archive import AnswerArchive
+from resources.damage import damages, unlisted
+from resources.database import DatabaseError, explained
+from resources.journal import Asked
+from resources.lake import Lake
+from resources.settings import Settings
+from resources.warehouse import Warehouse, WarehouseError
+from resources.workspace import Workspace
+
+_EVERY_BYTE: Final = 2 << 30
+"""A lake or an archive of up to this size is read as a whole, which takes some seconds."""
+_SHOWN: Final = 10
+_REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
+_DATABASES: Final = {
+    "ledger.sqlite": "move it away; the next command restores from the archive what was spent",
+    "archive/index.sqlite": "move it away; it is made again from the archive's segments",
+    "alerts.sqlite": "move it away; alerts are then found again, and may be sent once more",
+    "dagster/history/runs.db": "move the folder dagster away; it holds the history of runs, and no data",
+    "dagster/history/runs/index.db": "move the folder dagster away; it holds the history of runs, and no data",
+    "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
+}
+"""SQLite files of a home, and what to do where one is damaged."""
+
+
+def check_files(workspace: Workspace) -> Iterator[Finding]:
+    """Check all files of a home, one finding for each damaged file or folder that is in order."""
+    yield from _lake(workspace.lake)
+    yield from _archive(workspace.archive)
+    yield from _databases(workspace.settings)
+    yield from _warehouse(workspace.warehouse)
+
+
+def _lake(lake: Lake) -> Iterator[Finding]:
+    manifests = list(lake.manifests())
+    stored = sum(file.bytes for manifest in manifests for file in manifest.tables.values())
+    every_byte = stored <= _EVERY_BYTE
+    found = [str(one) for one in (*damages(lake, every_byte=every_byte), *unlisted(lake))]
+    yield from _each("lake", found, _REPAIR)
+    if not found:
+        how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
+        advice = "" if every_byte else "'holderlake rebuild --damaged --dry-run' reads every byte"
+        yield Finding("lake", True, f"{len(manifests)} partitions in {lake.root}, {how}", advice)
+
+
+def _archive(archive: AnswerArchive) -> Iterator[Finding]:
+    if not archive.root.exists():
+        return
+    try:
+        stored = archive.size().stored_bytes
+    except DatabaseError as error:
+        yield Finding("archive", False, str(error), "move the index away; it is made again from the segments")
+        return
+    found = list(archive.damage(every_byte=stored <= _EVERY_BYTE))
+    yield from _each("archive", found, "'holderlake rebuild --damaged' sets it aside and keeps its other answers")
+    yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
+    damaged = [str(path) for path in journal.records(archive) if journal.read(path) is None]
+    yield from _each(
+        "journal", [f"{path} is damaged" for path in damaged], "rebuild keeps the rows of its partition from the lake"
+    )
+    if not found and not damaged:
+        yield Finding("archive", True, f"{archive.size().answers:,} answers in {archive.root}")
+
+
+def _lost(archive: AnswerArchive) -> list[str]:
+    """Name the answers that damaged segments lost, with the requests that they belong to."""
+    lost = set(archive.lost())
+    if not lost:
+        return []
+    asked = {
+        one.digest: f"the {_request(one)} of {commit.family} of {commit.chain} at {commit.timestamp}"
+        for commit in journal.commits(archive)
+        for group in commit.groups
+        for one in group.asked
+        if one.digest in lost
+    }
+    return [f"lost answer {digest}: {asked.get(digest, 'no commit was made of it')}" for digest in sorted(lost)]
+
+
+def _request(asked: Asked) -> str:
+    fields = ", ".join(f"{name} {value}" for name, value in sorted(asked.fields.items()) if isinstance(value, str))
+    return f"{asked.endpoint} request ({fields})"
+
+
+def _databases(settings: Settings) -> Iterator[Finding]:
+    for name, advice in _DATABASES.items():
+        path = settings.home / name
+        if path.exists():
+            problem = _damage_of(path, advice)
+            if problem:
+                yield Finding(path.name, False, problem, advice)
+
+
+def _damage_of(path: Path, remedy: str) -> str | None:
+    """Return what is wrong with a SQLite file, opened for reading only."""
+    if not path.stat().st_size:
+        return f"{path} is empty"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+            ((found,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
+    except sqlite3.DatabaseError as error:
+        return str(explained(path, error, remedy)).partition(";")[0]
+    return None if found == "ok" else f"{path} is damaged ({found})"
+
+
+def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
+    path = warehouse.path
+    if not path.exists():
+        yield Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
+        return
+    try:
+        rows = warehouse.check()
+    except WarehouseError as error:
+        what, _, advice = str(error).partition("; ")
+        yield Finding("warehouse", False, what, advice)
+        return
+    yield Finding("warehouse", True, f"{path}, {rows:,} rows of holders")
+
+
+def _each(what: str, found: Sequence[str], advice: str) -> Iterator[Finding]:
+    for text in found[:_SHOWN]:
+        yield Finding(what, False, text, advice)
+    if len(found) > _SHOWN:
+        yield Finding(what, False, f"and {len(found) - _SHOWN:,} more", advice)

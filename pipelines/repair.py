@@ -1,0 +1,189 @@
+"""Repairs damaged partitions of the lake from the archive: no call, no credit, and nothing else in the lake changes.
+
+The commits of a partition are replayed into a lake of their own, as ``rebuild`` does with all of them. Only then do the
+damaged files go to the lake's quarantine, and the new ones take their place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contract.times import parse_when, partition_text
+from pipelines import show
+from pipelines.lake_places import alone, emptied
+from pipelines.rebuild import Building
+from pipelines.rebuild_report import Rebuilt
+from resources import commits, journal
+from resources.commits import NO_FILE
+from resources.damage import Damage, Place, damaged_files, damages, unlisted
+from resources.lake import Lake, LakeError
+from resources.workspace import Workspace
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Repaired:
+    """The damage that was found, the partitions that were made again, and those that could not be, with the reason."""
+
+    found: list[Damage] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    incomplete: list[str] = field(default_factory=list)
+    """Answers that repaired partitions lack, for they are not in the archive."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all damage was repaired, with all rows."""
+        return not self.failed and not self.incomplete
+
+
+def parse_place(text: str) -> Place:
+    """Read a partition as ``FAMILY/CHAIN/INSTANT``. Raises ``ValueError``."""
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise ValueError(
+            f"{text!r} is not a partition; write FAMILY/CHAIN/INSTANT, such as holders/eth/20261120T000000Z"
+        )
+    family, chain, instant = parts
+    return family, chain, partition_text(parse_when(instant))
+
+
+def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: bool, as_json: bool) -> Repaired:
+    """Repair the named partitions, or all that are damaged; load the warehouse and print what was done.
+
+    With ``dry_run`` only the damage is printed.
+    """
+    if partitions:
+        report = Repaired() if dry_run else repair(workspace, map(parse_place, partitions))
+    else:
+        report = Repaired(find_damage(workspace.lake)) if dry_run else repair_damaged(workspace)
+    if not dry_run:
+        workspace.warehouse.set_damaged_aside()
+        workspace.warehouse.load(workspace.lake)
+    report_repaired(report, as_json)
+    return report
+
+
+def find_damage(lake: Lake) -> list[Damage]:
+    """Find every damaged file of the lake, reading all of them, and files of partitions without a manifest."""
+    return [*damages(lake, every_byte=True), *unlisted(lake)]
+
+
+def repair_damaged(workspace: Workspace) -> Repaired:
+    """Repair the partitions of all damaged files, and the note of the lake's provider."""
+    lake = workspace.lake
+    found = find_damage(lake)
+    provider = next((manifest.provider for manifest in lake.manifests()), None)
+    noted = lake.provider_damage is not None and provider is not None
+    if noted and provider is not None:
+        lake.claim(provider)
+    workspace.archive.set_damaged_aside()
+    report = repair(workspace, [one.place for one in found if one.place], only_damaged=True)
+    report.found = found
+    if noted:
+        report.repaired.append(lake.provider_path.name)
+    return report
+
+
+def repair_before_run(
+    workspace: Workspace, chains: Collection[str], timestamps: Collection[str], *, every_byte: bool
+) -> None:
+    """Repair what is damaged in the partitions that a run is about to fill, and log it."""
+    found = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
+    if not found:
+        return
+    for one in found:
+        _log.warning("%s", one)
+    try:
+        report = repair(workspace, [one.place for one in found if one.place], only_damaged=True)
+    except LakeError as error:  # another process repairs it
+        _log.warning("%s", error)
+        return
+    for name in report.repaired:
+        _log.warning("the partition %s was repaired from the archive, at no cost", name)
+
+
+def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool = False) -> Repaired:
+    """Make partitions again from the archive and put them in place of what the lake has of them.
+
+    With ``only_damaged`` a partition that is whole by now, because another process wrote it again, is left alone.
+    """
+    report = Repaired()
+    wanted = [place for place in sorted(set(places)) if not (only_damaged and _is_whole(workspace.lake, place))]
+    if not wanted:
+        return report
+    provider = workspace.lake.provider
+    with alone(workspace):
+        folder = workspace.settings.lake.with_name("lake.repairing")
+        emptied(folder)
+        try:
+            for place in wanted:
+                _repair_one(workspace, folder / "/".join(place), place, provider, report)
+        finally:
+            emptied(folder)
+    return report
+
+
+def _is_whole(lake: Lake, place: Place) -> bool:
+    path = commits.manifest_path(lake.root, *place)
+    with commits.locked(lake.root, place[1]):
+        commits.finish(lake.root, path)
+        manifest = commits.read_manifest(path)
+        return manifest is not None and not any(damaged_files(lake, manifest, every_byte=True))
+
+
+def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str | None, report: Repaired) -> None:
+    name = "/".join(place)
+    paths = [path for path in journal.records_of(workspace.archive, place)]
+    owners = {commit.provider for commit in map(journal.read, paths) if commit}
+    if not owners or (provider is not None and provider not in owners):
+        report.failed[name] = "the archive's journal does not tell how it was made; ingest fetches it again"
+        return
+    made = Rebuilt()
+    fresh = Lake(folder)
+    building = Building(workspace, fresh, (), provider or min(owners), made)
+    try:
+        building.replay(paths)
+    except LakeError as error:
+        report.failed[name] = str(error)
+        return
+    manifest = next(fresh.manifests(), None)
+    if manifest is None:
+        report.failed[name] = "its answers are not in the archive any more; ingest fetches it again"
+        return
+    _put_in_place(workspace.lake, fresh, manifest)
+    report.repaired.append(name)
+    report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in made.missing]
+    report.incomplete += [f"{name}: {path}" for path in made.damaged]
+
+
+def _put_in_place(lake: Lake, fresh: Lake, manifest: commits.Manifest) -> None:
+    files = {
+        name: commits.file_of(fresh.root, manifest, name).read_bytes()
+        for name, file in manifest.tables.items()
+        if file != NO_FILE
+    }
+    path = commits.manifest_path(lake.root, manifest.family, manifest.chain, manifest.timestamp)
+    lake.claim(manifest.provider)
+    with commits.locked(lake.root, manifest.chain):
+        commits.finish(lake.root, path)
+        commits.set_partition_aside(lake.root, path)
+        commits.commit(lake.root, manifest, files)
+
+
+def report_repaired(report: Repaired, as_json: bool) -> None:
+    """Print what was found and what was repaired."""
+    if as_json:
+        show.as_json({**vars(report), "found": [str(one) for one in report.found]})
+        return
+    for damage in report.found:
+        show.err.print(str(damage), soft_wrap=True)
+    for name, reason in report.failed.items():
+        show.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
+    for reason in report.incomplete:
+        show.err.print(f"Not in the archive any more, so its rows are missing: {reason}", soft_wrap=True)
+    show.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")
