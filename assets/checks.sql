@@ -15,7 +15,18 @@ HAVING sum(share) > 1 + 1e-9;
 SELECT chain, as_of, token_address, 'ranks from ' || min(rank) || ' to ' || max(rank) AS what, count(*)::DOUBLE AS found
 FROM holders
 GROUP BY chain, as_of, token_address
-HAVING min(rank) <> 1 OR max(rank) <> count(*) OR count(DISTINCT rank) <> count(*);
+HAVING count(rank) < count(*) OR min(rank) <> 1 OR max(rank) <> count(*) OR count(DISTINCT rank) <> count(*);
+
+-- rule: holders_are_listed_once on holders
+SELECT chain, as_of, token_address, 'address ' || address AS what, count(*)::DOUBLE AS found
+FROM holders
+GROUP BY chain, as_of, token_address, address
+HAVING count(*) > 1;
+
+-- rule: amounts_and_counts_are_not_negative on holders
+SELECT chain, as_of, token_address, 'address ' || address AS what, least(amount::DOUBLE, degree) AS found
+FROM holders
+WHERE least(amount::DOUBLE, degree, inward_relations, outward_relations) < 0;
 
 -- rule: amounts_fall_with_rank on holders
 SELECT chain, as_of, token_address, 'rank ' || rank AS what, amount::DOUBLE AS found
@@ -61,6 +72,29 @@ LEFT JOIN (
     GROUP BY chain, as_of, token_address, cluster_id
 ) AS members USING (chain, as_of, token_address, cluster_id)
 WHERE clusters.holder_count < 2 OR clusters.holder_count IS DISTINCT FROM members.holders;
+
+-- rule: nodes_are_listed_once on map_nodes
+SELECT chain, as_of, token_address, kind || ' ' || address AS what, count(*)::DOUBLE AS found
+FROM map_nodes
+GROUP BY chain, as_of, token_address, kind, address, time_node
+HAVING count(*) > 1;
+
+-- rule: node_shares_are_parts_of_the_supply on map_nodes
+SELECT chain, as_of, token_address, 'address ' || address AS what, share AS found
+FROM map_nodes
+WHERE NOT share BETWEEN 0 AND 1;
+
+-- rule: cluster_shares_are_parts_of_the_supply on clusters
+SELECT chain, as_of, token_address, 'cluster ' || cluster_id AS what, share AS found
+FROM clusters
+WHERE NOT share BETWEEN 0 AND 1;
+
+-- rule: relationships_are_listed_once on grouped_transfers
+SELECT chain, as_of, token_address, from_address || ' to ' || to_address AS what, count(*)::DOUBLE AS found
+FROM grouped_transfers
+WHERE rel_type = 'GROUPED_TRANSFER'
+GROUP BY chain, as_of, token_address, from_address, to_address, transfer_chain, transfer_token, time_node
+HAVING count(*) > 1;
 
 -- rule: relationships_have_two_ends on grouped_transfers
 SELECT chain, as_of, token_address, from_address || ' to ' || to_address AS what, total_transfers::DOUBLE AS found

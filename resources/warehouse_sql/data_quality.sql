@@ -12,7 +12,8 @@
 -- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again. negative_balance
 -- (warning): the history of the own store leaves an address below zero, because transfers are missing or its source
 -- rounds amounts; found is the raw balance, and each token's newest map is looked at. negative_amount (error): an
--- answer gives a holder less than zero.
+-- answer gives a holder less than zero. unreadable_row and unreadable_value (warning): a row of an answer was left out,
+-- or a value of it is null, because it could not be read; what names the place. The view odd_rows lists its own rules.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -70,6 +71,11 @@ SELECT
     'failure', if(code = 'no_holders', 'info', 'warning'), chain, timestamp, endpoint, subject, NULL,
     code || ': ' || reason
 FROM failures
+WHERE place IS NULL
+UNION ALL
+SELECT code, 'warning', chain, timestamp, endpoint, subject, NULL, place || ': ' || reason
+FROM failures
+WHERE place IS NOT NULL
 UNION ALL
 SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
 FROM holders
@@ -81,7 +87,7 @@ SELECT
     'largest rank of ' || count(*) || ' holders'
 FROM holders
 GROUP BY chain, timestamp, token_address
-HAVING max(rank) <> count(*) OR min(rank) <> 1
+HAVING max(rank) IS DISTINCT FROM count(*) OR min(rank) <> 1 OR count(DISTINCT rank) <> count(*)
 UNION ALL
 SELECT
     'fetched_early', 'error', chain, timestamp, family, subject, date_diff('second', known_at, timestamp) / 3600.0,
@@ -129,4 +135,6 @@ UNION ALL
 SELECT
     'revision', 'info', chain, timestamp, family, subject, rows_gone + rows_new,
     'rows of ' || table_name || ' changed by a later answer'
-FROM revisions;
+FROM revisions
+UNION ALL
+FROM odd_rows;

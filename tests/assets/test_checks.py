@@ -39,6 +39,12 @@ LINK = {"from_address": "0xa", "rel_type": "GROUPED_TRANSFER", "total_transfers"
 BREAKS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "shares_are_parts_of_the_supply": {"holders": [_holder(1, 0.7), _holder(2, 0.6)]},
     "ranks_are_dense": {"holders": [_holder(1, 0.1), _holder(3, 0.1)]},
+    "holders_are_listed_once": {"holders": [_holder(1, 0.1), _holder(1, 0.1)]},
+    "amounts_and_counts_are_not_negative": {"holders": [_holder(1, 0.1, -1)]},
+    "nodes_are_listed_once": {"map_nodes": [{"kind": "top_holder", "address": "0xa"}] * 2},
+    "node_shares_are_parts_of_the_supply": {"map_nodes": [{"kind": "top_holder", "address": "0xa", "share": 1.5}]},
+    "cluster_shares_are_parts_of_the_supply": {"clusters": [_cluster(2) | {"share": -0.1}]},
+    "relationships_are_listed_once": {"grouped_transfers": [{**LINK, "to_address": "0xb", "last_date": MAY}] * 2},
     "amounts_fall_with_rank": {"holders": [_holder(1, 0.1, 5), _holder(2, 0.1, 6)]},
     "supply_shares_are_parts": {"maps": [{"dt_update": "", **SHARES, "cexs": 1.2}]},
     "scores_are_on_their_scale": {"maps": [{"dt_update": "", **SHARES, "service_score": 101.0}]},
