@@ -48,7 +48,9 @@ def test_maps_and_holders_are_those_of_the_embedded_engine(asking: Asking, embed
 @settled(12)
 @given(histories())
 def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history: list[Row]) -> None:
-    rules = Rules(supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1)
+    rules = Rules(
+        supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1, time_wallets=2
+    )
     token = a_token(COIN, decimals=18)
     with (
         world(*history, tokens=[token], labels=[cex("e"), contract("f")], rules=rules) as store,
