@@ -84,7 +84,7 @@ class Rules:
     hypernode_transfers: int = 200_000
     magic_links: int = 2
     magic_limit: int = 40
-    time_window: int = 3_600
+    time_window: int = 300
     time_links: int = 2
     time_wallets: int = 20
     time_limit: int = 40

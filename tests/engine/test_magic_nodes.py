@@ -59,7 +59,7 @@ def test_a_holder_below_the_limit_can_be_one_and_a_top_holder_cannot(build: Buil
 
 @pytest.mark.parametrize("label", [cex, dex, contract])
 def test_an_exchange_or_a_contract_is_none(build: Build, label: Callable[[str], Label]) -> None:
-    drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]))
+    drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]), use_time_nodes=False)
     assert (nodes(drawn, "magic"), drawn["clusters"]) == ([], [])
 
 
