@@ -170,10 +170,11 @@ class MapRules(Model):
     magic_limit: int = Field(ge=0, description="Magic nodes of a map, at most.")
     time_window: int = Field(ge=1, description="Seconds of a time node.")
     time_links: int = Field(ge=1, description="Shown holders that share a time node, at least.")
+    time_wallets: int = Field(ge=1, description="Counterparties of the exchange in the window of a time node, at most.")
     time_limit: int = Field(ge=0, description="Time nodes of a map, at most.")
     fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
     time_allowed: list[str] = Field(description="Contracts that make time nodes as exchanges do.")
-    score_version: int = Field(ge=1, description="Version of the formula of the service score.")
+    score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")
 
 
 class PageOptions(BaseModel):

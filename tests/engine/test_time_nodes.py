@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
-from contract.times import from_unix
+from contract.times import from_unix, to_unix
 from engine.records import Label, Rules
 from engine.store import Store
 from tests.engine.world import (
@@ -23,6 +25,7 @@ from tests.engine.world import (
     nodes,
     transfer,
 )
+from tests.sample import the_world
 
 Build = Callable[..., Store]
 HOUR = Rules(time_window=3_600)
@@ -244,3 +247,40 @@ def test_a_time_node_has_an_address_and_nothing_else(build: Build) -> None:
     (row,) = [row for row in draw(store)["map_nodes"] if row["kind"] == "time"]
     filled = {name for name, value in row.items() if value is not None}
     assert filled == {"chain", "as_of", "token_address", "kind", "address", "time_node"}
+
+
+@pytest.fixture(scope="module")
+def driftwood(tmp_path_factory: pytest.TempPathFactory) -> Callable[[datetime, int | None], list[int]]:
+    """Holders of each cluster of Driftwood's map at an instant, with windows of so many seconds or without any."""
+    world, folder = the_world(), tmp_path_factory.mktemp("driftwood")
+    with Store(folder, world.rules) as store:
+        store.add_tokens(world.tokens)
+        store.add_labels(world.labels)
+        store.add_transfers(world.transfers, "sample")
+    (token,) = (token for token in world.tokens if token.name == "Driftwood")
+
+    def sizes(at: datetime, window: int | None) -> list[int]:
+        with Store(folder, replace(world.rules, time_window=window or 1)) as store:
+            drawn = draw(store, to_unix(at), (token.chain, token.address), use_time_nodes=window is not None)
+        return sorted((row["holder_count"] for row in drawn["clusters"]), reverse=True)
+
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("at", "without", "of_minutes", "of_an_hour"),
+    [
+        (datetime(2025, 8, 11), [7], [7, 2, 2], [8, 6, 4, 2, 2]),
+        (datetime(2025, 9, 1), [7], [7, 6, 4, *[2] * 6], [54, 7]),
+        (datetime(2026, 6, 1), [7], [7, 4, 3, 3, *[2] * 7], [46, 7, 2, 2]),
+    ],
+)
+def test_narrow_windows_do_not_fuse_the_traders_of_a_pool(
+    driftwood: Callable[[datetime, int | None], list[int]],
+    at: datetime,
+    without: list[int],
+    of_minutes: list[int],
+    of_an_hour: list[int],
+) -> None:
+    """The figures in docs/engine.md."""
+    assert [driftwood(at, window) for window in (None, Rules().time_window, 3_600)] == [without, of_minutes, of_an_hour]

@@ -262,7 +262,9 @@ USAGE = {
 }
 RULES = {
     **dict.fromkeys(("supernode_degree", "hypernode_transfers", "magic_links", "magic_limit"), count),
-    **dict.fromkeys(("time_window", "time_links", "time_limit", "fresh_wallet_seconds", "score_version"), count),
+    **dict.fromkeys(
+        ("time_window", "time_links", "time_wallets", "time_limit", "fresh_wallet_seconds", "score_version"), count
+    ),
     "time_allowed": [name],
 }
 
