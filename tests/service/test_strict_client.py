@@ -208,7 +208,8 @@ EVIDENCE = {
                 {
                     **{"from_address": name, "to_address": name, "data": transfer(raw=True)["data"]},
                     **{"strength": count, "token_symbol": text},
-                    **dict.fromkeys(("from_kind", "to_kind"), one_of("holder", "magic")),
+                    **dict.fromkeys(("from_kind", "to_kind"), one_of("holder", "magic", "time")),
+                    "time_node": Null(count),
                     "transfers": [
                         {
                             "tx_hash": Null(name),
