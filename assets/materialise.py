@@ -182,7 +182,9 @@ async def _ingest_days(
         with cancelling(provider):
             for chain in dict.fromkeys(chain for chain, _ in days):
                 instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
-                landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+                landed += await ingest(
+                    asking, family, chain, sorted(instants), config.tokens or None, workspace.on_landed
+                )
             provider.check_running()
     return landed
 

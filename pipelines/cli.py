@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -107,20 +108,23 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
+    from pipelines.outcomes import Outcome
     from pipelines.plan import past_instants
-    from pipelines.report import landed_report
     from pipelines.runs import dagster_instance, fill, ingest_day
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
     chains = chains_of(workspace, chain, token)
+    workspace.check()
+    outcome = Outcome(workspace, chains, instants)
+    workspace.on_landed = outcome.note
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
-            fill(workspace, instance, chains, instants, token or (), refresh)
+            outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
         else:
             for one in chains:
-                ingest_day(workspace, instance, one, instants, token or (), refresh)
-    landed_report(workspace, chains, instants, json)
+                outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
+    outcome.conclude(json)
 
 
 @app.command()
@@ -237,7 +241,11 @@ def retry_failures(
 
     workspace = _workspace()
     workspace.check()
-    report_retried(retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh), json)
+    report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh)
+    report_retried(report, json)
+    left = len(report.failed) + len(report.left)
+    if left:
+        raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
 
 
 @app.command()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dagster import DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
+from assets.alert_checks import ALERT_PREFIX
 from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
@@ -108,12 +109,15 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
     progress = Progress(len(chains) * len(instants) * len(families))
     with show.progress("filling partitions", progress.partitions) as bar:
+        heard_before = workspace.on_landed
 
         def heard(one: Landed) -> None:
+            heard_before(one)
             progress.add(one)
             bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
 
         workspace.on_landed = heard
+        workspace.on_check = lambda one: _print_failed_checks([one])
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
@@ -131,11 +135,23 @@ def _run(
         partition_key=partition,
         raise_on_error=False,
     )
+    _print_failed_checks(result.get_asset_check_evaluations())
     ended = instance.get_run_by_id(result.run_id)
     if ended is not None and ended.status == DagsterRunStatus.CANCELED:
         raise RunCancelled("the run was cancelled; what had landed by then is kept")
     if not result.success:
         raise RunFailed(_first_error(result))
+
+
+def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
+    """Print the checks that failed, with their first faults. Alerts are reported by ``holderlake alerts``."""
+    for check in checks:
+        if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
+            found: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}
+            name, table = check.check_name.replace("_", " "), check.asset_key.to_user_string()
+            first = "".join(f"; first: {fault}" for fault in found.pop("first faults", [])[:1])
+            said = ", ".join(f"{name} {value}" for name, value in found.items())
+            show.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {said}{first}")
 
 
 def _first_error(result: ExecuteInProcessResult) -> str:

@@ -46,6 +46,8 @@ class Workspace:
         self._endpoint = endpoint
         self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        self.on_check: Callable[[Any], None] = lambda _: None
+        """Called with each asset check that failed outside of a check's own step."""
         self.now = utc_now
         """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
