@@ -57,8 +57,15 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        show.err.print(f"holderlake: {error}", style="red", soft_wrap=True)
+        show.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as a sentence. The system's errors name the file and the reason, without their number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def exit_code(error: Exception) -> ExitCode:
@@ -75,13 +82,15 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """The errors of all packages. They are imported here so that ``--help`` does not wait for them."""
     from engine.errors import EngineError
     from pipelines.errors import RunFailed
+    from resources.database import DatabaseError
     from resources.errors import ProviderError
     from resources.lake import LakeError
     from resources.settings import SettingsError
     from resources.warehouse import WarehouseError
     from service.failures import KeysError
 
-    return (EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError, ValueError)
+    own = (DatabaseError, EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError)
+    return (*own, OSError, ValueError)
 
 
 @app.callback(help=_HELP, epilog=_EPILOG)

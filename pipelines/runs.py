@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+from sqlalchemy.exc import SQLAlchemyError
 
 from assets.alert_checks import ALERT_PREFIX
 from assets.families import FAMILIES
@@ -24,6 +26,7 @@ from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
 from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
+from resources.database import DatabaseError
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -52,14 +55,34 @@ def prepare_dagster_home(home: Path) -> None:
 
 @contextmanager
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
-    """Dagster's history under a home."""
-    prepare_dagster_home(home)
-    quicken()
+    """Dagster's history under a home. Raises ``DatabaseError`` where a file of it is damaged or can't be written."""
     try:
-        with DagsterInstance.get() as instance:
+        prepare_dagster_home(home)
+        quicken()
+        with ExitStack() as opened:
+            with _explained_settings(home / "dagster.yaml"):
+                instance = opened.enter_context(DagsterInstance.get())
             yield instance
+    except (SQLAlchemyError, sqlite3.DatabaseError) as error:
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise DatabaseError(
+            f"Dagster's history in {home} can't be used ({reason}); move that folder away: it holds the history of "
+            "runs, and no data"
+        ) from error
     finally:
         let_go()
+
+
+@contextmanager
+def _explained_settings(path: Path) -> Iterator[None]:
+    """Raise ``DatabaseError`` where Dagster cannot read its own settings."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.DatabaseError, OSError):
+        raise
+    except Exception as error:  # of Dagster, of YAML, or of what they name
+        reason = str(error).splitlines()[0]
+        raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is made again") from error
 
 
 def ingest_day(

@@ -22,6 +22,7 @@ from resources.at_hand import Engine
 from resources.client import Limits, ProviderClient
 from resources.lake import Lake
 from resources.ledger import CreditLedger
+from resources.ledger_restore import restore_if_older
 from resources.plan_limits import PlanLimits
 from resources.provider import Provider
 from resources.settings import Settings
@@ -71,13 +72,15 @@ class Workspace:
     @cached_property
     def ledger(self) -> CreditLedger:
         budget = self.settings.budget
-        return CreditLedger(
+        ledger = CreditLedger(
             self.settings.ledger,
             per_run=budget.per_run,
             per_day=budget.per_day,
             per_month=budget.per_month,
             renewal_day=budget.renewal_day,
         )
+        restore_if_older(ledger, self.archive, self.settings.ledger)
+        return ledger
 
     @cached_property
     def archive(self) -> AnswerArchive:
