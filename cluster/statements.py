@@ -30,7 +30,6 @@ ANSWERS: Final = (
     "on_map",
     "links",
     "exchange_transfers",
-    "crowded",
     "windows",
     "window_links",
     "facts",

@@ -203,8 +203,7 @@ Relationship = Annotated[
 
 
 class TimeNode(Model):
-    """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then. It
-    links these wallets in clusters and score. These transfers are listed here and not in the map's relationships."""
+    """An exchange or allow-listed contract in one time window, with the transfers that used it then."""
 
     address: str
     relationships: list[Relationship]
@@ -219,8 +218,7 @@ class Nodes(Model):
 
 
 class Cluster(Model):
-    """Shown holders that transfers connect, directly, through magic nodes or through time nodes; and these magic
-    nodes."""
+    """Shown holders, and the magic nodes between them, that transfers connect."""
 
     share: Share
     amount: Amount

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from engine import kernels
-from engine.arrays import Arrays, read_arrays
+from engine.arrays import Arrays
 from engine.words import Array
 
 STEP: Final = 64
@@ -83,8 +82,3 @@ class Run:
 
 
 _COLUMNS: Final = ("addresses", "starts", "others", "kinds", "times", "firsts", "sums", "begun")
-
-
-def read_run(path: Path) -> Run:
-    """The run of a file."""
-    return Run.of(read_arrays(path))

@@ -5,6 +5,7 @@ What the histories hold is the store's work, finding tokens is that of ``search`
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 import unicodedata
@@ -15,18 +16,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from contract.chains import NATIVE
-from engine import indexed
+from engine import catalog_copy, indexed
+from engine.catalog_copy import CATALOG
 from engine.changelog import EVERY_PAST, note_change
-from engine.errors import BadSource
+from engine.errors import BadSource, DamagedCatalog, UnusableStore
 from engine.records import Label, TokenInfo
+from engine.unusable import REBUILD, sqlite_failures
+
+_log = logging.getLogger(__name__)
 
 FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
-_VERSION: Final = 4
+_VERSION: Final = 5
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
-_FILE: Final = "catalog.sqlite"
 _SCHEMA: Final = files("engine").joinpath("catalog.sql").read_text()
 
 _ADD_FOLDED_TEXTS: Final = """
@@ -90,23 +94,93 @@ WHERE (name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence) 
 """
 
 
+_BUSY_SECONDS: Final = 60.0
+
+
 def connect(root: Path) -> sqlite3.Connection:
-    """A connection to the catalogue of the store in ``root``. It may wander between threads, one at a time."""
-    connection = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    """Connect to the catalogue of the store in ``root``; any thread may use the connection, one at a time.
+
+    Raises ``DamagedCatalog`` where it is lost: missing or empty beside files of transfers.
+    """
+    if not _exists(root) and next(raw_files(root), None):
+        raise DamagedCatalog(
+            f"{root / CATALOG} is missing or empty although {root} holds files of transfers; "
+            f"{REBUILD} to restore it from its copy or the files"
+        )
+    return _connected(root)
+
+
+def make(root: Path) -> None:
+    """Make a catalogue that lists nothing, to be filled from the files of transfers."""
+    with closing(_connected(root)) as catalog, sqlite_failures(root / CATALOG), _counted(catalog, root):
+        catalog.execute("BEGIN IMMEDIATE")
+        _make_tables(catalog)
+    catalog_copy.trust(root)
+
+
+def _connected(root: Path) -> sqlite3.Connection:
+    with sqlite_failures(root / CATALOG):
+        connection = sqlite3.connect(root / CATALOG, timeout=_BUSY_SECONDS, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
     return connection
+
+
+def _exists(root: Path) -> bool:
+    """Whether there is a catalogue; SQLite itself makes an empty one where there is none."""
+    try:
+        return (root / CATALOG).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def raw_files(root: Path) -> Iterator[Path]:
+    """The Parquet files of transfers and opening balances in a store's folder, listed or not."""
+    for folder in ("transfers", "openings"):
+        for path in sorted((root / folder).glob("*.parquet")):
+            if path.name != EMPTY and not path.name.startswith("."):
+                yield path
+
+
+EMPTY: Final = "none.parquet"
+"""A file of no transfers, for queries over a store that has none."""
 
 
 @contextmanager
 def opened(root: Path) -> Iterator[sqlite3.Connection]:
     """A connection for the block; what it wrote is there whole when the block ends, and not at all when it fails."""
     connection = connect(root)
+    before = connection.total_changes
     try:
-        with connection:
-            yield connection
+        with sqlite_failures(root / CATALOG):
+            catalog_copy.check(connection, root)
+            with _counted(connection, root):
+                yield connection
     finally:
+        wrote = connection.total_changes > before
         connection.close()
+        if wrote:
+            catalog_copy.trust(root)
+
+
+@contextmanager
+def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
+    """A transaction; when it wrote something, the write gets a number, and the catalogue's copy follows."""
+    before = connection.total_changes
+    with connection:
+        yield
+        wrote = connection.total_changes > before
+        if wrote:
+            catalog_copy.count_write(connection)
+    if wrote:
+        try:
+            catalog_copy.save_copy(connection, root)
+        except UnusableStore as error:
+            _log.warning("%s; what was written is stored, and the next write makes the catalogue's copy", error)
 
 
 TakeOver = Callable[[sqlite3.Connection, Sequence[tuple[str, str, str]]], None]
@@ -119,29 +193,37 @@ def prepare(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> Non
     One that is up to date is only read, so opening a store does not wait for an import. Raises ``BadSource`` when the
     store is of another format; it is left as it is.
     """
-    if _version(catalog) < _VERSION:
-        with catalog:
-            catalog.execute("BEGIN IMMEDIATE")
-            if _version(catalog) < _VERSION:  # else another process was quicker
-                _bring_up_to_date(catalog, root, take_over)
-    _refuse_other_format(catalog, root)
+    with sqlite_failures(root / CATALOG):
+        if _version(catalog) < _VERSION:
+            with _counted(catalog, root):
+                catalog.execute("BEGIN IMMEDIATE")
+                if _version(catalog) < _VERSION:  # else another process was quicker
+                    _bring_up_to_date(catalog, root, take_over)
+        _refuse_other_format(catalog, root)
+        catalog_copy.check(catalog, root)
 
 
 def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOver) -> None:
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
     histories: list[tuple[str, str, str]] = []
+    if not columns and next(raw_files(root), None):
+        raise DamagedCatalog(f"{root / CATALOG} lists nothing although {root} holds files of transfers; {REBUILD}")
     if columns and _refuse_other_format(catalog, root, {_FIRST_FORMAT, FORMAT}) == _FIRST_FORMAT:
         histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
         catalog.execute("DROP TABLE histories")
     if columns and "folded_symbol" not in columns:
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
-    _run(catalog, _SCHEMA)
+    _make_tables(catalog)
     if columns:
         _save_words(catalog, catalog.execute("SELECT chain, address, name FROM tokens").fetchall())
         _add_marks(catalog, root)
     if histories:
         take_over(catalog, histories)
+
+
+def _make_tables(catalog: sqlite3.Connection) -> None:
+    _run(catalog, _SCHEMA)
     catalog.execute("INSERT OR REPLACE INTO settings VALUES ('format', ?)", (FORMAT,))
     catalog.execute(f"PRAGMA user_version = {_VERSION}")
 
@@ -161,7 +243,7 @@ def _named_to_nodes(root: Path) -> list[tuple[str, str]]:
     path = root / "nodes.sqlite"
     if not path.exists():
         return []
-    with closing(sqlite3.connect(path)) as nodes, suppress(sqlite3.OperationalError):
+    with closing(sqlite3.connect(path)) as nodes, suppress(sqlite3.DatabaseError):
         scopes = nodes.execute("SELECT DISTINCT chain, scope FROM covered WHERE scope <> '*'").fetchall()
         return sorted({(chain, NATIVE if scope == "internal" else scope) for chain, scope in scopes})
     return []

@@ -67,6 +67,17 @@ CREATE TABLE IF NOT EXISTS volumes ( -- arrays/<file>.volume: addresses by numbe
     first_number INTEGER NOT NULL,
     size INTEGER NOT NULL
 );
+CREATE VIEW IF NOT EXISTS listed AS -- the files that hold the store now, as paths within its folder
+SELECT iif(kind = 'opening', 'openings/', 'transfers/') || file || '.parquet' AS path FROM parts
+UNION ALL SELECT 'arrays/' || file || '.part' FROM parts
+UNION ALL SELECT 'arrays/' || file || '.run' FROM runs
+UNION ALL SELECT 'arrays/' || file || '.volume' FROM volumes;
+CREATE TABLE IF NOT EXISTS files ( -- what each listed or replaced file has to be, see integrity
+    path TEXT PRIMARY KEY,
+    size INTEGER NOT NULL, -- bytes
+    crc32 INTEGER NOT NULL,
+    replaced_at INTEGER -- second (unix) since which it is not listed; it is removed after a grace for readers
+);
 CREATE TABLE IF NOT EXISTS labels (
     address TEXT NOT NULL,
     chain TEXT NOT NULL, -- '' where the source does not tell

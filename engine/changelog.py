@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from engine.catalog_copy import CATALOG, check
 from engine.manifest import Manifest, read_manifest
+from engine.unusable import sqlite_failures
 
 EVERY_PAST: Final = 0
 """The first time of a change of metadata or labels: they have no time, so they change answers as of any second."""
@@ -28,7 +31,8 @@ def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
 class ChangeLog:
     """Reads the changes of a prepared catalogue through a connection of its own, which it closes. For any thread."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, root: Path) -> None:
+        self._root = root
         connection.isolation_level = None  # transactions begin and end where we say so
         self._connection = connection
         self._lock = Lock()
@@ -71,10 +75,15 @@ class ChangeLog:
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
+        with sqlite_failures(self._root / CATALOG):
+            return self._read_news(with_manifest)
+
+    def _read_news(self, with_manifest: bool) -> Manifest | None:
         # The version is read first: what is committed between the two reads is then read again, not missed.
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version == self._data_version and (self._manifest is not None or not with_manifest):
             return self._manifest
+        check(self._connection, self._root)
         try:
             self._connection.execute("BEGIN")
             changes = self._connection.execute(_LATER, (self._generation,)).fetchall()

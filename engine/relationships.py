@@ -25,10 +25,7 @@ from engine.words import Array, to_ints
 
 
 class Link(NamedTuple):
-    """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last.
-
-    A link of a time node has the node's number on the map and only the transfers in its window.
-    """
+    """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last."""
 
     from_address: str
     to_address: str
@@ -38,7 +35,6 @@ class Link(NamedTuple):
     total_transfers: int
     first_time: int
     last_time: int
-    time_node: int | None = None
 
 
 def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str, str]]:
@@ -77,12 +73,11 @@ class TokenBook(Protocol):
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
     """The links in words, ``texts`` being those of the nodes and ``keys`` those of the tokens' numbers."""
-    ends = (links.senders, links.receivers, links.tokens)
-    figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
+    columns = (links.senders, links.receivers, links.tokens, links.counts, links.first_times, links.last_times)
     return [
-        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last, number or None)
-        for (sender, receiver, token, count, first, last, number), value in zip(
-            zip(*(column.tolist() for column in (*ends, *figures)), strict=True), to_ints(links.sums), strict=True
+        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last)
+        for (sender, receiver, token, count, first, last), value in zip(
+            zip(*(column.tolist() for column in columns), strict=True), to_ints(links.sums), strict=True
         )
     ]
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 import copy
 import json
 import re
-import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,22 +25,24 @@ import pyarrow as pa
 from contract.chains import KNOWN_CHAINS, NATIVE
 from engine import catalog as catalogue
 from engine import indexed
-from engine.catalog import INFO_COLUMNS, token_info
+from engine.catalog import EMPTY, INFO_COLUMNS, token_info
 from engine.changelog import EVERY_PAST, ChangeLog, note_change
+from engine.errors import EngineError
 from engine.importing.change import Change
+from engine.importing.place import FOLDERS, Place, remove_killed_imports
 from engine.importing.rows import write_rows
 from engine.importing.sorting import Incoming
 from engine.indexed import IndexedToken
+from engine.integrity import FileChecks, read_sums
 from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
 from engine.manifest import OPENING, Manifest, Opened, PartFile, View
 from engine.openings import new_openings, openings_by_token
 from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
 from engine.rules import open_rules
 from engine.search import search
+from engine.unlisted import refuse_unlisted_transfers, tidy
+from engine.unusable import disk_failures
 
-_GRACE_SECONDS: Final = 3_600
-_SPILL_SECONDS: Final = 86_400
-_FOLDERS: Final = ("transfers", "openings", "arrays")
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -106,7 +106,9 @@ class Store:
     are those that differ from the ones kept before (old and new value by name). ``index``: the tokens that the settings
     mark as indexed (chain, address); where it is None, those of the last opening stay marked.
     ``memory_limit`` (as ``"2GB"``) is what an import aims at, whatever its size; it spills to the store's folder.
-    Raises ``BadSource`` when the folder holds a store of another format. One of format 1 is brought up to date.
+    ``refuse_unlisted=False`` opens a store whose files of transfers the catalogue does not know, to repair it.
+    Raises ``BadSource`` when the folder holds a store of another format; one of format 1 is brought up to date.
+    Raises ``UnusableStore`` where it can't be read or written as it is on disk.
     """
 
     def __init__(
@@ -115,23 +117,27 @@ class Store:
         rules: Rules | None = None,
         memory_limit: str = "2GB",
         index: Collection[tuple[str, str]] | None = None,
+        refuse_unlisted: bool = True,
     ) -> None:
         self.root = root
+        self._refuses_unlisted = refuse_unlisted
         self._memory = memory_bytes(memory_limit)
-        for folder in _FOLDERS:
-            (root / folder).mkdir(parents=True, exist_ok=True)
+        with disk_failures(root):
+            for folder in FOLDERS:
+                (root / folder).mkdir(parents=True, exist_ok=True)
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
         self._duckdb.execute("SET threads = 1")  # many small queries side by side, rather than many threads for each
         self._duckdb.execute(f"SET memory_limit = '{self._memory // 4}B'")  # the rest is for rows and arrays
         self._duckdb.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
-        self._opened = Opened(root / "arrays")
+        self._checks = FileChecks(root)
+        self._opened = Opened(root, self._checks)
         self._pinned: tuple[int, View] | None = None
         self._latest: tuple[Manifest, View] | None = None
         self._remembered: Remembered | None = None
         self._derived: dict[str, tuple[object, Any]] = {}
-        self._changes = ChangeLog(self._prepared_catalog())
+        self._changes = ChangeLog(self._prepared_catalog(), root)
         with self._catalog() as catalog:
             opened = open_rules(catalog, rules)
             if index is not None:
@@ -156,6 +162,7 @@ class Store:
         connection = catalogue.connect(self.root)
         try:
             catalogue.prepare(connection, self.root, self._take_over)
+            self._refuse_unlisted(connection)
         except BaseException:
             connection.close()
             raise
@@ -172,7 +179,7 @@ class Store:
         missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
         if missing:
             raise KeyError(f"transfers have no column {', '.join(missing)}")
-        with self._change() as (catalog, change):
+        with self.change() as (catalog, change):
             first_times: list[int] = []
             was_empty = not change.manifest.numbers
 
@@ -197,7 +204,7 @@ class Store:
         token, address, item). Raises ``BadSource`` for balances that contradict each other or the stored ones, and
         where transfers of the token are stored that are not after them.
         """
-        with self._change() as (catalog, change):
+        with self.change() as (catalog, change):
             found = []
             for key, rows in openings_by_token(balances):
                 one = new_openings(key, rows, change.opening_rows(key))
@@ -219,7 +226,7 @@ class Store:
 
     def remove_opening_balances(self, chain: str, token_address: str) -> int:
         """Remove all opening balances of a token. Return how many there were."""
-        with self._change() as (catalog, change):
+        with self.change() as (catalog, change):
             removed = change.remove_openings((chain, token_address))
             if removed:
                 change.finish()
@@ -231,7 +238,7 @@ class Store:
 
         For a chain that was reorganised: what its new blocks hold is imported again. Returns the rows removed.
         """
-        with self._change() as (catalog, change):
+        with self.change() as (catalog, change):
             rows, first_time = change.roll_back(chain, after_block)
             if first_time is not None:
                 change.finish()
@@ -269,32 +276,36 @@ class Store:
         return len(given)
 
     @contextmanager
-    def _change(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        with self._catalog() as catalog:
-            catalog.execute("BEGIN IMMEDIATE")
-            with Change(self.root, catalog, self._duckdb.cursor, self._memory) as change:
-                self._remove_abandoned_files(change.manifest.files)
-                yield catalog, change
+    def change(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """A transaction that changes the stored histories, all or nothing."""
+        with disk_failures(self.root), Place(self.root).opened() as place:
+            try:
+                with self._catalog() as catalog:
+                    catalog.execute("BEGIN IMMEDIATE")
+                    self._refuse_unlisted(catalog)
+                    with self._changing(place, catalog) as change:
+                        remove_killed_imports(self.root, change.manifest.sums, place)
+                        if self._refuses_unlisted:
+                            tidy(catalog, self.root, change.manifest.sums)
+                        yield catalog, change
+            except BaseException:
+                with suppress(EngineError, OSError), self._catalog() as catalog:  # else the next import removes them
+                    place.remove_files(read_sums(catalog))
+                raise
+
+    def _refuse_unlisted(self, catalog: sqlite3.Connection) -> None:
+        if self._refuses_unlisted:
+            refuse_unlisted_transfers(catalog, self.root)
+
+    def _changing(self, place: Place, catalog: sqlite3.Connection) -> Change:
+        return Change(place, catalog, self._duckdb.cursor, self._checks, self._memory)
 
     def _take_over(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
         """Makes the arrays of a store of format 1: chain, address and file of each history."""
-        with Change(self.root, catalog, self._duckdb.cursor, self._memory) as change:
+        with disk_failures(self.root), Place(self.root).opened() as place, self._changing(place, catalog) as change:
             for chain, address, file in files:
                 change.take_over(chain, address, file.removesuffix(".parquet"))
             change.finish()
-
-    def _remove_abandoned_files(self, named: frozenset[str]) -> None:
-        """Removes files that the catalogue does not name: replaced ones, or a killed import's. Those written or
-        replaced within the last hour stay, for a reader may still be in them."""
-        for folder in _FOLDERS:
-            for path in (self.root / folder).iterdir():
-                if path.stem not in named and _age(path) > _GRACE_SECONDS:
-                    path.unlink(missing_ok=True)
-        for path in self.root.glob(".spool-*"):  # of another import, which is over or we would not be here
-            shutil.rmtree(path, ignore_errors=True)
-        for path in self.root.glob(".spill/*"):
-            if _age(path) > _SPILL_SECONDS:
-                path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ reading
 
@@ -383,10 +394,11 @@ class Store:
         if keys is not None:
             parts = (part for key in sorted(set(keys)) for part in manifest.parts_of(key))
             names = [part.file for part in parts if part.kind != OPENING]
-        return [f"{self.root}/transfers/{name}.parquet" for name in names] or [str(self._empty_file())]
+        found = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
+        return found or [str(self._empty_file())]
 
     def _empty_file(self) -> Path:
-        path = self.root / "transfers" / "none.parquet"
+        path = self.root / "transfers" / EMPTY
         if not path.exists():
             write_rows(path, [TRANSFERS.empty_table()])
         return path
@@ -476,14 +488,6 @@ def memory_bytes(text: str) -> int:
     if size < 64 * _UNITS["MB"]:
         raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")
     return size
-
-
-def _age(path: Path) -> float:
-    """Seconds since a file was last written, 0 where it is gone."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def _history(key: tuple[str, str], parts: Sequence[PartFile]) -> History | None:

@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +14,7 @@ import typer
 
 from contract.prices import parse_credits
 from pipelines import show
-from pipelines.commands import cluster, keys, lake, shared
+from pipelines.commands import cluster, keys, lake, shared, store
 from pipelines.commands.alerts import alerts
 from pipelines.commands.balances import import_balances
 from pipelines.commands.export import export
@@ -46,6 +45,7 @@ app = typer.Typer(
 app.add_typer(keys.app, name="keys")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(lake.app, name="lake")
+app.add_typer(store.app, name="store")
 
 
 def main() -> None:
@@ -57,15 +57,8 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        show.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
+        show.err.print(f"holderlake: {error}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
-
-
-def _sentence(error: Exception) -> str:
-    """Return an error as a sentence. The system's errors name the file and the reason, without their number."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
 
 
 def exit_code(error: Exception) -> ExitCode:
@@ -82,15 +75,13 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """The errors of all packages. They are imported here so that ``--help`` does not wait for them."""
     from engine.errors import EngineError
     from pipelines.errors import RunFailed
-    from resources.database import DatabaseError
     from resources.errors import ProviderError
     from resources.lake import LakeError
     from resources.settings import SettingsError
     from resources.warehouse import WarehouseError
     from service.failures import KeysError
 
-    own = (DatabaseError, EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError)
-    return (*own, OSError, ValueError)
+    return (EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError, ValueError)
 
 
 @app.callback(help=_HELP, epilog=_EPILOG)
@@ -117,23 +108,20 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
-    from pipelines.outcomes import Outcome
     from pipelines.plan import past_instants
+    from pipelines.report import landed_report
     from pipelines.runs import dagster_instance, fill, ingest_day
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
     chains = chains_of(workspace, chain, token)
-    workspace.check()
-    outcome = Outcome(workspace, chains, instants)
-    workspace.on_landed = outcome.note
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
-            outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
+            fill(workspace, instance, chains, instants, token or (), refresh)
         else:
             for one in chains:
-                outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
-    outcome.conclude(json)
+                ingest_day(workspace, instance, one, instants, token or (), refresh)
+    landed_report(workspace, chains, instants, json)
 
 
 @app.command()
@@ -250,11 +238,7 @@ def retry_failures(
 
     workspace = _workspace()
     workspace.check()
-    report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh)
-    report_retried(report, json)
-    left = len(report.failed) + len(report.left)
-    if left:
-        raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
+    report_retried(retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh), json)
 
 
 @app.command()

@@ -16,9 +16,11 @@ from typing import Any
 from contract.extras import MapRules, RulesRequest
 from contract.requests import ChainsRequest
 from contract.times import utc_now
-from engine.errors import EngineError
+from engine.errors import EngineError, UnusableStore
 from engine.negatives import all_negative_balances
 from engine.rules import rules_in_force
+from engine.unlisted import QUARANTINE
+from engine.verifying import verify
 from pipelines import show
 from pipelines.alerting import webhook_of
 from pipelines.embedded import make_workspace, sample_rules
@@ -72,6 +74,7 @@ def _settings_and_below() -> list[Finding]:
         lambda: _dagster(settings),
         lambda: _provider(workspace),
         lambda: _rules(workspace),
+        *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         lambda: _alerts(settings),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
@@ -143,10 +146,28 @@ def _rules(workspace: Workspace) -> Finding:
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
 
+def _store(settings: Settings) -> Finding:
+    """Compare the store's files with the catalogue by size; checksums are left to ``holderlake store verify``."""
+    root = settings.engine_store
+    found = verify(root, reads=False)
+    if found.damaged:
+        first = found.damaged[0]
+        problem = first.problem if str(root) in first.problem else f"{first.path} {first.problem}"
+        more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
+        return Finding("store", False, f"{problem}{more}", first.remedy)
+    advice = "'holderlake store verify' compares the files with their checksums"
+    if found.quarantined:
+        advice += f"; {found.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
+    return Finding("store", True, f"{found.files:,} files, {found.bytes / 1e6:,.1f} MB in {root}", advice)
+
+
 def _negative_balances(settings: Settings) -> Finding:
     """Count the addresses that the imports of the own store leave below zero."""
-    with open_own_store(settings) as store:
-        found = all_negative_balances(store, utc_now())
+    try:
+        with open_own_store(settings) as store:
+            found = all_negative_balances(store, utc_now())
+    except UnusableStore as error:
+        return Finding("negative balances", False, str(error), "see the line of the store")
     tokens = found.group_by(["chain", "token_address"]).aggregate([]).num_rows
     shown = f"{found.num_rows:,} addresses of {tokens:,} tokens below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""

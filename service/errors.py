@@ -5,6 +5,7 @@ The table of codes is the contract's; why the engine has no answer is the engine
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -15,8 +16,10 @@ from starlette.exceptions import HTTPException
 
 from contract import wire
 from contract.errors import ERROR_KINDS
-from engine.errors import EngineError
+from engine.errors import EngineError, UnusableStore
 from service.keys import CreditsExhausted, KeysBusy
+
+_log = logging.getLogger(__name__)
 
 INTERNAL_ERROR: Final = "The service failed; the request was not charged"
 _RETRY_SECONDS: Final = "1"
@@ -112,6 +115,9 @@ def _invalid(items: list[dict[str, Any]]) -> Response:
 
 
 async def _engine_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, UnusableStore):
+        _log.error("%s", error)  # the operator's matter: names paths
+        return error_response(error.code, error.public, {"Retry-After": _RETRY_SECONDS})
     code = cast(EngineError, error).code
     if code not in ERROR_KINDS:
         return error_response("internal_error", INTERNAL_ERROR)

@@ -6,12 +6,10 @@ moment it leaves nothing but abandoned files. All work is done in pieces that fi
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +25,7 @@ from engine.importing.keys import SortedKeys
 from engine.importing.numbering import Numbering
 from engine.importing.part_files import write_part
 from engine.importing.piles import ArrayPiles
+from engine.importing.place import FOLDERS, Place
 from engine.importing.rows import (
     Coding,
     Period,
@@ -40,6 +39,7 @@ from engine.importing.rows import (
 )
 from engine.importing.run_files import Dealt, Entries, entries_of_run, has_any, merged_entries, without, write_run
 from engine.importing.sorting import Incoming, Sorting
+from engine.integrity import FileChecks, record_sums
 from engine.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
 from engine.openings import refuse_overlap
 from engine.parts import Moves
@@ -54,33 +54,40 @@ class Change:
     """A change of the store under way, in the transaction of ``catalog``. ``memory`` is its budget in bytes."""
 
     def __init__(
-        self, root: Path, catalog: sqlite3.Connection, connect: Callable[[], duckdb.DuckDBPyConnection], memory: int
+        self,
+        place: Place,
+        catalog: sqlite3.Connection,
+        connect: Callable[[], duckdb.DuckDBPyConnection],
+        checks: FileChecks,
+        memory: int,
     ) -> None:
+        record_sums(catalog, place.root)  # of a store of an earlier version
         self.manifest = read_manifest(catalog)
-        self._folder = {kind: root / kind for kind in ("transfers", "openings", "arrays")}
-        self._spool = root / f".spool-{uuid.uuid4().hex}"
+        self._root = place.root
+        self._place = place
+        self._spool = place.spool
         self._catalog = catalog
         self._connect = connect
         self._budget = Budget(memory)
-        self._opened = Opened(root / "arrays")
+        self._opened = Opened(place.root, checks)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
         self._dealt = Dealt(self._spool, self._budget)
-        self._replaced: list[str] = []
         self._ends = ExitStack()
 
     def __enter__(self) -> Change:
         cursor = self._connect()
         self._ends.callback(cursor.close)
         self._coding = Coding()
-        self._numbering = Numbering(self.manifest.volumes, self._opened, self._budget)
+        self._numbering = Numbering(
+            self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._place.new_name
+        )
         self._sorting = Sorting(self._coding, self._numbering.numbered, self._spool, self._budget)
         self._judge = Judge(cursor, self._coding, self._spool, self._budget)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ends.close()
-        shutil.rmtree(self._spool, ignore_errors=True)
 
     # ------------------------------------------------------------------ transfers
 
@@ -93,7 +100,7 @@ class Change:
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
             stored = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
-            known, files = [self._keys(part) for part in stored], [self._path("transfers", p.file) for p in stored]
+            known, files = [self._keys(part) for part in stored], (self._stored("transfers", p.file) for p in stored)
             added = self._judge.new_rows(incoming, known, files, counts)
             if added is not None:
                 counts.first_times.append(self._add(number, added, stored).first_time)
@@ -111,12 +118,12 @@ class Change:
         self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
     ) -> Period:
         """Writes numbered rows of a token, in order, as a part that replaces those merged."""
-        noted, name = Noted(number, self._spool, self._dealt if kind != OPENING else None), uuid.uuid4().hex
+        noted, name = Noted(number, self._spool, self._dealt if kind != OPENING else None), self._place.new_name()
         folder = "openings" if kind == OPENING else "transfers"
-        old = [self._path(folder, part.file) for part in merged]
+        old = [self._stored(folder, part.file) for part in merged]
         rows = joined_rows((self._plain(table) for table in noted.passing(tables)), old, self._budget.batch)
         write_rows(self._path(folder, name), rows)
-        self._write_part(name, [*(self._opened.part(part.file).moves for part in merged), *noted.moves],
+        self._write_part(name, [*(self._moves(part) for part in merged), *noted.moves],
                          [*keys, *(self._keys(part) for part in merged)])  # fmt: skip
         period = joined_period(noted.periods)
         self._replace(number, merged, _part_file(name, number, kind, period, merged))
@@ -143,6 +150,35 @@ class Change:
             keys.add(self._coding.keys(rows))
             yield self._numbering.numbered(rows)
 
+    # ------------------------------------------------------------------ repair
+
+    def remake_part(self, part: PartFile) -> None:
+        """Write the arrays of a part again from its rows, under the same name. All addresses have to be known."""
+        is_opening = part.kind == OPENING
+        noted, keys = Noted(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        rows = read_rows(self._stored("openings" if is_opening else "transfers", part.file), self._budget.batch)
+        for _ in noted.passing(self._keyed(rows, keys)):
+            pass
+        self._write_part(part.file, noted.moves, [np.empty(0, np.uint64) if is_opening else keys.array()])
+        self._catalog.execute("DELETE FROM files WHERE path = ?", (f"arrays/{part.file}.part",))
+
+    def remake_runs(self) -> None:
+        """Write the adjacency again, as one run, from the parts of all tokens."""
+        for run in self.manifest.runs:
+            self._drop_run(run.file)
+        for number, parts in self._parts.items():
+            for part in parts:
+                if part.kind != OPENING:
+                    self._dealt.add(number, self._moves(part))
+        if self._dealt.count:
+            self._write_run(self._dealt.entries(), self._dealt.count, self._dealt.is_wide)
+
+    def record_files(self) -> None:
+        """Record the sums of new files in the catalogue, and which files they replace."""
+        for folder in FOLDERS:
+            sync_folder(self._root / folder)
+        record_sums(self._catalog, self._root)
+
     # ------------------------------------------------------------------ opening balances
 
     def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
@@ -167,7 +203,7 @@ class Change:
     def opening_rows(self, key: tuple[str, str]) -> pa.Table:
         """The opening balances of a token that are stored."""
         parts = [part for part in self.manifest.parts_of(key) if part.kind == OPENING]
-        tables = [pq.read_table(self._path("openings", part.file)).cast(TRANSFERS) for part in parts]
+        tables = [pq.read_table(self._stored("openings", part.file)).cast(TRANSFERS) for part in parts]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
 
     # ------------------------------------------------------------------ roll back
@@ -186,7 +222,7 @@ class Change:
         return rows, min(first_times, default=None)
 
     def _cut(self, part: PartFile, after_block: int, removed: Dealt) -> Period:
-        path = self._path("openings" if part.kind == OPENING else "transfers", part.file)
+        path = self._stored("openings" if part.kind == OPENING else "transfers", part.file)
         batch = self._budget.batch
         later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, batch))
         gone = Noted(part.token, self._spool, removed if part.kind != OPENING else None)
@@ -202,7 +238,7 @@ class Change:
     def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
         """Writes what is left of a part that loses its later rows."""
         kept, keys = Noted(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        name = uuid.uuid4().hex
+        name = self._place.new_name()
         earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
         rows = kept.passing(self._keyed((rows for rows in earlier if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
@@ -215,7 +251,7 @@ class Change:
         for entries in dealt.entries():
             removed.add(0, entries)
         for run in reversed(self.manifest.runs):
-            opened = self._opened.run(run.file)
+            opened = self._opened.run(run.file, self.manifest.sums)
             if not any(has_any(opened, Entries(*block)) for block in removed.blocks(0)):
                 continue
             kept, missed = (ArrayPiles(self._spool, self._budget.waiting) for _ in range(2))
@@ -232,18 +268,8 @@ class Change:
         """Writes what all tokens share, and names every new file in the catalogue."""
         if self._dealt.count:
             self._add_run()
-        self._replaced += self._numbering.save(self._catalog)
-        for folder in self._folder.values():
-            sync_folder(folder)
-        for name in self._replaced:
-            self.begin_grace(name)
-
-    def begin_grace(self, name: str) -> None:
-        """Counts the grace of the files that are being replaced from now on, however old they are."""
-        places = [self._path(folder, name) for folder in ("transfers", "openings")]
-        for path in (*places, *(self._opened.path(name, kind) for kind in ("part", "run", "volume"))):
-            with suppress(FileNotFoundError):
-                os.utime(path)
+        self._numbering.save(self._catalog)
+        self.record_files()
 
     def _number(self, key: tuple[str, str]) -> int:
         if key not in self._numbers:
@@ -253,10 +279,17 @@ class Change:
         return self._numbers[key]
 
     def _path(self, folder: str, name: str) -> Path:
-        return self._folder[folder] / f"{name}.parquet"
+        return self._root / folder / f"{name}.parquet"
+
+    def _stored(self, folder: str, name: str) -> Path:
+        """A stored file of rows. Raises ``DamagedFile`` where it is not as it was written."""
+        return self._opened.checks.path(f"{folder}/{name}.parquet", self.manifest.sums)
+
+    def _moves(self, part: PartFile) -> Moves:
+        return self._opened.part(part.file, self.manifest.sums).moves
 
     def _keys(self, part: PartFile) -> Array:
-        return read_arrays(self._opened.path(part.file, "part"))["keys"]
+        return self._opened.arrays(part.file, "part", self.manifest.sums)["keys"]
 
     def _write_part(self, name: str, pieces: list[Moves], keys: list[Array]) -> None:
         dictionary = self._numbering.dictionary
@@ -265,7 +298,6 @@ class Change:
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
         for old in replaced:
             self._catalog.execute("DELETE FROM parts WHERE file = ?", (old.file,))
-            self._replaced.append(old.file)
         kept = [one for one in self._parts.get(number, ()) if one not in replaced]
         if part is not None:
             kept.append(part)
@@ -282,7 +314,7 @@ class Change:
             merged = runs
         else:
             merged = tails if len(tails) >= _TAILS else []
-        opened = [self._opened.run(run.file) for run in merged]
+        opened = [self._opened.run(run.file, self.manifest.sums) for run in merged]
         for run in merged:
             self._drop_run(run.file)
         rows = max(self._budget.chunk // (len(merged) + 1), 16)
@@ -292,11 +324,10 @@ class Change:
 
     def _drop_run(self, file: str) -> None:
         self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
-        self._replaced.append(file)
 
     def _write_run(self, entries: Iterator[Entries], count: int, is_wide: bool) -> None:
         if count:
-            name = uuid.uuid4().hex
+            name = self._place.new_name()
             write_run(self._opened.path(name, "run"), entries, count, is_wide, self._spool, self._budget)
             self._catalog.execute("INSERT INTO runs VALUES (?, ?)", (name, count))
 

@@ -5,7 +5,7 @@ Only rows whose key's hash stands twice, or is stored, are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -70,7 +70,7 @@ class Judge:
         self._budget = budget
 
     def new_rows(
-        self, incoming: Incoming, known: Sequence[Array], stored: Sequence[Path], counts: Counts
+        self, incoming: Incoming, known: Sequence[Array], stored: Iterable[Path], counts: Counts
     ) -> Incoming | None:
         """The rows that are not in the ``stored`` files, whose sorted keys are ``known``: each once, and None where
         there are none. Counts the verdicts."""
@@ -130,7 +130,7 @@ class Judge:
         known: Array = found["place"].to_numpy()[verdicts > 0]
         return known
 
-    def _stored_rows(self, hashes: Doubtful, stored: Sequence[Path]) -> Iterator[pa.Table]:
+    def _stored_rows(self, hashes: Doubtful, stored: Iterable[Path]) -> Iterator[pa.Table]:
         """The stored rows whose keys are doubtful, some at a time, with their keys."""
         for path in stored:
             for rows in read_rows(path, self._budget.batch):

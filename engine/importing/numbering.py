@@ -7,8 +7,7 @@ mapped: what an import holds of its addresses is bounded, and the next import fi
 from __future__ import annotations
 
 import sqlite3
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from engine.arrays import ArrayFile, read_arrays
 from engine.dictionary import UNKNOWN, Dictionary, Volume, joined, volume_of
 from engine.digests import digests
 from engine.importing.budget import Budget
+from engine.integrity import Sums
 from engine.manifest import Opened, VolumeFile
 from engine.words import Array
 
@@ -28,14 +28,22 @@ _ADDRESS_BYTES: Final = 80
 class Numbering:
     """The dictionary while it grows. ``volumes`` are those that the catalogue names."""
 
-    def __init__(self, volumes: Sequence[VolumeFile], opened: Opened, budget: Budget) -> None:
+    def __init__(
+        self,
+        volumes: Sequence[VolumeFile],
+        opened: Opened,
+        sums: Sums,
+        budget: Budget,
+        new_name: Callable[[], str],
+    ) -> None:
         self._opened = opened
+        self._new_name = new_name
         self._chunk = budget.chunk
         self._held = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
         self._stored = list(volumes)
         self._spilled: list[VolumeFile] = []
         self._fresh: list[Volume] = []
-        self._mapped = [opened.volume(volume) for volume in volumes]
+        self._mapped = [opened.volume(volume, sums) for volume in volumes]
 
     @property
     def dictionary(self) -> Dictionary:
@@ -85,21 +93,19 @@ class Numbering:
         self._mapped.append(Volume(following[0].first, **read_arrays(path)))  # and let go of with the list
 
     def _write(self, volumes: Sequence[Volume]) -> VolumeFile:
-        name = uuid.uuid4().hex
+        name = self._new_name()
         write_volume(self._opened.path(name, "volume"), volumes, self._chunk)
         return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
 
-    def save(self, catalog: sqlite3.Connection) -> list[str]:
-        """Names the new addresses in the catalogue, in one volume with the small ones before them. Returns the names
-        of those that it replaces."""
+    def save(self, catalog: sqlite3.Connection) -> None:
+        """Name the new addresses in the catalogue, in one volume that replaces the small ones before them."""
         if not self._fresh and not self._spilled:
-            return []
-        new, stored, replaced = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored), []
+            return
+        new, stored = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored)
         mapped = self._mapped[: len(stored)]
         while stored and stored[-1].size <= 2 * sum(volume.size for volume in new):
             new.insert(0, mapped.pop())
-            replaced.append(stored.pop().file)
-            catalog.execute("DELETE FROM volumes WHERE file = ?", (replaced[-1],))
+            catalog.execute("DELETE FROM volumes WHERE file = ?", (stored.pop().file,))
         if len(new) == len(self._spilled) == 1:
             saved = self._spilled[0]
         else:
@@ -107,7 +113,6 @@ class Numbering:
             for spilled in self._spilled:
                 self._opened.path(spilled.file, "volume").unlink()
         catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (saved.file, saved.first_number, saved.size))
-        return replaced
 
 
 def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:

@@ -223,18 +223,26 @@ def moves_of(rows: pa.Table) -> Moves:
 def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
     """Writes transfers as a Parquet file that is there whole or not at all, and there to stay."""
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with building.open("wb") as file:
-        _write(file, tables)
-        file.flush()
-        os.fsync(file.fileno())
-    building.replace(path)
+    try:
+        with building.open("wb") as file:
+            _write(file, tables)
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(path)
+    finally:
+        building.unlink(missing_ok=True)
 
 
 def _write(file: object, tables: Iterable[pa.Table]) -> None:
     rest = iter(tables)
     first = next(rest, TRANSFERS.empty_table())
     schema = _ENCODED if pa.types.is_dictionary(first.schema.field("chain").type) else TRANSFERS
-    options = {"compression": "zstd", "use_dictionary": _REPETITIVE, "store_schema": False}
+    options = {
+        "compression": "zstd",
+        "use_dictionary": _REPETITIVE,
+        "store_schema": False,
+        "write_page_checksum": True,  # for a rebuild that has no catalogue
+    }
     with pq.ParquetWriter(file, schema, **options) as writer:
         writer.write_table(first.cast(schema), row_group_size=_ROW_GROUP)
         for table in rest:
@@ -243,7 +251,8 @@ def _write(file: object, tables: Iterable[pa.Table]) -> None:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, pre_buffer=False)  # which would keep all that was read until the end
+        # pre_buffer would keep all that was read until the end
+        return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
     except pa.ArrowInvalid as error:
         raise BadSource(f"{path} is no whole Parquet file: {error}") from error
 

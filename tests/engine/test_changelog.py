@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.catalog import opened
 from engine.changelog import note_change
+from engine.errors import UnusableStore
 from engine.records import TRANSFERS, Label
 from engine.store import Store
 from tests.engine.world import COIN, a_token, settled, table, transfer, world
@@ -77,7 +78,7 @@ def test_an_import_that_fails_changes_nothing(build: Build, monkeypatch: pytest.
 
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UnusableStore, match="the disk is full"):
             store.add_transfers(table([transfer("mint -> b", at=5)]), "file")
     assert (store.generation(), store.first_change_since(known)) == (known, None)
 

@@ -109,7 +109,7 @@ def test_settings_mark_tokens_for_as_long_as_they_name_them(tmp_path: Path) -> N
 
 
 def test_opening_with_the_same_settings_does_not_wait_for_an_import(tmp_path: Path) -> None:
-    with Store(tmp_path, index=[USDC]) as store, store._change():
+    with Store(tmp_path, index=[USDC]) as store, store.change():
         Store(tmp_path, index=[USDC]).close()
 
 

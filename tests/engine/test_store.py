@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import BadSource
+from engine import catalog as catalogue
+from engine.errors import BadSource, UnusableStore
 from engine.manifest import View
 from engine.records import TRANSFERS, Label, Rules, TokenInfo
 from engine.store import Store
@@ -173,7 +174,7 @@ def test_an_import_that_fails_midway_leaves_nothing(build: Build, monkeypatch: p
     before = (contents(store), store.histories())
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", fail_at(call))
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UnusableStore, match="the disk is full, nothing was stored"):
             store.add_transfers(more, "file")
     assert (contents(store), store.histories()) == before
     assert store.token(*OTHER) is None
@@ -184,7 +185,7 @@ def test_an_import_that_failed_can_be_repeated(build: Build, monkeypatch: pytest
     rows = table([transfer("mint -> a", 5), transfer("mint -> a", 6, token=OTHER)])
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", fail_at(2))
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UnusableStore, match="the disk is full, nothing was stored"):
             store.add_transfers(rows, "file")
     assert store.add_transfers(rows, "file").added == 2
     assert len(contents(store)) == 2
@@ -274,11 +275,13 @@ def stray(store: Store, age: int) -> Path:
     return path
 
 
-def test_abandoned_files_are_removed_after_the_grace(build: Build) -> None:
+def test_unlisted_files_are_moved_to_quarantine_after_the_grace(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     store = build()
     old, young = stray(store, age=2 * 3_600), stray(store, age=60)
     store.add_transfers(table([transfer("mint -> a")]), "file")
     assert (old.exists(), young.exists()) == (False, True)
+    assert (store.root / "quarantine" / "transfers" / old.name).read_bytes() == b"half a file"
+    assert "move it back and run 'holderlake store rebuild'" in caplog.text
 
 
 def test_what_a_killed_import_sorted_out_on_disk_is_removed_by_the_next(build: Build) -> None:
@@ -301,7 +304,8 @@ def test_a_replaced_file_goes_when_the_grace_is_over(build: Build) -> None:
     (replaced,) = files(store)
     store.add_transfers(table([transfer("mint -> b", 9)]), "file")
     assert replaced in files(store)
-    os.utime(store.root / "transfers" / replaced, (0, 0))
+    with catalogue.opened(store.root) as catalog:
+        catalog.execute("UPDATE files SET replaced_at = 0 WHERE replaced_at IS NOT NULL")
     store.add_transfers(table([transfer("mint -> c", 7)]), "file")
     assert replaced not in files(store)
     assert len(contents(store)) == 3

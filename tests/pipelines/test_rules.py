@@ -83,7 +83,7 @@ def test_answers_kept_under_other_rules_no_longer_hold(tmp_path: Path) -> None:
 
 
 def test_opening_with_the_same_rules_does_not_wait_for_an_import(tmp_path: Path) -> None:
-    with Store(tmp_path, Rules()) as store, store._change():
+    with Store(tmp_path, Rules()) as store, store.change():
         Store(tmp_path, Rules()).close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from random import Random
 
 import httpx
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from contract import wire
 from contract.errors import ERROR_KINDS
 from contract.models import HTTPValidationError
+from engine.rebuilding import rebuild
 from engine.store import Store
 from service.keys import KeyStore
 from service.run import BackgroundService
 from service.settings import ServiceSettings
+from tests.damage import damage
 
 
 def _is(answer: httpx.Response, code: str) -> bool:
@@ -350,24 +353,45 @@ def test_too_many_calls_a_minute_are_told_when_to_come_back(start):
         assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
-def test_a_failure_shows_nothing_of_itself_and_costs_nothing(world, tmp_path, caplog):
+@pytest.fixture
+def own_service(world, tmp_path: Path):
+    """A service over a store of its own: the service, the store and a key."""
     shutil.copytree(world.store.root, tmp_path / "store")
     with (
         Store(tmp_path / "store") as store,
         KeyStore(tmp_path / "keys.sqlite") as keys,
         BackgroundService(store, keys) as service,
     ):
-        for path in (tmp_path / "store" / "arrays").glob("*.part"):
-            path.unlink()
-        secret = keys.create("test", 1_000)
-        answer = httpx.get(f"{service.base_url}/v0/tokens/holders/eth/{world.token}", headers={"X-ApiKey": secret})
-        assert _is(answer, "internal_error")
-        assert "parquet" not in answer.text and str(tmp_path) not in answer.text
+        yield service, store, keys.create("test", 10**6)
+
+
+def test_a_failure_shows_nothing_of_itself_and_costs_nothing(own_service, world, tmp_path, caplog):
+    service, store, secret = own_service
+    store.close()
+    answer = httpx.get(f"{service.base_url}/v0/tokens/holders/eth/{world.token}", headers={"X-ApiKey": secret})
+    assert _is(answer, "internal_error")
+    assert "closed" not in answer.text and str(tmp_path) not in answer.text
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         balance = keys.balance(keys.keys()[0].id)
         assert (balance.spent, balance.reserved) == (0, 0)
     assert "/v0/tokens/holders/{chain}/{token_address} failed" in caplog.text
     assert secret not in caplog.text
+
+
+def test_flipped_bits_in_a_store_are_answered_503_and_logged(own_service, world, tmp_path, caplog):
+    service, store, secret = own_service
+    path = f"{service.base_url}/v0/tokens/holders/eth/{world.token}"
+    first = httpx.get(path, headers={"X-ApiKey": secret}, params={"limit": 80})
+    assert first.status_code == 200
+    for part in (store.root / "arrays").glob("*.part"):
+        damage(part, Random(1), "flip")
+    answer = httpx.get(path, headers={"X-ApiKey": secret}, params={"limit": 250})
+    assert _is(answer, "unavailable")
+    assert ".part" not in answer.text and str(tmp_path) not in answer.text
+    assert "changed since it was written" in caplog.text and "'holderlake store rebuild' to repair it" in caplog.text
+    rebuild(store.root)
+    again = httpx.get(path, headers={"X-ApiKey": secret}, params={"limit": 80})
+    assert again.json() == first.json()
 
 
 def test_a_key_file_that_another_process_holds_makes_the_service_unavailable(start, tmp_path: Path):

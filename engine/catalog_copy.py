@@ -1,0 +1,176 @@
+"""The catalogue's copy: an image of ``catalog.sqlite`` after each write, with its checksum.
+
+SQLite itself does not notice most flipped bits. The catalogue is compared with the copy's checksum when it is opened
+and whenever its file changes; a lost, damaged or older catalogue is restored from the copy, with labels and token
+lists, which are in no other file. The copy ends in 12 bytes: the number of the write and the CRC-32 of the image.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.errors import DamagedCatalog
+from engine.unusable import REBUILD, disk_failures
+
+CATALOG: Final = "catalog.sqlite"
+COPY: Final = "catalog-copy.sqlite"
+
+_COUNT_WRITE: Final = """
+INSERT INTO settings VALUES ('writes', '1')
+ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1
+"""
+_WRITES: Final = "SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'writes'"
+_TRAILER: Final = 12
+
+SIDE_FILES: Final = (f"{CATALOG}-wal", f"{CATALOG}-shm")
+"""SQLite's own files next to the catalogue."""
+
+Signature = tuple[tuple[int, int, int], ...]
+_checked: Final[dict[Path, Signature]] = {}
+"""Files of catalogues as they were when this process compared them with their copies."""
+
+
+class Image(NamedTuple):
+    """A catalogue's pages, the number of its last write, and their CRC-32."""
+
+    pages: bytes
+    write: int
+    crc: int
+
+
+class _Trailer(NamedTuple):
+    write: int
+    crc: int
+
+
+def count_write(catalog: sqlite3.Connection) -> None:
+    """Give the open transaction the next number of a write."""
+    catalog.execute(_COUNT_WRITE)
+
+
+def save_copy(catalog: sqlite3.Connection, root: Path) -> None:
+    """Replace the copy by an image of the catalogue as it is committed now.
+
+    It is not forced to the disk: a copy that a power cut damages is recognised, and the catalogue itself is whole.
+    """
+    image = _image(catalog)
+    building = root / f".{COPY}.{uuid.uuid4().hex}"
+    with disk_failures(root):
+        try:
+            with building.open("wb") as file:
+                file.write(image.pages)
+                file.write(image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little"))
+            building.replace(root / COPY)
+        finally:
+            building.unlink(missing_ok=True)
+
+
+def read_copy(root: Path) -> Image | None:
+    """Return the copy, or None where it is missing or damaged."""
+    try:
+        stored = (root / COPY).read_bytes()
+    except OSError:
+        return None
+    trailer = _trailer(stored[-_TRAILER:])
+    pages = stored[:-_TRAILER]
+    return Image(pages, *trailer) if trailer and pages and zlib.crc32(pages) == trailer.crc else None
+
+
+def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
+    """Compare the catalogue with its copy; ``again``: even if this process did so and neither changed since.
+
+    Raises ``DamagedCatalog`` where the catalogue is damaged or older than its copy. A catalogue that is one write ahead
+    is right: a process was killed before it wrote the copy. Without a copy there is nothing to compare.
+    """
+    signature = _signature(root)
+    if _checked.get(root) == signature and not again:
+        return
+    trailer = _read_trailer(root)
+    image = _image(catalog)
+    if trailer is not None and image.crc != trailer.crc:
+        _judge(catalog, root, image, trailer)
+    _checked[root] = signature
+
+
+def restore(root: Path, image: Image) -> None:
+    """Write a copy's image as the catalogue, whose damaged files are out of the way."""
+    building = root / f".{CATALOG}.{uuid.uuid4().hex}"
+    with disk_failures(root):
+        try:
+            with building.open("wb") as file:
+                file.write(image.pages)
+                file.flush()
+                os.fsync(file.fileno())
+            building.replace(root / CATALOG)
+        finally:
+            building.unlink(missing_ok=True)
+    _checked.pop(root, None)
+
+
+def trust(root: Path) -> None:
+    """Take the catalogue for compared: this process just wrote it. Closing it changes its files once more."""
+    _checked[root] = _signature(root)
+
+
+def _judge(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
+    if read_copy(root) is None or image.write > trailer.write:
+        (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
+        if found == "ok":
+            return
+    if image.write < trailer.write:
+        raise DamagedCatalog(
+            f"{root / CATALOG} is older than the store: it ends at write {image.write}, its copy at {trailer.write}; "
+            f"{REBUILD} to restore it from the copy"
+        )
+    raise DamagedCatalog(f"{root / CATALOG} is damaged: its checksum differs; {REBUILD} to restore it from its copy")
+
+
+def _image(catalog: sqlite3.Connection) -> Image:
+    with _reading(catalog):
+        row = catalog.execute(_WRITES).fetchone()
+        pages = catalog.serialize()
+    return Image(pages, int(row[0]) if row else 0, zlib.crc32(pages))
+
+
+@contextmanager
+def _reading(catalog: sqlite3.Connection) -> Iterator[None]:
+    """A read transaction, or the open one."""
+    if catalog.in_transaction:
+        yield
+        return
+    catalog.execute("BEGIN")
+    try:
+        yield
+    finally:
+        catalog.rollback()
+
+
+def _read_trailer(root: Path) -> _Trailer | None:
+    try:
+        with (root / COPY).open("rb") as file:
+            file.seek(-_TRAILER, os.SEEK_END)
+            return _trailer(file.read())
+    except OSError:
+        return None
+
+
+def _trailer(found: bytes) -> _Trailer | None:
+    if len(found) < _TRAILER:
+        return None
+    return _Trailer(int.from_bytes(found[:8], "little"), int.from_bytes(found[8:], "little"))
+
+
+def _signature(root: Path) -> Signature:
+    found = []
+    for name in (CATALOG, f"{CATALOG}-wal", COPY):
+        with suppress(FileNotFoundError):
+            status = (root / name).stat()
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)

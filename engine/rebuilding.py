@@ -1,0 +1,193 @@
+"""The repair of a store: its catalogue from the copy or the files, derived files from the transfers.
+
+Nothing is deleted: what is damaged or replaced goes to the store's quarantine.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from engine import catalog as catalogue
+from engine import catalog_copy
+from engine.changelog import EVERY_PAST, note_change
+from engine.errors import BadSource, DamagedCatalog
+from engine.importing.place import files_of_import, imports_under_way, remove_spool
+from engine.importing.rows import read_rows
+from engine.openings import OPENINGS
+from engine.records import TRANSFERS
+from engine.store import Store
+from engine.unlisted import set_aside, unlisted_files
+from engine.verifying import DERIVED, verify
+
+_BATCH: Final = 65_536
+_NODES: Final = "nodes.sqlite"
+_DROP_ALL: Final = ("DELETE FROM parts", "DELETE FROM runs", "DELETE FROM volumes", "DELETE FROM files")
+
+_BY_NUMBER: Final = "token = (SELECT number FROM histories WHERE chain = ? AND token_address = ?)"
+_PATHS: Final = f"""
+SELECT path FROM parts JOIN listed ON path LIKE '%/' || file || '.pa%' WHERE {_BY_NUMBER}
+"""
+_DROP: Final = f"DELETE FROM parts WHERE {_BY_NUMBER}"
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Rebuilt:
+    """What a rebuild did. ``catalog``: ``kept``, ``copy`` or ``files``, where the catalogue came from; ``remade``:
+    derived files; ``added``: rows of files that the catalogue did not list; ``set_aside``: files moved to quarantine;
+    ``lost``: chain and address of tokens whose transfers have to be imported again."""
+
+    catalog: str = "kept"
+    remade: list[str] = field(default_factory=list)
+    added: int = 0
+    set_aside: list[str] = field(default_factory=list)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+
+
+def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None) -> Rebuilt:
+    """Repair a store in place, step by step; interrupted, it can be repeated.
+
+    A catalogue that is lost, damaged or older than the files is restored from its copy, else made from the files of
+    transfers: then labels, token lists and rules have to be imported again. ``say`` gets each step. Raises
+    ``UnusableStore`` where the disk or another process prevents it.
+    """
+    done = Rebuilt()
+    _restore_catalog(root, done, say)
+    say("checking all files")
+    damaged = verify(root).damaged
+    derived = [one.path for one in damaged if one.path.startswith(DERIVED)]
+    starts_over = any(path.endswith(".volume") for path in derived)
+    _drop_lost(root, sorted({one.token for one in damaged if one.token}), done)
+    if starts_over:
+        _drop_all(root)
+    with Store(root, None, memory_limit, refuse_unlisted=False) as store:
+        if starts_over:
+            say("making all derived files again")
+            done.remade += derived
+        elif derived or done.lost:
+            say("making derived files again")
+            _remake(store, derived, done)
+        _add_unlisted(store, done, say)
+    with _writing(root):
+        pass  # and the catalogue's copy is made again
+    return done
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction after which answers as of any second may be others."""
+    with catalogue.opened(root) as catalog:
+        catalog.execute("BEGIN IMMEDIATE")
+        yield catalog
+        note_change(catalog, EVERY_PAST)
+
+
+def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
+    try:
+        with catalogue.opened(root) as catalog:
+            catalog_copy.check(catalog, root, again=True)
+            (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
+            catalog.execute("SELECT count(*) FROM settings").fetchone()
+        if found == "ok":
+            return
+    except DamagedCatalog:
+        pass
+    image = catalog_copy.read_copy(root)
+    say("restoring the catalogue from its copy" if image else "making the catalogue again from the files")
+    gone = [name for name in (catalog_copy.CATALOG, *catalog_copy.SIDE_FILES) if (root / name).exists()]
+    set_aside(root, gone, "damaged or older than the store")
+    done.set_aside += gone
+    done.catalog = "copy" if image else "files"
+    if image:
+        catalog_copy.restore(root, image)
+        return
+    (root / catalog_copy.COPY).unlink(missing_ok=True)  # damaged, or it would be in use
+    killed = {number: files_of_import(root, number) for number in imports_under_way(root)}
+    for number, paths in killed.items():
+        set_aside(root, paths, "of an import that did not end")
+        done.set_aside += paths
+        remove_spool(root, number)
+    catalogue.make(root)
+
+
+def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
+    """Import the rows of unlisted files, and set the files aside: their rows are in new ones then."""
+    with store.change() as (catalog, _):
+        paths = [path for path in unlisted_files(catalog, store.root) if path.endswith(".parquet")]
+    readable = [path for path in paths if _can_be_read(store.root / path)]
+    if readable:
+        say(f"adding the transfers of {len(readable)} files")
+    openings = [path for path in readable if path.startswith("openings/")]
+    transfers = [path for path in readable if not path.startswith("openings/")]
+    if openings:
+        rows = pa.concat_tables(list(_rows(store.root, openings)))
+        named = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENINGS.names)
+        done.added += store.add_opening_balances(named).added
+    if transfers:
+        batches = (batch for rows in _rows(store.root, transfers) for batch in rows.to_batches())
+        done.added += store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches), "rebuild").added
+    with store.change() as (catalog, _):
+        rest = unlisted_files(catalog, store.root)
+    set_aside(store.root, rest, "not listed in the catalogue, or their rows are in new files")
+    done.set_aside += rest
+
+
+def _rows(root: Path, paths: Sequence[str]) -> Iterator[pa.Table]:
+    for path in paths:
+        yield from read_rows(root / path, _BATCH)
+
+
+def _can_be_read(path: Path) -> bool:
+    try:
+        for _ in read_rows(path, _BATCH):
+            pass
+    except (BadSource, OSError, pa.ArrowException, KeyError):
+        return False
+    return True
+
+
+def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
+    """Take the histories out that lack a file of transfers: what is left of them would give wrong figures."""
+    if not lost:
+        return
+    with _writing(root) as catalog:
+        paths = [path for key in lost for (path,) in catalog.execute(_PATHS, key)]
+        for key in lost:
+            catalog.execute(_DROP, key)
+        catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+    gone = [path for path in paths if (root / path).exists()]
+    if (root / _NODES).exists():
+        gone.append(_NODES)  # else import-rpc would take the blocks for read
+    set_aside(root, gone, "of tokens that lost a file of transfers")
+    done.lost += lost
+    done.set_aside += gone
+
+
+def _drop_all(root: Path) -> None:
+    """Take all histories out of the catalogue, for their addresses have no numbers any more."""
+    with _writing(root) as catalog:
+        for statement in _DROP_ALL:
+            catalog.execute(statement)
+
+
+def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
+    """Make parts again from their rows, and the runs from the parts."""
+    with store.change() as (_, change):
+        parts = [part for of_token in change.manifest.parts.values() for part in of_token]
+        for part in parts:
+            if f"arrays/{part.file}.part" in derived:
+                change.remake_part(part)
+        change.record_files()
+    if done.lost or any(path.endswith(".run") for path in derived):
+        with store.change() as (_, change):
+            change.remake_runs()
+            change.record_files()
+    done.remade += derived

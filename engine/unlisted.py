@@ -1,0 +1,147 @@
+"""Files in a store's folder that the catalogue does not list: none of them is deleted, except those it lists as
+replaced.
+
+Unlisted transfers that the stored histories do not cover mean that the catalogue is not the files' own: it was
+emptied, or an older one was put in its place. The store is refused then. Other unlisted files are moved to the folder
+``quarantine`` after an hour, and stay there until ``holderlake store clean``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.catalog import EMPTY
+from engine.catalog_copy import CATALOG
+from engine.errors import DamagedCatalog
+from engine.importing.place import FOLDERS, import_of, imports_under_way
+from engine.unusable import REBUILD
+
+_log = logging.getLogger(__name__)
+
+QUARANTINE: Final = "quarantine"
+GRACE_SECONDS: Final = 3_600
+_SPILL_SECONDS: Final = 86_400
+
+_KNOWN: Final = "SELECT path FROM listed UNION SELECT path FROM files"
+_COVERED: Final = """
+SELECT coalesce(sum(transfers) >= ? AND min(first_block) <= ? AND max(last_block) >= ?, 0)
+FROM parts JOIN histories ON token = number
+WHERE chain = ? AND token_address = ? AND (kind = 'opening') = ?
+"""
+_EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
+
+
+def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
+    """Raise ``DamagedCatalog`` where the folder holds transfers that the catalogue does not know."""
+    unlisted = [path for path in unlisted_files(catalog, root) if not path.startswith("arrays/")]
+    unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
+    if unknown:
+        raise DamagedCatalog(
+            f"{root / CATALOG} does not list {len(unknown)} of the files of transfers in {root}, such as "
+            f"{unknown[0]}; it was emptied, or it is older than the files; {REBUILD} to add them"
+        )
+
+
+def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
+    """Paths within the store of files that are neither listed nor known as replaced, nor of an import under way."""
+    found = sorted(_files(root))  # before the catalogue is read, so that no import between the two adds any
+    running = imports_under_way(root)
+    known = {path for (path,) in catalog.execute(_KNOWN)}
+    return [
+        path
+        for path in found
+        if path not in known and import_of(Path(path).name) not in running and (root / path).exists()
+    ]
+
+
+def tidy(catalog: sqlite3.Connection, root: Path, listed: Collection[str]) -> None:
+    """Remove files that were replaced before the grace began, and move unlisted ones of that age to quarantine.
+
+    Only for who may write now.
+    """
+    for (path,) in catalog.execute(_EXPIRED, (int(time.time()) - GRACE_SECONDS,)).fetchall():
+        if path not in listed:
+            (root / path).unlink(missing_ok=True)
+        catalog.execute("DELETE FROM files WHERE path = ? AND replaced_at IS NOT NULL", (path,))
+    strays = [path for path in unlisted_files(catalog, root) if _age(root / path) > GRACE_SECONDS]
+    set_aside(root, strays, "not listed in the catalogue")
+    for path in root.glob(".spill/*"):
+        if _age(path) > _SPILL_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def set_aside(root: Path, paths: Sequence[str], reason: str) -> None:
+    """Move files of the store to its quarantine, where they keep their folder and name."""
+    for path in paths:
+        target = _free(root / QUARANTINE / path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (root / path).replace(target)
+    if paths:
+        _log.warning(
+            "moved %d files of %s to its folder %s, such as %s: %s. To use one again, move it back and run "
+            "'holderlake store rebuild'; 'holderlake store clean --yes' deletes them",
+            len(paths), root, QUARANTINE, paths[0], reason,
+        )  # fmt: skip
+
+
+def quarantined(root: Path) -> list[Path]:
+    """The files in quarantine."""
+    return sorted(path for path in (root / QUARANTINE).rglob("*") if path.is_file())
+
+
+def _free(path: Path) -> Path:
+    number, found = 1, path
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.name}.{number}")
+    return found
+
+
+def _files(root: Path) -> Iterator[str]:
+    for folder in FOLDERS:
+        for path in (root / folder).iterdir():
+            if path.name != EMPTY and path.is_file():
+                yield f"{folder}/{path.name}"
+
+
+def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
+    """Whether stored histories span the rows of an unlisted Parquet file. One that can't be read holds none."""
+    try:
+        metadata = pq.read_metadata(root / path)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        lows, highs = ([_statistics(group, side) for group in groups] for side in ("min", "max"))
+    except (OSError, pa.ArrowException, KeyError):
+        return True
+    if not groups:
+        return True
+    first, last = min(low["block_number"] for low in lows), max(high["block_number"] for high in highs)
+    key = (lows[0]["chain"], lows[0]["token_address"])
+    row = (metadata.num_rows, first, last, *key, path.startswith("openings/"))
+    (covered,) = catalog.execute(_COVERED, row).fetchone()
+    return bool(covered)
+
+
+def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
+    """The least or greatest value of each column of a row group that has statistics."""
+    columns = [group.column(number) for number in range(group.num_columns)]
+    return {
+        column.path_in_schema: getattr(column.statistics, side)
+        for column in columns
+        if column.statistics is not None and column.statistics.has_min_max
+    }
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file was last written, 0 where it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

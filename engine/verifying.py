@@ -1,0 +1,157 @@
+"""The check of all files of a store: catalogue, transfers and what is derived from them, byte by byte."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from engine import catalog as catalogue
+from engine import catalog_copy
+from engine.errors import DamagedCatalog
+from engine.integrity import Sum, Sums, read_sums, record_sums, sum_of
+from engine.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
+from engine.unusable import REBUILD
+
+CATALOG: Final = catalog_copy.CATALOG
+DERIVED: Final = "arrays/"
+"""Files that are made again from those of transfers."""
+
+_HISTORY: Final = """
+SELECT chain, token_address, transfers, first_block, last_block
+FROM parts JOIN histories ON token = number
+WHERE file = ?
+"""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A damaged file: its path within the store, what is wrong, and the remedy. ``token``: chain and address of the
+    token whose transfers it holds."""
+
+    path: str
+    problem: str
+    remedy: str
+    token: tuple[str, str] | None = None
+
+
+@dataclass
+class Verified:
+    """What a check found: files and bytes compared, damage, and files that the catalogue does not list."""
+
+    files: int = 0
+    bytes: int = 0
+    damaged: list[Damage] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    quarantined: int = 0
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.damaged
+
+
+def _ignore(size: int) -> None:
+    """No progress bar."""
+
+
+def verify(
+    root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
+) -> Verified:
+    """Compare every file of a store with its recorded size and checksum; ``reads=False`` compares sizes alone.
+
+    ``begin`` gets the number of bytes to read, ``step`` those of each file that was read. Files of a store of version
+    0.1.0 have no checksums yet; they get them here.
+    """
+    found = Verified(quarantined=len(quarantined(root)))
+    sums = _check_catalog(root, found, reads)
+    begin(sum(one.size for one in sums.values()))
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
+        for path, problem in zip(
+            sums, threads.map(lambda path: _problem(root, path, sums[path], reads), sums), strict=True
+        ):
+            found.files += 1
+            found.bytes += sums[path].size
+            if problem:
+                found.damaged.append(_described(root, path, problem))
+            step(sums[path].size)
+    return found
+
+
+def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:
+    """Check the catalogue and its copy. Return the sums of the files that it lists."""
+    try:
+        with catalogue.opened(root) as catalog:
+            catalog_copy.check(catalog, root, again=True)
+            _check_pages(catalog)
+            if reads and catalog.execute("SELECT 1 FROM listed WHERE path NOT IN (SELECT path FROM files)").fetchone():
+                catalog.execute("BEGIN IMMEDIATE")
+                record_sums(catalog, root)
+            sums = read_sums(catalog)
+            found.unlisted = unlisted_files(catalog, root)
+            _check_listing(catalog, root, found)
+    except DamagedCatalog as error:
+        found.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to make the catalogue again"))
+        return {}
+    if catalog_copy.read_copy(root) is None:
+        found.damaged.append(Damage(catalog_copy.COPY, "is missing or damaged", f"{REBUILD} to make it again"))
+    return sums
+
+
+def _check_listing(catalog: sqlite3.Connection, root: Path, found: Verified) -> None:
+    try:
+        refuse_unlisted_transfers(catalog, root)
+    except DamagedCatalog as error:
+        found.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to add the transfers"))
+
+
+def _check_pages(catalog: sqlite3.Connection) -> None:
+    (answer,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
+    if answer != "ok":
+        raise DamagedCatalog(f"{CATALOG} is damaged: {answer}; {REBUILD}")
+
+
+def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:
+    try:
+        found = sum_of(root / path) if reads else Sum((root / path).stat().st_size, expected.crc32)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+    if found.size != expected.size:
+        return f"has {found.size:,} bytes instead of {expected.size:,}"
+    return None if found == expected else "changed since it was written: its checksum differs"
+
+
+def _described(root: Path, path: str, problem: str) -> Damage:
+    if path.startswith(DERIVED):
+        return Damage(path, problem, f"{REBUILD} to make it again from the transfers")
+    with catalogue.opened(root) as catalog:
+        row = catalog.execute(_HISTORY, (Path(path).stem,)).fetchone()
+    chain, address, transfers, first, last = row
+    kind = "opening balances" if path.startswith("openings/") else "transfers"
+    remedy = (
+        f"{REBUILD}, then import the {kind} of token {address} on {chain} again; this file holds {transfers:,} "
+        f"of blocks {first} to {last}"
+    )
+    return Damage(path, problem, remedy, (chain, address))
+
+
+def describe_quarantine(root: Path) -> tuple[int, int]:
+    """Return how many files are in quarantine, and their bytes."""
+    files = quarantined(root)
+    return len(files), sum(path.stat().st_size for path in files)
+
+
+def empty_quarantine(root: Path) -> int:
+    """Delete the files in quarantine for good. Return how many there were."""
+    files = quarantined(root)
+    for path in files:
+        path.unlink()
+    for folder in sorted((root / QUARANTINE).rglob("*"), reverse=True):
+        folder.rmdir()
+    return len(files)

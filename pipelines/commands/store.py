@@ -1,0 +1,39 @@
+"""``holderlake store``: the check and the repair of the engine's store on disk."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.commands import shared
+from pipelines.commands.shared import Json
+
+app = typer.Typer(help="The engine's store on disk.", no_args_is_help=True)
+
+
+@app.command("verify")
+def store_verify(json: Json = False) -> None:
+    """Compare every file of the store with its checksum, and list damaged files with the remedy."""
+    from pipelines.store_care import verify_store
+
+    verify_store(shared.settings(), json)
+
+
+@app.command("rebuild")
+def store_rebuild(json: Json = False) -> None:
+    """Repair the store: the catalogue from its copy or the files, derived files from the transfers."""
+    from pipelines.store_care import rebuild_store
+
+    rebuild_store(shared.settings(), json)
+
+
+@app.command("clean")
+def store_clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the files; they can't be restored.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete the files in the store's quarantine for good. Without --yes only count them."""
+    from pipelines.store_care import clean_store
+
+    clean_store(shared.settings(), yes, json)

@@ -1,0 +1,85 @@
+"""What ``holderlake store`` does: verify, rebuild and clean the engine's own store, and report it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from engine.catalog_copy import CATALOG
+from engine.rebuilding import rebuild
+from engine.unlisted import QUARANTINE
+from engine.verifying import Verified, describe_quarantine, empty_quarantine, verify
+from pipelines import show
+from pipelines.errors import SomeFailed
+from resources.settings import Settings, SettingsError
+
+
+def verify_store(settings: Settings, as_json: bool) -> None:
+    """Check all files with a progress bar. Raises ``SomeFailed`` where files are damaged."""
+    root = _existing(settings)
+    with show.progress("verifying", None) as bar:
+        task = bar.task_ids[0]
+        found = verify(root, lambda size: bar.update(task, total=size), lambda size: bar.advance(task, size))
+    if as_json:
+        show.as_json(asdict(found))
+    else:
+        show.out.print(_summary(root, found), markup=False, soft_wrap=True)
+        if found.damaged:
+            lines = ((one.path, one.problem, one.remedy) for one in found.damaged)
+            show.rows("Damaged", ("file", "problem", "what to do"), lines)
+    if found.damaged:
+        raise SomeFailed(f"{len(found.damaged)} files of {root} are damaged; run 'holderlake store rebuild'")
+
+
+def rebuild_store(settings: Settings, as_json: bool) -> None:
+    """Repair the store. Raises ``SomeFailed`` where transfers have to be imported again."""
+    root = _existing(settings)
+    done = rebuild(root, settings.engine.memory_limit, lambda text: show.err.print(text, markup=False))
+    if as_json:
+        show.as_json(asdict(done))
+    else:
+        came = {"kept": "kept", "copy": "restored from its copy", "files": "made again from the files"}[done.catalog]
+        show.out.print(
+            f"The catalogue was {came}, {len(done.remade)} derived files were made again, and {done.added:,} transfers "
+            f"of unlisted files were added; {len(done.set_aside)} files are in {root / QUARANTINE}. "
+            "Restart services that use this store.",
+            markup=False,
+            soft_wrap=True,
+        )
+        if done.catalog == "files":
+            show.out.print(
+                "Labels, token lists and indexed tokens were only in the catalogue: import them again.", markup=False
+            )
+    if done.lost:
+        named = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
+        raise SomeFailed(f"the transfers of {len(done.lost)} tokens are damaged; import them again: {named}")
+
+
+def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
+    """Delete the quarantined files, or only count them."""
+    root = _existing(settings)
+    files, size = describe_quarantine(root)
+    if yes:
+        empty_quarantine(root)
+    if as_json:
+        show.as_json({"files": files, "bytes": size, "deleted": yes})
+        return
+    what = f"{files} files ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
+    text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them for good."
+    show.out.print(text, markup=False, soft_wrap=True)
+
+
+def _existing(settings: Settings) -> Path:
+    root = settings.engine_store
+    if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
+        raise SettingsError(f"{root} holds no store yet; 'holderlake import' and 'import-rpc' make it")
+    return root
+
+
+def _summary(root: Path, found: Verified) -> str:
+    parts = [f"Checked {found.files:,} files ({found.bytes / 1e6:,.1f} MB) of {root}: {len(found.damaged)} damaged"]
+    if found.unlisted:
+        parts.append(f"{len(found.unlisted)} not listed in the catalogue")
+    if found.quarantined:
+        parts.append(f"{found.quarantined} in quarantine ('holderlake store clean')")
+    return ", ".join(parts) + "."

@@ -1,0 +1,88 @@
+"""A damaged store answers right or refuses with the remedy, and deletes no file that it does not list."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.catalog_copy import CATALOG
+from engine.rebuilding import rebuild
+from engine.store import Store
+from engine.verifying import verify
+from tests.damage import KINDS, damage
+from tests.engine.damaged import TOKENS, answers, copied, files_of, fill, kind_of, outcome
+from tests.engine.world import END, holders
+
+CASES = int(os.environ.get("HOLDERLAKE_DAMAGE_CASES", "30"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with every kind of file; tests damage copies of it."""
+    root = tmp_path_factory.mktemp("whole")
+    fill(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(whole: Path) -> dict[str, Any]:
+    """The whole store's answers."""
+    with Store(whole) as store:
+        return answers(store)
+
+
+def test_the_whole_store_is_verified_and_answers(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
+    root = copied(whole, tmp_path / "store")
+    found = verify(root)
+    assert found.is_fine
+    assert {kind_of(path) for path in files_of(root)} >= {
+        CATALOG, "catalog-copy.sqlite", "transfers", "openings", ".part", ".run", ".volume",
+    }  # fmt: skip
+    assert outcome(root, expected) == "right"
+
+
+def chosen(root: Path, rng: Random) -> Path:
+    """A random file, each kind of file as often as the others."""
+    by_kind: dict[str, list[Path]] = {}
+    for path in files_of(root):
+        by_kind.setdefault(kind_of(path), []).append(path)
+    return rng.choice(by_kind[rng.choice(sorted(by_kind))])
+
+
+def test_random_damage_is_answered_right_or_refused(
+    whole: Path, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes: Counter[tuple[str, str, str]] = Counter()
+    for case in range(CASES):
+        rng = Random(case)
+        root = copied(whole, tmp_path / f"store{case}")
+        path = chosen(root, rng)
+        kind = rng.choice(list(KINDS))
+        what = damage(path, rng, kind)
+        others = {one.relative_to(root) for one in files_of(root)}
+        try:
+            found = outcome(root, expected)
+            lost = rebuild(root).lost
+            with Store(root) as store:
+                rest = tuple(key for key in TOKENS if key not in lost)
+                assert lost or answers(store) == expected, "a rebuilt store answers as before"
+                assert store.labels(["w3"])["w3"].is_cex
+                assert all(holders(store, token=key) == expected[f"holders {key} {END}"] for key in rest)
+                assert not any(store.history(*key) for key in lost)
+            assert verify(root).is_fine
+        except BaseException as error:
+            error.add_note(f"case {case}: {what}")
+            raise
+        outcomes[kind_of(path), kind, found] += 1
+        gone = {one for one in others if not (root / one).exists() and not (root / "quarantine" / one).exists()}
+        assert not {one for one in gone if one.suffix not in (".sqlite-wal", ".sqlite-shm")}, f"case {case}: {what}"
+    with capsys.disabled():
+        for (file, kind, found), count in sorted(outcomes.items()):
+            sys.stdout.write(f"\n{file:22} {kind:9} {found:8} {count:4}")
+    assert sum(outcomes.values()) == CASES
