@@ -64,5 +64,6 @@ ADDRESSES = Family(
     subjects=_subjects,
     requests=_requests,
     rows=_rows,
+    endpoint=AddressesMetadataRequest.endpoint,
     named_in=_answered,
 )

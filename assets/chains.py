@@ -38,5 +38,6 @@ CHAINS = Family(
     subjects=_subjects,
     requests=_requests,
     rows=_rows,
+    endpoint=ChainsRequest.endpoint,
     named_in=_listed,
 )

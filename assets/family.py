@@ -48,8 +48,9 @@ class Family:
     ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
     asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
     ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` decodes
-    the answers. A subject that ``named_in`` does not find in the rows was left out
-    by the provider, and is a failure. ``together``: ``rows`` takes many subjects at once, an answer each.
+    the answers. A subject that ``named_in`` does not find in the rows was left out by the provider, and is a failure.
+    A plan that lacks ``endpoint`` brings none of the tables. ``together``: ``rows`` takes many subjects at once, an
+    answer each.
     ``sweep``: an engine at hand can tell the same of many partitions in one pass.
     """
 
@@ -61,6 +62,7 @@ class Family:
     subjects: Callable[[Workspace, Slice], list[str]]
     requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
     rows: Callable[[Slice, Sequence[str], Sequence[bytes]], Decoded]
+    endpoint: str
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
     sweep: Sweep | None = None

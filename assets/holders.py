@@ -46,6 +46,7 @@ HOLDERS = Family(
     subjects=watched_tokens,
     requests=_requests,
     rows=_rows,
+    endpoint=HoldersRequest.endpoint,
     together=True,
     sweep=_swept,
 )

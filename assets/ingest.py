@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from assets.family import Asking, Family, Landed, Slice, Wanted, slice_of, sweeping, wanted_by
-from assets.landing import Batch, finish, together
+from assets.landing import Batch, finish, together, worst
 from assets.options import with_options
 from assets.reading import Unread
 from assets.swept import ingest_swept
@@ -22,7 +22,18 @@ from contract.requests import Request
 from contract.times import check_passed
 from resources import journal
 from resources.decoding import UNREADABLE_ROW, Decoded
-from resources.errors import InvalidRequest, MalformedAnswer, NoAnswer, PermanentError, PlanRequired, TransientError
+from resources.errors import (
+    Forbidden,
+    InvalidKey,
+    InvalidRequest,
+    MalformedAnswer,
+    NoAnswer,
+    PermanentError,
+    PlanRequired,
+    ProviderError,
+    Redirected,
+    TransientError,
+)
 from resources.lake import SUBJECT_COLUMNS
 from resources.provider import Fetched
 from resources.settings import Settings
@@ -71,7 +82,7 @@ async def ingest(
             except TransientError as error:
                 outages.append(error)
                 if len(outages) == OUTAGE:
-                    raise
+                    raise worst(outages) from None
                 return None  # its failures are in the lake, and other partitions may fare better
             outages.clear()
             landed(done)
@@ -82,7 +93,7 @@ async def ingest(
     finally:
         await asking.reader.finish()
     if outages and not done:
-        raise outages[0]
+        raise worst(outages)
     return done
 
 
@@ -180,26 +191,37 @@ async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, 
     """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
     batch = Batch()
     requests = family.requests(settings, part, subjects, asking.refresh)
-    endpoint = requests[0].endpoint
     answers: list[Fetched] = []
     async with asking.provider.room.turn():
         try:
             for request in requests:
                 answers.append(await _fetch(asking, family, part, request, batch))
             decoded = await asking.reader.read(_unread(family, part, subjects, answers), asking.provider.room)
-        except PlanRequired as error:
-            batch.skipped = error.detail
-        except (NoAnswer, TransientError, InvalidRequest) as error:
-            batch.outage = error if isinstance(error, TransientError) else None
-            for subject in subjects:
-                batch.fail(endpoint, subject, error.code, error)
-        except MalformedAnswer as error:
-            for subject in subjects:
-                batch.fail(endpoint, subject, error.code, error, error.answer_hash)
+        except ProviderError as error:
+            _note(batch, requests, subjects, error)
         else:
             _take(family, subjects, answers, decoded, batch)
     batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
     return batch
+
+
+def _note(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
+    """Note an error that concerns these subjects only, or with which the provider refuses everyone; raise others."""
+    match error:
+        case PlanRequired():
+            batch.skipped = error.detail
+            return
+        case InvalidKey() | Forbidden() | Redirected() if error.request in requests:
+            batch.refused = error  # without a failure for each subject that was refused without a call
+        case TransientError():
+            batch.outage = error
+        case NoAnswer() | InvalidRequest() | MalformedAnswer():
+            pass
+        case _:
+            raise error
+    answer_hash = error.answer_hash if isinstance(error, MalformedAnswer) else None
+    for subject in subjects:
+        batch.fail(requests[0].endpoint, subject, error.code, error, answer_hash)
 
 
 def _take(family: Family, subjects: Sequence[str], answers: Sequence[Fetched], decoded: Decoded, batch: Batch) -> None:

@@ -18,7 +18,7 @@ from assets.options import Options, stamped
 from contract.tables import TABLES, build
 from contract.times import partition_text, utc_now
 from resources import journal
-from resources.errors import TransientError
+from resources.errors import PermanentError, TransientError
 
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
 """Answers about the token itself: asking again for the same instant can't change them."""
@@ -39,6 +39,8 @@ class Batch:
     computed: int = 0
     skipped: str | None = None
     outage: TransientError | None = None
+    refused: PermanentError | None = None
+    """Why the provider refused a request; it refuses everything else as well."""
 
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
@@ -69,19 +71,30 @@ def together(batches: Iterable[Batch]) -> Batch:
         total.credits += batch.credits
         total.calls += batch.calls
         total.skipped = total.skipped or batch.skipped
-        total.outage = total.outage or batch.outage
+        outages = [one for one in (total.outage, batch.outage) if one]
+        total.outage = worst(outages) if outages else None
+        total.refused = total.refused or batch.refused
     return total
+
+
+def worst(outages: Sequence[TransientError]) -> TransientError:
+    """The outage that counts: the first that may have cost credits, else the first."""
+    return next((one for one in outages if one.maybe_charged), outages[0])
 
 
 async def finish(asking: Asking, family: Family, part: Slice, found: Wanted, batch: Batch) -> Landed:
     """Commits what was learnt of a partition, and tells what it holds then.
 
-    Raises ``TransientError`` when the provider answered for none of the subjects.
+    Raises ``TransientError`` when the provider answered for none of the subjects, and what refused all of them.
     """
     lake = asking.workspace.lake
+    if batch.skipped:
+        asking.workspace.skipped[family.name] = batch.skipped
     if found.subjects and not batch.skipped:
         rules = await asking.rules() if family.name == "maps" else None
         await asking.reader.run(partial(_commit, asking, family, part, found, rules), batch)
+    if batch.refused:
+        raise batch.refused
     if batch.outage and not batch.covered:
         raise batch.outage
     manifest = lake.manifest(family.name, part.chain, part.as_of)

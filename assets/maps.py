@@ -49,6 +49,7 @@ MAPS = Family(
     subjects=watched_tokens,
     requests=_requests,
     rows=_rows,
+    endpoint=MapRequest.endpoint,
     together=True,
     sweep=_swept,
 )

@@ -35,7 +35,7 @@ from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import InstantAhead, check_passed, parse_when
-from resources.errors import Cancelled, PermanentError
+from resources.errors import Cancelled, PermanentError, TransientError
 from resources.lake import LakeError
 from resources.settings import SettingsError
 from resources.workspace import Workspace
@@ -45,6 +45,11 @@ PERMANENT = (PermanentError, SettingsError, LakeError, InstantAhead)
 OWNERS = ["team:holderlake"]
 DUE = timedelta(hours=36)
 """A daily partition and half a day's grace."""
+
+
+def may_have_cost(error: Exception) -> bool:
+    """Whether a retry of the step could pay again for calls that may have been charged."""
+    return isinstance(error, TransientError) and error.maybe_charged
 
 
 class IngestConfig(Config):
@@ -92,7 +97,7 @@ def _landed(
         _log_finished(context, family, config, workspace, days)
         if isinstance(error, Cancelled):
             end_as_cancelled(context.instance, context.run.run_id, error)
-        if isinstance(error, PERMANENT):
+        if isinstance(error, PERMANENT) or may_have_cost(error):
             context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
             raise Failure(str(error), allow_retries=False) from error
         raise
@@ -182,7 +187,11 @@ async def _ingest_days(
         with cancelling(provider):
             for chain in dict.fromkeys(chain for chain, _ in days):
                 instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
-                landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+                try:
+                    landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+                except TransientError as error:
+                    error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
+                    raise
             provider.check_running()
     return landed
 

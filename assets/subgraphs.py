@@ -44,4 +44,5 @@ SUBGRAPHS = Family(
     subjects=_subjects,
     requests=_requests,
     rows=_rows,
+    endpoint=SubgraphRequest.endpoint,
 )

@@ -43,5 +43,6 @@ TOKENS = Family(
     subjects=watched_tokens,
     requests=_requests,
     rows=_rows,
+    endpoint=TokensMetadataRequest.endpoint,
     named_in=_answered,
 )

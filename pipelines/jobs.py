@@ -35,7 +35,7 @@ from assets.families import FAMILIES
 from assets.family import Asking, Family, Landed
 from assets.ingest import ingest
 from assets.interrupts import cancelling, end_as_cancelled
-from assets.materialise import PERMANENT, metadata_of
+from assets.materialise import PERMANENT, may_have_cost, metadata_of
 from assets.partitions import partition_key
 from assets.warehouse import history_of
 from contract.prices import credits_text
@@ -44,8 +44,9 @@ from pipelines.history import quicken
 from pipelines.parking import Selection, park, unpark
 from pipelines.plan import Plan, families_of, make_plan
 from pipelines.plan_report import plan_markdown
+from pipelines.plan_scope import within_plan
 from pipelines.telling import Progress, Teller
-from resources.errors import Cancelled
+from resources.errors import Cancelled, TransientError
 from resources.workspace import Workspace
 
 INGEST = "ingest"
@@ -90,7 +91,9 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         asyncio.run(run.carry_out(config))
     except Cancelled as error:
         end_as_cancelled(context.instance, context.run_id, error)
-    except PERMANENT as error:
+    except (*PERMANENT, TransientError) as error:
+        if not isinstance(error, PERMANENT) and not may_have_cost(error):
+            raise
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
         raise Failure(_way_on(config, workspace, error), allow_retries=False) from error
     unpark(workspace, _selection(config, workspace))
@@ -105,7 +108,7 @@ class _Run:
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
         self.chains = _chains(config, workspace)
         self.instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
-        self.families = families_of(config.tables, workspace.settings)
+        self.families, _ = within_plan(workspace, families_of(config.tables, workspace.settings))
         self.progress = Progress(len(self.chains) * len(self.instants) * len(self.families))
         self._context = context
         self._tokens = config.tokens

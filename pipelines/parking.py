@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from contract.times import parse_when, utc_now
-from resources.errors import BudgetExceeded, CreditsExhausted
+from resources.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
 from resources.files import write_whole
 from resources.workspace import Workspace
 
@@ -77,8 +77,8 @@ class Parked:
 
 
 def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
-    """Parks a backfill that ``error`` stopped; None where it was not for want of credits."""
-    if not isinstance(error, BudgetExceeded | CreditsExhausted):
+    """Park a backfill that ``error`` stopped; None where neither credits nor the rate limit stopped it."""
+    if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     parked = Parked(selection, str(error), _resume_on(workspace, error))
     write_whole(_path(workspace, selection), msgspec.json.encode(parked))
@@ -96,8 +96,8 @@ def unpark(workspace: Workspace, selection: Selection) -> None:
     _path(workspace, selection).unlink(missing_ok=True)
 
 
-def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted) -> date | None:
-    if isinstance(error, BudgetExceeded) and error.ceiling == "per_run":
+def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted | RateLimitPersists) -> date | None:
+    if isinstance(error, RateLimitPersists) or (isinstance(error, BudgetExceeded) and error.ceiling == "per_run"):
         return None
     if isinstance(error, BudgetExceeded) and error.ceiling == "per_day":
         return utc_now().date() + timedelta(days=1)

@@ -24,6 +24,7 @@ from contract.times import check_passed, partition_text, utc_now
 from pipelines.advice import Advice, Offer, advise
 from pipelines.allowance import Forecast, Purse, forecast
 from pipelines.grid import grid, past_instants
+from pipelines.plan_scope import LeftOut, within_plan
 from pipelines.sizes import Size, learn, measure_request
 from pipelines.survey import Gap, Survey, with_settings
 from resources.lake import SIDE_TABLES
@@ -100,6 +101,7 @@ class Plan:
     cheapest: Advice | None = None
     other: list[OtherOptions] = field(default_factory=list)
     refresh: bool = False
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def calls(self) -> int:
@@ -120,7 +122,7 @@ class Plan:
     @property
     def is_finished(self) -> bool:
         """Whether the lake holds all of it already."""
-        return all(line.whole == line.partitions for line in self.lines)
+        return bool(self.lines) and all(line.whole == line.partitions for line in self.lines)
 
     def as_json(self) -> dict[str, Any]:
         """The plan as plain data."""
@@ -144,6 +146,7 @@ class Plan:
             "advice": [one.as_json() for one in self.advice],
             "other_options": [asdict(line) for line in self.other],
             "refresh": self.refresh,
+            "left_out": [one.as_json() for one in self.left_out],
             "cheapest_settings": self.cheapest and self.cheapest.as_json(),
         }
 
@@ -217,7 +220,7 @@ def make_plan(
     Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
     check_passed(instants, workspace.now())
-    families = families_of(tables, workspace.settings)
+    families, left_out = within_plan(workspace, families_of(tables, workspace.settings))
     survey = Survey(workspace.lake, instants, tokens, refresh)
 
     def bill_of(settings: Settings, some: Sequence[Family]) -> _Bill:
@@ -252,6 +255,7 @@ def make_plan(
         cheapest,
         other,
         refresh,
+        left_out,
     )
 
 

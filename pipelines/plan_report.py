@@ -46,10 +46,13 @@ def plan_markdown(plan: Plan) -> str:
 
 def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     """What the tables come to, in words; the last one says what to run next."""
+    left_out = list(map(str, plan.left_out))
+    if not plan.lines:
+        return [*left_out, "Nothing is left to fetch."]
     if plan.is_finished:
-        said = [*_other_options(plan), "All of it is in the lake already: nothing is to be asked or paid."]
+        said = [*left_out, *_other_options(plan), "All of it is in the lake already: nothing is to be asked or paid."]
         return said if next_step is None else [*said, "Next: holderlake tables"]
-    said = _other_options(plan)
+    said = left_out + _other_options(plan)
     if plan.computed:
         answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
         said.append(f"{answers} straight from the local engine: no calls, no credits.")

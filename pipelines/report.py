@@ -13,6 +13,9 @@ from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import utc_now
 from pipelines import show
+from resources.bookings import IMPLAUSIBLE
+from resources.breakage import BREAKAGES
+from resources.ledger import Problem
 from resources.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ Grouping = Literal["endpoint", "day", "run", "token"]
 UsageGrouping = Literal["key", "endpoint", "day"]
 
 
+_PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
 _SHOWN: Final = 10
 """Lines of a long list."""
 
@@ -38,14 +42,19 @@ def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequenc
                 rows[name] = rows.get(name, 0) + table.rows
     spent = workspace.ledger.totals().spent
     failures = _failures(workspace, chains, instants)
+    tables = {family.name: family.tables for family in FAMILIES}
+    skipped = {table: reason for name, reason in workspace.skipped.items() for table in tables[name]}
     if as_json:
-        show.as_json({"partitions": partitions, "rows": rows, "failures": failures, "credits_spent_hundredths": spent})
+        told = {"partitions": partitions, "rows": rows, "skipped": skipped, "failures": failures}
+        show.as_json({**told, "credits_spent_hundredths": spent})
         return
     show.rows(
         f"In the lake: {len(chains)} chains, {len(instants)} instants",
         ("table", "rows", "a row is"),
         ((name, count, TABLES[name].row) for name, count in rows.items()),
     )
+    if skipped:
+        show.rows("Skipped: not part of the key's plan", ("table", "the provider's reason"), skipped.items())
     if failures:
         show.rows(
             "Not answered, or not readable (the rest landed)", ("code", "requests", "reason, for one"), _lines(failures)
@@ -70,10 +79,14 @@ def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     """The ledger's totals and a break-down."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
+    problems = workspace.ledger.problems()
+    broken = [one for one in problems if one.name in BREAKAGES]
     if as_json:
         unknown = [asdict(one) for one in workspace.ledger.unsettled()]
         plain = asdict(totals) | {"unexplained": totals.unexplained}
-        show.as_json({"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]})
+        wasted = {name: sum(getattr(one, name) for one in broken) for name in ("calls", "spent", "reserved")}
+        report = {"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]}
+        show.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
         return
     show.rows(
         f"Credits by {by}",
@@ -96,6 +109,8 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         )
         if len(unsettled) > _SHOWN:
             show.out.print(f"and {len(unsettled) - _SHOWN:,} more; --json lists all")
+    if problems:
+        _problems(problems, broken)
     told = totals.credits_remaining
     said = "" if told is None else f" The provider last said that {credits_text(told)} remain."
     show.out.print(
@@ -106,6 +121,28 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         show.out.print(
             f"Since its first word this month the provider counted {credits_text(totals.charged)}, the ledger "
             f"{credits_text(totals.known)}{_unexplained(totals.unexplained)}."
+        )
+
+
+def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
+    show.rows(
+        "Answers with problems",
+        ("answers that", "calls", "charged", "possibly charged"),
+        (
+            (
+                BREAKAGES.get(one.name, _PROBLEMS.get(one.name, one.name)),
+                one.calls,
+                credits_text(one.spent),
+                credits_text(one.reserved),
+            )
+            for one in problems
+        ),
+    )
+    if broken:
+        credits = sum(one.spent + one.reserved for one in broken)
+        show.out.print(
+            f"Possibly wasted: {credits_text(credits)} credits in {sum(one.calls for one in broken):,} calls whose "
+            "answers did not arrive in full."
         )
 
 

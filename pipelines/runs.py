@@ -21,6 +21,7 @@ from pipelines.errors import RunCancelled, RunFailed
 from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
+from pipelines.plan_scope import within_plan
 from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
 from resources.workspace import Workspace
@@ -94,7 +95,10 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     ``tables`` narrows it to what fills them; all where none is named. ``plan``: what the plan says, for the run's log.
     """
     workspace.check()
-    families = families_of(tables, workspace.settings)
+    families, left_out = within_plan(workspace, families_of(tables, workspace.settings))
+    if not families:
+        raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
+    workspace.skipped |= {one.family: one.reason for one in left_out}
     repair_before_run(workspace, chains, {partition_text(when) for when in instants}, every_byte=False)
     options = {
         "instants": [when.isoformat() for when in instants],

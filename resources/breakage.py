@@ -44,6 +44,10 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
 }
 
 
+BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how != "page"}
+"""The ways in which answers break, in words; a page is an answer that came in full."""
+
+
 class Breakage:
     """The last answers of a run, as far as they broke in the same way."""
 

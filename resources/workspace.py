@@ -46,6 +46,8 @@ class Workspace:
         self._endpoint = endpoint
         self.on_landed: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        self.skipped: dict[str, str] = {}
+        """Families that the key's plan does not include, with the provider's reason; commands print them at the end."""
         self.now = utc_now
         """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None

@@ -142,12 +142,14 @@ def test_a_ceiling_is_never_passed(make_workspace: MakeWorkspace) -> None:
     assert workspace.ledger.totals().spent <= 120_00
 
 
-def test_a_wrong_key_stops_the_run_and_leaves_nothing_half_written(make_workspace: MakeWorkspace) -> None:
+def test_a_wrong_key_stops_the_run_and_leaves_one_failure(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(secret="hl_00000000_wrong")
     with pytest.raises(InvalidKey):
         fill(workspace, HOLDERS, "eth", MAY)
-    assert list(workspace.lake.manifests()) == []
-    assert not list(workspace.lake.root.rglob("*.parquet"))
+    (manifest,) = workspace.lake.manifests()
+    assert not manifest.covered
+    (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
+    assert failure["code"] == "invalid_key"
 
 
 def _is(table: Any, token: str) -> list[bool]:

@@ -21,7 +21,7 @@ from assets.tokens import TOKENS
 from engine.errors import BadSource
 from engine.store import Store
 from pipelines.imports import Reading, import_paths
-from resources.errors import CreditsExhausted, InvalidKey, Unavailable
+from resources.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
 from resources.lake import LakeError
 from resources.settings import Settings
 from tests.filling import MakeWorkspace
@@ -188,18 +188,24 @@ def test_a_lake_takes_no_answers_of_another_provider(make_workspace: MakeWorkspa
 
 
 @pytest.mark.parametrize(
-    ("step", "raised"),
-    [(error(401, "invalid_key"), InvalidKey), (error(429, "credits_exhausted"), CreditsExhausted)],
+    ("step", "raised", "failed"),
+    [
+        (error(401, "invalid_key"), InvalidKey, ["invalid_key"]),
+        (error(403), Forbidden, ["forbidden"]),
+        (error(301, Location="https://elsewhere.example"), Redirected, ["redirected"]),
+        (error(429, "credits_exhausted"), CreditsExhausted, []),
+    ],
 )
-def test_a_wrong_key_and_exhausted_credits_stop_everything_and_write_nothing(
-    make_workspace: MakeWorkspace, step: Step, raised: type[Exception]
+def test_a_refusal_of_everything_stops_the_run_after_one_call(
+    make_workspace: MakeWorkspace, step: Step, raised: type[Exception], failed: list[str]
 ) -> None:
     workspace = _workspace(make_workspace, BAD, GOOD)
     server = Misbehaving([step])
     with pytest.raises(raised):
         _filled(workspace, HOLDERS, server)
     assert len(server.received) == 1
-    assert not list(workspace.lake.root.rglob("*.parquet"))
+    assert not workspace.lake.read("holders", "eth", MAY).num_rows
+    assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == failed
 
 
 def test_a_null_score_lands_as_null(make_workspace: MakeWorkspace) -> None:

@@ -370,7 +370,7 @@ def test_an_answer_that_can_not_be_read_is_kept_counted_and_not_paid_again(tmp_p
         for _ in range(2):
             with failing(errors.MalformedAnswer) as caught:
                 _ = (await stage.provider.fetch(a_map(), AS_OF)).answer
-        assert caught.value.digest in str(caught.value)
+        assert caught.value.answer_hash in str(caught.value)
         kept = stage.archive.get(caught.value.digest)
         assert kept is not None
         assert (kept.raw, kept.sha256) == (raw, caught.value.answer_hash)

@@ -1,0 +1,51 @@
+"""The families that a plan and a backfill cover: those of the wanted tables that the key's plan includes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from assets.family import Family
+from resources.plan_limits import PlanLimit
+from resources.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A family that the key's plan does not include, with the provider's reason and when it was given (UTC)."""
+
+    family: str
+    tables: tuple[str, ...]
+    reason: str
+    since: datetime
+    until: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """The family as plain data."""
+        times = {"since": f"{self.since.isoformat()}Z", "until": f"{self.until.isoformat()}Z"}
+        return {"family": self.family, "tables": list(self.tables), "reason": self.reason, **times}
+
+    def __str__(self) -> str:
+        return (
+            f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
+            f"({self.since:%Y-%m-%d}). The next 'holderlake ingest' asks again, plans from {self.until:%Y-%m-%d} on."
+        )
+
+
+def within_plan(workspace: Workspace, families: Sequence[Family]) -> tuple[tuple[Family, ...], tuple[LeftOut, ...]]:
+    """Return the families that the key's plan includes as far as is known, and those that it does not.
+
+    Raises ``SettingsError`` where no provider is configured.
+    """
+    with closing(workspace.plan_limits()) as known:
+        limits = known.limits
+    kept = tuple(family for family in families if family.endpoint not in limits)
+    left_out = tuple(_left_out(family, limits[family.endpoint]) for family in families if family not in kept)
+    return kept, left_out
+
+
+def _left_out(family: Family, limit: PlanLimit) -> LeftOut:
+    return LeftOut(family.name, family.tables, limit.reason, limit.at, limit.until)
