@@ -8,18 +8,35 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from contract import prices
-from contract.models import Address, GroupedTransferData, Holder, HolderLimit, Model, PlainInteger, RawAmount, Share
+from contract.models import (
+    Address,
+    ChainId,
+    GroupedTransferData,
+    Holder,
+    HolderLimit,
+    Model,
+    PlainInteger,
+    RawAmount,
+    Share,
+)
 from contract.requests import Request, TokenRequest, query_text
 
 X_TOKENS = "/v0/x/tokens"
 MAX_PAGE = 10_000
 MAX_CHANGES = 10_000
+MAX_OFFSET = 10_000_000
 MAX_TRANSFERS_OF_LINK = 100
 
 UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix seconds, UTC."), PlainInteger]
+
+
+TokenId = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{1,78}$"), AfterValidator(lambda text: text.lstrip("0") or "0")
+]
+"""An item of an NFT: a decimal integer of up to 256 bits, without leading zeros once it is read."""
 
 
 class HoldersPage(Model):
@@ -158,6 +175,43 @@ class Usage(Model):
     charged: list[UsageLine]
 
 
+class ItemHolder(Model):
+    """A holder of an item; ``since`` is the latest transfer that changed the quantity."""
+
+    address: str
+    quantity: RawAmount
+    since: int
+
+
+class ItemHolders(Model):
+    """Who held an item of an NFT; ``total`` counts all holders, of which the largest are listed."""
+
+    as_of: int
+    token_id: RawAmount
+    total: int
+    holders: list[ItemHolder]
+
+
+class HeldItem(Model):
+    """An item that an address held; ``since`` is the latest transfer that changed the quantity."""
+
+    chain: str
+    token_address: str
+    token_id: RawAmount
+    quantity: RawAmount
+    since: int
+
+
+class AddressItems(Model):
+    """A page of the items that an address held, by chain, token and item; no next offset on the last page."""
+
+    as_of: int
+    address: str
+    total: int
+    items: list[HeldItem]
+    next_offset: int | None = None
+
+
 class MapRules(Model):
     """The rules that maps follow. Figures of maps can be compared where these and the maps' options are equal."""
 
@@ -218,6 +272,34 @@ class ChangesOptions(BaseModel):
     changes: Annotated[int, Field(ge=1, le=MAX_CHANGES), PlainInteger] = Field(
         default=100, description="Most changed holders to return."
     )
+
+
+class ItemOptions(BaseModel):
+    """Query parameters of who held an item."""
+
+    model_config = ConfigDict(frozen=True)
+
+    token_id: TokenId = Field(description="The item: a decimal integer, up to 2^256 - 1.")
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
+        default=1_000, description="Most holders to return; an ERC-721 item has one."
+    )
+    timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
+
+
+class AddressItemsOptions(BaseModel):
+    """Query parameters of the items of an address."""
+
+    model_config = ConfigDict(frozen=True)
+
+    chain: ChainId | None = Field(default=None, description="Only items of this chain.")
+    token_address: Address | None = Field(default=None, description="Only items of this token.")
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
+        default=1_000, description="Items a page; each started 100 costs."
+    )
+    offset: Annotated[int, Field(ge=0, le=MAX_OFFSET), PlainInteger] = Field(
+        default=0, description="`next_offset` of the page before; give its `as_of` as `timestamp`."
+    )
+    timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
 
 class HoldersPageRequest(TokenRequest):
@@ -314,3 +396,46 @@ class RulesRequest(Request):
     @property
     def cost(self) -> int:
         return 0
+
+
+class ItemRequest(TokenRequest):
+    """GET /v0/x/tokens/items/{chain}/{token_address}"""
+
+    endpoint: ClassVar[str] = "x_item"
+    root: ClassVar[str] = X_TOKENS
+    kind: ClassVar[str] = "items"
+    answer: ClassVar[Any] = ItemHolders
+
+    options: ItemOptions
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_text(self.options)
+
+    @property
+    def cost(self) -> int:
+        return prices.ITEM + prices.HISTORY * (self.options.timestamp is not None)
+
+
+class AddressItemsRequest(Request):
+    """GET /v0/x/addresses/items/{address}"""
+
+    endpoint: ClassVar[str] = "x_address_items"
+    answer: ClassVar[Any] = AddressItems
+
+    address: Address
+    options: AddressItemsOptions = AddressItemsOptions()
+
+    @property
+    def path(self) -> str:
+        return f"/v0/x/addresses/items/{quote(self.address, safe='')}"
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_text(self.options)
+
+    @property
+    def cost(self) -> int:
+        options = self.options
+        pages = prices.PAGE_BASE + prices.PAGE_HUNDRED * -(-options.limit // 100)
+        return pages + prices.HISTORY * (options.timestamp is not None)

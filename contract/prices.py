@@ -41,7 +41,8 @@ PAGE_HUNDRED: Final = 5 * CREDIT
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
-"""The last five are of ours alone: routes under ``/v0/x`` (contract.extras)."""
+ITEM: Final = 1 * CREDIT
+"""The last six are of ours alone: routes under ``/v0/x`` (contract.extras)."""
 
 
 def credits_text(hundredths: int) -> str:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,12 +17,20 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.extras import ChangesRequest, EvidenceRequest, HoldersPageRequest, LabelsRequest
+from contract.extras import (
+    AddressItemsRequest,
+    ChangesRequest,
+    EvidenceRequest,
+    HoldersPageRequest,
+    ItemRequest,
+    LabelsRequest,
+)
 from contract.requests import MapOptions
 from contract.times import from_unix, to_unix
 from engine.changes import map_changes
 from engine.evidence import cluster_evidence
 from engine.holders import HolderPosition, holders_page
+from engine.items import holders_of_item, items_of_address
 from engine.records import Label
 from engine.store import Store
 from service import render
@@ -181,3 +189,42 @@ def _label(label: Label) -> dict[str, Any]:
         "is_paid_label": label.is_paid_label,
         "precedence": label.precedence,
     }
+
+
+def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
+    """GET /v0/x/tokens/items"""
+    asked = request.options
+    as_of, is_past = instant_of(asked.timestamp, now)
+    table = holders_of_item(store, request.chain, request.token_address, int(asked.token_id), as_of)
+    listed = table.slice(0, asked.limit)
+
+    def plain() -> Any:
+        holders = [_with_second(row, ("address", "quantity")) for row in listed.to_pylist()]
+        return {"as_of": to_unix(as_of), "token_id": asked.token_id, "total": table.num_rows, "holders": holders}
+
+    return Answer(plain, listed, as_of, is_past)
+
+
+def address_items(store: Store, request: AddressItemsRequest, now: datetime) -> Answer:
+    """GET /v0/x/addresses/items"""
+    asked = request.options
+    as_of, is_past = instant_of(asked.timestamp, now)
+    table = items_of_address(store, request.address, as_of, asked.chain, asked.token_address)
+    page = table.slice(asked.offset, asked.limit)
+    end = asked.offset + asked.limit
+
+    def plain() -> Any:
+        names = ("chain", "token_address", "token_id", "quantity")
+        return {
+            "as_of": to_unix(as_of),
+            "address": request.address,
+            "total": table.num_rows,
+            "items": [_with_second(row, names) for row in page.to_pylist()],
+            "next_offset": end if end < table.num_rows else None,
+        }
+
+    return Answer(plain, page, as_of, is_past)
+
+
+def _with_second(row: Row, names: Sequence[str]) -> dict[str, Any]:
+    return {name: row[name] for name in names} | {"since": to_unix(row["since"])}

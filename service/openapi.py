@@ -140,7 +140,7 @@ def examples() -> dict[str, Any]:
 # ------------------------------------------------------------------------ links
 
 _OF_TOKEN: Final = ("token_map", "metrics", "holders", "token_metadata", "token_screenshot", "x_holders", "x_evidence")
-_OF_ADDRESS: Final = ("address_metadata", "x_labels")
+_OF_ADDRESS: Final = ("address_metadata", "x_labels", "x_address_items")
 _SAME_TOKEN: Final = {"chain": "$request.path.chain", "token_address": "$request.path.token_address"}
 
 
@@ -165,6 +165,7 @@ def _address_links(first: str, second: str) -> dict[str, Any]:
     }
 
 
+_ITEM: Final = {name: f"$response.body#/items/0/{name}" for name in ("chain", "token_address", "token_id")}
 _CURSOR: Final = _SAME_TOKEN | {"cursor": "$response.body#/next_cursor"}
 LINKS: Final[dict[str, dict[str, Any]]] = {
     "search": _token_links("/0/token_key"),
@@ -176,5 +177,7 @@ LINKS: Final[dict[str, dict[str, Any]]] = {
     "x_holders": _address_links("/holders/0/address", "/holders/1/address") | _links_to(("x_holders",), _CURSOR),
     "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address"),
     "x_changes": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
+    "x_address_items": _links_to(("x_item",), _ITEM),
+    "x_item": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
 }
 """How an answer leads to the next request, by the endpoints' names."""

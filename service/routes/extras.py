@@ -9,6 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from contract.extras import (
+    AddressItems,
+    AddressItemsOptions,
+    AddressItemsRequest,
     AddressLabels,
     ChangesOptions,
     ChangesRequest,
@@ -17,6 +20,9 @@ from contract.extras import (
     EvidenceRequest,
     HoldersPage,
     HoldersPageRequest,
+    ItemHolders,
+    ItemOptions,
+    ItemRequest,
     LabelsRequest,
     MapChanges,
     MapRules,
@@ -71,6 +77,30 @@ async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()
     """What changed between two instants: holders in, out, up, down; clusters born, merged, split."""
     request = ChangesRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.changes, kept=True, tabular=True)
+
+
+@router.get(
+    "/tokens/items/{chain}/{token_address}",
+    response_model=ItemHolders,
+    responses=described("x_item", "no_holders", "unknown_token", tabular=True),
+)
+async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], meter: MeterOfCall) -> Response:
+    """Who held an item of an NFT (ERC-721, ERC-1155), the largest quantity first."""
+    request = ItemRequest(chain=token.chain, token_address=token.address, options=options)
+    return await meter.answer(request, answers.item, kept=True, tabular=True)
+
+
+@router.get(
+    "/addresses/items/{address}",
+    response_model=AddressItems,
+    responses=described("x_address_items", "not_found", tabular=True),
+)
+async def x_address_items(
+    address: Address, options: Annotated[AddressItemsOptions, Query()], meter: MeterOfCall
+) -> Response:
+    """The items of NFTs that an address held, page after page, by chain, token and item."""
+    request = AddressItemsRequest(address=address, options=options)
+    return await meter.answer(request, answers.address_items, tabular=True)
 
 
 @custom.get(

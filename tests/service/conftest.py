@@ -40,6 +40,9 @@ class World:
     young: str = _address(0xA2)
     wide: str = _address(0xA3)
     unsupported: str = _address(0xA4)
+    nft: str = _address(0xA5)
+    collectors: tuple[str, str] = (_address(0x7000), _address(0x7001))
+    """The first had item 7 on the first day and gave it to the second on the next."""
     strange_chain: str = "testnet-7"
     cex: str = _address(0xCE)
     wallets: tuple[str, ...] = field(default_factory=lambda: tuple(_address(0x1000 + n) for n in range(6)))
@@ -62,6 +65,7 @@ def make_world(folder: Path) -> World:
     )
     made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
     made.store.add_transfers(_transfers(made), "test")
+    made.store.add_transfers(_item_transfers(made), "items")
     return made
 
 
@@ -100,6 +104,14 @@ def _transfers(world: World) -> pa.Table:
         (world.unsupported, ZERO_ADDRESS, a, UNIT, 0),
     ]
     return transfers_table(world, moves)
+
+
+def _item_transfers(world: World) -> pa.Table:
+    first, second = world.collectors
+    moves = [(world.nft, ZERO_ADDRESS, first, 1, 0), (world.nft, first, second, 1, DAY)]
+    rows = transfers_table(world, moves, first=1_000).to_pylist()
+    items = [row | {"token_standard": "erc721", "token_id": "7"} for row in rows]
+    return pa.Table.from_pylist(items, schema=TRANSFERS)
 
 
 def transfers_table(world: World, moves: list[tuple[str, str, str, int, int]], first: int = 1) -> pa.Table:

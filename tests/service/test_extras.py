@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from contract import wire
-from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, MapRules, Usage
+from contract.extras import (
+    AddressItems,
+    AddressLabels,
+    Evidence,
+    HoldersPage,
+    ItemHolders,
+    MapChanges,
+    MapRules,
+    Usage,
+)
 from contract.models import Holder, Map
 from contract.times import from_unix
 from engine.balances import balances_as_of
@@ -209,6 +218,46 @@ def test_a_caller_sees_its_own_month_for_free(caller, world):
     assert (found.spent, found.remaining) == (1_01, caller.key.allowance - 1_01)
     assert {line.endpoint: line.hundredths for line in found.charged} == {"chains": 1, "holders": 1_00}
     assert caller.spent == 1_01
+
+
+# ------------------------------------------------------------------------ items of NFTs
+
+
+def _item(caller: Caller, world: World, **query: Any) -> Any:
+    return caller.http.get(f"/v0/x/tokens/items/eth/{world.nft}", params=query)
+
+
+def test_an_item_has_the_holder_of_the_instant_asked_for(caller, world):
+    first, second = world.collectors
+    now, then = (_item(caller, world, token_id="007", **at) for at in ({}, {"timestamp": world.begin + DAY - 1}))
+    assert [(one.address, one.quantity, one.since) for one in wire.decode(now.content, ItemHolders).holders] == [
+        (second, "1", world.begin + DAY)
+    ]
+    assert [one.address for one in wire.decode(then.content, ItemHolders).holders] == [first]
+    assert caller.spent == 1_00 + 1_00 + 50_00
+
+
+def test_an_item_that_nobody_holds_is_not_found_and_free(caller, world):
+    answer = _item(caller, world, token_id=2**256 - 1)
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_holders")
+    assert str(2**256 - 1) in answer.json()["detail"]
+    assert _item(caller, world, token_id="0x7").status_code == 422
+    answer = caller.http.get(f"/v0/x/tokens/items/eth/{world.token}", params={"token_id": 7})
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_holders")
+    assert caller.spent == 0
+
+
+def test_an_address_has_its_items_as_of_the_instant_asked_for(caller, world):
+    first, second = world.collectors
+    path = "/v0/x/addresses/items/"
+    found = wire.decode(_get(caller, path + second).content, AddressItems)
+    assert [(one.chain, one.token_address, one.token_id) for one in found.items] == [("eth", world.nft, "7")]
+    assert (found.total, found.next_offset) == (1, None)
+    assert wire.decode(_get(caller, path + first).content, AddressItems).items == []
+    past = _get(caller, path + first, timestamp=world.begin, chain="eth", token_address=world.nft)
+    assert wire.decode(past.content, AddressItems).total == 1
+    assert _get(caller, path + second, offset=1).json()["items"] == []
+    assert _get(caller, path + second, token_address=world.token).json()["items"] == []
 
 
 def test_the_service_publishes_its_rules_for_free(caller, world):

@@ -12,7 +12,7 @@ import pytest
 
 from contract import wire
 from contract.errors import ERROR_KINDS
-from contract.extras import AddressLabels, Evidence, HoldersPage, MapChanges, MapRules, Usage
+from contract.extras import AddressItems, AddressLabels, Evidence, HoldersPage, ItemHolders, MapChanges, MapRules, Usage
 from contract.requests import ENDPOINTS
 from engine.records import TokenInfo
 from service.openapi import LINKS, examples
@@ -179,6 +179,8 @@ def test_every_example_is_a_valid_answer():
         "x_labels": AddressLabels,
         "x_usage": Usage,
         "x_rules": MapRules,
+        "x_item": ItemHolders,
+        "x_address_items": AddressItems,
     }
     assert set(examples()) == set(shapes)
     for endpoint, example in examples().items():
@@ -210,6 +212,8 @@ def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
         "x_holders": ("x_holders", token | {"limit": 2}, None),
         "x_evidence": ("x_evidence", token, None),
         "x_changes": ("x_changes", token | {"before": 0}, None),
+        "x_address_items": ("x_address_items", {"address": world.collectors[1]}, None),
+        "x_item": ("x_item", {"chain": "eth", "token_address": world.nft, "token_id": "7"}, None),
     }
 
 

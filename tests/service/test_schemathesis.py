@@ -35,6 +35,8 @@ WORLDS = ("small", "sample") if "HOLDERLAKE_EXAMPLES" in os.environ else ("small
 SEED = os.environ.get("HOLDERLAKE_SEED", "1")
 RULES = Path(__file__).parents[2] / "schemathesis.toml"
 _SAMPLE = re.compile(r'holderlake_requests_total\{.*route="([^"]+)",status="(\d+)"\}')
+_ITEM = "/v0/x/tokens/items/{chain}/{token_address}"
+"""Answered only where chain, token and item are drawn together."""
 _PICTURE = f"{PICTURES}/{{chain}}/{{token_address}}/{{as_of}}/{{signature}}.{{form}}"
 """Found by the signed address of a screenshot only, which takes more luck than a few examples have."""
 
@@ -55,6 +57,7 @@ def _knowing(store: Store) -> str:
             _dictionary("chains", ["eth"], "path.chain"),
             _dictionary("tokens", tokens, "path.token_address"),
             _dictionary("words", words, "query.query"),
+            _dictionary("items", ["7"], "query.token_id"),
         )
     )
 
@@ -102,4 +105,4 @@ def test_schemathesis_finds_no_fault_with_the_service(request, world_name, start
     assert {path for path, answered in statuses.items() if max(answered) >= 500} == set()
     paths = set(httpx.get(f"{service.base_url}/openapi.json").json()["paths"])
     assert paths <= set(statuses)
-    assert {path for path in paths - {_PICTURE} if 200 not in statuses[path]} == set()
+    assert {path for path in paths - {_PICTURE, _ITEM} if 200 not in statuses[path]} == set()

@@ -1,0 +1,171 @@
+"""Items of NFTs (ERC-721 and ERC-1155): who held an item as of a second, and which items an address held.
+
+Balances count items only; here the transfers themselves are read, which alone know the item. Of an ERC-721 item the
+latest transfer names the holder, by block and log index. Of an ERC-1155 item each address holds what it received less
+what it sent. Opening balances count where they name items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from contract.chains import ZERO_ADDRESS
+from contract.times import from_unix, to_unix
+from engine.dictionary import UNKNOWN
+from engine.entries import entries_of
+from engine.errors import NoHolders, UnknownToken
+from engine.manifest import OPENING
+from engine.records import TokenInfo
+from engine.store import Store
+
+ITEMS: Final = pa.schema(
+    [
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("token_address", pa.string(), nullable=False),
+        pa.field("token_id", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("quantity", pa.string(), nullable=False),
+        pa.field("since", pa.timestamp("us"), nullable=False),
+    ]
+)
+"""An item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits), ``since`` the
+latest transfer that changed it, UTC."""
+
+_STANDARDS: Final = ("erc721", "erc1155")
+_LAST: Final = 253_402_300_799
+"""Unix seconds of the end of the year 9999."""
+
+_ROWS: Final = """
+rows AS (
+    SELECT token_standard, token_id, from_address, to_address, value, block_number, log_index, block_time
+    FROM read_parquet($files)
+    WHERE chain = $chain AND token_address = $token AND token_id IS NOT NULL AND block_time <= $second
+        AND {chosen}
+)
+"""
+
+_HELD: Final = """
+-- ERC-721: the receiver of each item's latest transfer. ERC-1155: received less sent; sums are exact at any size.
+WITH {rows},
+latest AS (
+    SELECT token_id, to_address AS address, '1' AS received, '0' AS sent, block_time AS since
+    FROM rows
+    WHERE token_standard = 'erc721'
+    QUALIFY row_number() OVER (
+        PARTITION BY token_id ORDER BY block_number DESC, log_index DESC, from_address DESC, to_address DESC
+    ) = 1
+),
+moved AS (
+    SELECT token_id, to_address AS address, value AS received, '0' AS sent, block_time
+    FROM rows WHERE token_standard <> 'erc721'
+    UNION ALL
+    SELECT token_id, from_address, '0', value, block_time FROM rows WHERE token_standard <> 'erc721'
+),
+summed AS (
+    SELECT
+        token_id, address, CAST(sum(CAST(received AS BIGNUM)) AS VARCHAR) AS received,
+        CAST(sum(CAST(sent AS BIGNUM)) AS VARCHAR) AS sent, max(block_time) AS since
+    FROM moved
+    GROUP BY token_id, address
+)
+SELECT * FROM (FROM latest UNION ALL BY NAME FROM summed)
+WHERE address <> $zero AND ($holder = '' OR address = $holder)
+ORDER BY length(token_id), token_id, address
+"""
+
+_ONE_ITEM: Final = "token_id = $item"
+_OF_ADDRESS: Final = """token_id IN (
+            SELECT token_id FROM read_parquet($files)
+            WHERE chain = $chain AND token_address = $token AND to_address = $address AND block_time <= $second
+        )"""
+
+
+def holders_of_item(store: Store, chain: str, token_address: str, token_id: int, as_of: datetime) -> pa.Table:
+    """Return who held an item at the end of the second (``ITEMS``), the largest quantity first.
+
+    Raises ``UnknownToken``, or ``NoHolders``, for a token without items too.
+    """
+    token = _token(store, chain, token_address)
+    found = _held(store, token, as_of, _ONE_ITEM, item=str(token_id))
+    if not found:
+        raise NoHolders(f"nobody holds item {token_id} of {token.name} ({token.address} on {chain}) at {as_of}Z")
+    return _table(sorted(found, key=lambda row: (-int(row["quantity"]), row["address"])))
+
+
+def items_of_address(
+    store: Store, address: str, as_of: datetime, chain: str | None = None, token_address: str | None = None
+) -> pa.Table:
+    """Return the items that an address held at the end of the second (``ITEMS``), by chain, token and item.
+
+    Only those of a chain or a token address, where these are given.
+    """
+    rows = []
+    for token in _tokens_of(store, address):
+        if chain in (None, token.chain) and token_address in (None, token.address):
+            rows += _held(store, token, as_of, _OF_ADDRESS, address=address)
+    return _table(rows)
+
+
+def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
+    token = store.token(chain, token_address)
+    if token is None:
+        raise UnknownToken(f"token {token_address} on chain {chain} is not known")
+    if token.standard not in _STANDARDS and not _has_items(store, token):
+        raise NoHolders(f"{token.name} ({token_address} on {chain}) is {token.standard} and has no items")
+    return token
+
+
+def _has_items(store: Store, token: TokenInfo) -> bool:
+    """Whether transfers name items, whatever the token's metadata say: a token list knows few standards."""
+    sql = "SELECT count(token_id) > 0 AS found FROM read_parquet($files)"
+    return bool(store.query(sql, {"files": _files(store, token)})["found"][0].as_py())
+
+
+def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
+    """The tokens with items that an address had to do with, by chain and address."""
+    view = store.view()
+    manifest, numbers = view.manifest, view.dictionary.find([address])
+    if numbers[0] == UNKNOWN:
+        return []
+    every = np.ones(max(manifest.numbers.values(), default=0) + 1, np.bool_)
+    dealt = set(entries_of(view, numbers, every, _LAST).tokens.tolist())
+    opened = {number for number, parts in manifest.parts.items() if any(part.kind == OPENING for part in parts)}
+    known = store.tokens(sorted(manifest.keys[number] for number in dealt | opened))
+    return [known[key] for key in sorted(known) if known[key].standard in _STANDARDS or _has_items(store, known[key])]
+
+
+def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
+    """Rows of ``ITEMS`` as Python values, in the order of items, of the transfers that are chosen."""
+    parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
+    parameters |= {"holder": bound.get("address", "")} | bound
+    sql = _HELD.format(rows=_ROWS.format(chosen=chosen))
+    found = store.query(sql, parameters | {"files": _files(store, token)})
+    rows = (row | {"quantity": int(row["received"]) - int(row["sent"])} for row in found.to_pylist())
+    return [
+        {
+            "chain": token.chain,
+            "token_address": token.address,
+            "token_id": row["token_id"],
+            "address": row["address"],
+            "quantity": str(row["quantity"]),
+            "since": from_unix(row["since"]),
+        }
+        for row in rows
+        if row["quantity"] > 0
+    ]
+
+
+def _files(store: Store, token: TokenInfo) -> list[str]:
+    """The files of the token's transfers and opening balances."""
+    key = (token.chain, token.address)
+    openings = (part.file for part in store.view().manifest.parts_of(key) if part.kind == OPENING)
+    return [*store.files([key]), *(f"{store.root}/openings/{name}.parquet" for name in openings)]
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), ITEMS)

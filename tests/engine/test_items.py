@@ -1,0 +1,162 @@
+"""Items of NFTs: who held one as of a second, and what an address held, as brute force finds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from contract.chains import ZERO_ADDRESS
+from contract.times import from_unix
+from engine.errors import NoHolders, UnknownToken
+from engine.items import holders_of_item, items_of_address
+from engine.openings import OPENINGS
+from engine.sources.files import read_transfers
+from engine.store import Store
+from tests.engine.world import COIN, END, UINT256, Key, Row, table, transfer, world
+
+PUNKS, CATS = "cryptopunks_v1_eth", "mooncats_eth"
+
+
+def moved(path: str, item: int = 1, at: int = 1, value: int = 1, standard: str = "erc721", **more: object) -> Row:
+    return transfer(path, value, at, token_id=str(item), token_standard=standard, **more)
+
+
+def holders(store: Store, item: int, at: int = END, token: Key = COIN) -> list[tuple[str, int]]:
+    rows = holders_of_item(store, *token, item, from_unix(at)).to_pylist()
+    return [(row["address"], int(row["quantity"])) for row in rows]
+
+
+def items(store: Store, address: str, at: int = END, **only: str) -> list[tuple[str, int, int]]:
+    rows = items_of_address(store, address, from_unix(at), **only).to_pylist()
+    return [(row["token_address"], int(row["token_id"]), int(row["quantity"])) for row in rows]
+
+
+# ---------------------------------------------------------------------- small worlds
+
+
+def test_the_latest_transfer_names_the_holder_of_an_item() -> None:
+    with world(moved("mint -> a", at=5), moved("a -> b", at=9), moved("b -> c", at=20)) as store:
+        assert [holders(store, 1, at) for at in (5, 8, 9, 20)] == [[("a", 1)], [("a", 1)], [("b", 1)], [("c", 1)]]
+        with pytest.raises(NoHolders, match="item 1"):
+            holders(store, 1, 4)
+        assert (items(store, "a", 8), items(store, "a", 9)) == ([("coin", 1, 1)], [])
+
+
+def test_two_moves_in_one_block_follow_the_log_index() -> None:
+    rows = [moved("mint -> a"), moved("b -> c", at=2, log_index=7), moved("a -> b", at=2, log_index=3)]
+    with world(*rows) as store:
+        assert holders(store, 1) == [("c", 1)]
+        assert (items(store, "b"), items(store, "c")) == ([], [("coin", 1, 1)])
+
+
+def test_a_burnt_item_has_no_holder() -> None:
+    with world(moved("mint -> a"), moved("a -> burn", at=2)) as store:
+        with pytest.raises(NoHolders):
+            holders(store, 1)
+        assert items(store, "a") == []
+
+
+def test_quantities_of_an_erc1155_item_are_exact() -> None:
+    many = {"standard": "erc1155"}
+    rows = [
+        moved("mint -> a", UINT256, 1, UINT256, **many),
+        moved("a -> b", UINT256, 2, 5, **many),
+        moved("mint -> a", 7, 3, 2, **many),
+    ]
+    with world(*rows) as store:
+        assert holders(store, UINT256) == [("a", UINT256 - 5), ("b", 5)]
+        assert items(store, "a") == [("coin", 7, 2), ("coin", UINT256, UINT256 - 5)]
+
+
+def test_items_of_all_tokens_are_found_and_can_be_narrowed() -> None:
+    other = ("bsc", "other")
+    rows = [
+        moved("mint -> a", 2),
+        moved("mint -> a", 10),
+        moved("mint -> a", 3, token=other),
+        transfer("mint -> a", 9, token=("eth", "fern")),
+    ]
+    with world(*rows) as store:
+        assert items(store, "a") == [("other", 3, 1), ("coin", 2, 1), ("coin", 10, 1)]
+        assert items(store, "a", chain="eth") == [("coin", 2, 1), ("coin", 10, 1)]
+        assert items(store, "a", chain="bsc", token_address="other") == [("other", 3, 1)]
+        assert items(store, "nobody") == []
+
+
+def test_a_token_without_items_has_no_holder_of_one() -> None:
+    with world(transfer("mint -> a", 9)) as store:
+        with pytest.raises(NoHolders, match="has no items"):
+            holders(store, 1)
+        with pytest.raises(UnknownToken):
+            holders(store, 1, token=("eth", "unknown"))
+
+
+def test_items_of_opening_balances_count() -> None:
+    rows = [("eth", "coin", address, "1", 10, 10, item, "erc721") for address, item in (("a", "1"), ("a", "2"))]
+    given = pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+    with world() as store:
+        store.add_opening_balances(given)
+        store.add_transfers(table([moved("a -> b", 2, 20)]), "file")
+        assert (holders(store, 1), holders(store, 2)) == ([("a", 1)], [("b", 1)])
+        assert (items(store, "a", 15), items(store, "a")) == ([("coin", 1, 1), ("coin", 2, 1)], [("coin", 1, 1)])
+
+
+# ---------------------------------------------------------------------- real histories
+
+
+@pytest.fixture(scope="module")
+def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, dict[str, list[Row]]]]:
+    """A store of two real histories, and their rows in order."""
+    tables = {name: read_transfers(shared_data / "transfers" / f"{name}.parquet") for name in (PUNKS, CATS)}
+    with Store(tmp_path_factory.mktemp("items")) as store:
+        for name, rows in tables.items():
+            store.add_transfers(rows, name)
+        order = [("block_number", "ascending"), ("log_index", "ascending")]
+        yield store, {name: rows.sort_by(order).to_pylist() for name, rows in tables.items()}
+
+
+def owners(rows: list[Row], at: int) -> dict[str, str]:
+    """The holder of each item by item, as brute force finds it."""
+    found = {row["token_id"]: row["to_address"] for row in rows if row["block_time"] <= at}
+    return {item: address for item, address in found.items() if address != ZERO_ADDRESS}
+
+
+@pytest.mark.parametrize("name", [PUNKS, CATS])
+def test_holders_of_real_items_are_those_of_brute_force(name: str, real: tuple[Store, dict[str, list[Row]]]) -> None:
+    store, rows = real[0], real[1][name]
+    token, chance = (rows[0]["chain"], rows[0]["token_address"]), Random(name)
+    for at in (rows[len(rows) // 3]["block_time"], rows[-1]["block_time"]):
+        expected = owners(rows, at)
+        for item in chance.sample(sorted(expected), 25):
+            assert holders(store, int(item), at, token) == [(expected[item], 1)]
+        counts = Counter(expected.values())
+        for address in [*dict(counts.most_common(3)), *chance.sample(sorted(counts), 5)]:
+            found = items(store, address, at, chain=token[0], token_address=token[1])
+            mine = sorted(int(item) for item, owner in expected.items() if owner == address)
+            assert found == [(token[1], item, 1) for item in mine]
+
+
+def test_the_largest_id_there_is_has_its_holder(real: tuple[Store, dict[str, list[Row]]]) -> None:
+    store, rows = real[0], real[1][PUNKS]
+    token, end = (rows[0]["chain"], rows[0]["token_address"]), rows[-1]["block_time"]
+    assert holders(store, UINT256, end, token) == [(owners(rows, end)[str(UINT256)], 1)]
+
+
+def test_real_items_that_moved_twice_in_a_block_have_the_last_receiver(
+    real: tuple[Store, dict[str, list[Row]]],
+) -> None:
+    store, rows = real[0], real[1][PUNKS]
+    token = (rows[0]["chain"], rows[0]["token_address"])
+    moves = Counter((row["token_id"], row["block_number"]) for row in rows)
+    twice = [key for key, count in moves.items() if count > 1]
+    assert twice
+    for item, block in twice[:20]:
+        last = [row for row in rows if (row["token_id"], row["block_number"]) == (item, block)][-1]
+        if last["to_address"] == ZERO_ADDRESS:
+            continue
+        assert holders(store, int(item), last["block_time"], token) == [(last["to_address"], 1)]
