@@ -31,7 +31,7 @@ _ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58: Final = re.compile(f"[{_ALPHABET}]+")
 _TON_RAW: Final = re.compile(r"(-1|0):([0-9a-f]{64})", re.IGNORECASE)
 _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
-_PLAIN: Final = re.compile(r"[!-~]+")
+_PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # as the contract's Address: visible, without % and /
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
 """First byte of a friendly TON address (bounceable or not), and whether it is of the test network."""
@@ -54,7 +54,8 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     EVM: 0x and lower case, from any case, ``\\x…``, bare digits, or a topic of 32 bytes padded with zeros. Solana:
     base58 of 32 bytes. TRON: base58 with a valid checksum, from hexadecimal too. TON: the bounceable form ``EQ…`` with
     a valid checksum, from the raw form and the other friendly ones too. The zero addresses of TRON and TON become the
-    one of the contract, from which tokens are minted. Chains of no known family: visible ASCII of at most 128 letters.
+    one of the contract, from which tokens are minted. Chains of no known family: visible ASCII without % and /, at
+    most 128 letters.
     """
     family = family_of(chain)
     plain = text if isinstance(text, bytes) else _unquoted(text)
@@ -240,7 +241,7 @@ def _ton_body(plain: str | bytes) -> bytes | None:
 def _any(text: str) -> str:
     if len(text) > MAX_LENGTH or not _PLAIN.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is not an address: give at most {MAX_LENGTH} letters and digits without white space"
+            f"{shown(text)} is not an address: give at most {MAX_LENGTH} letters, without white space, / and %"
         )
     return normalise_address(f"0x{text[2:]}" if _BYTEA.fullmatch(text) else text)
 

@@ -22,7 +22,19 @@ from pipelines.commands.imports import import_files, import_rpc, labels
 from pipelines.commands.index import index
 from pipelines.commands.negatives import negative_balances
 from pipelines.commands.report import report
-from pipelines.commands.shared import Chains, Every, FilledTables, From, Instants, Json, Refresh, To, Tokens, chains_of
+from pipelines.commands.shared import (
+    Chains,
+    Every,
+    FilledTables,
+    From,
+    Instants,
+    Json,
+    Refresh,
+    To,
+    Tokens,
+    chains_of,
+    tokens_of,
+)
 from pipelines.commands.shared import reading as _reading
 from pipelines.commands.shared import settings as _settings
 from pipelines.commands.shared import workspace as _workspace
@@ -115,6 +127,7 @@ def ingest(
     workspace = _workspace()
     instants = past_instants(at or ["now"])
     chains = chains_of(workspace, chain, token)
+    token = tokens_of(chains, token)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
             fill(workspace, instance, chains, instants, token or (), refresh)
@@ -144,6 +157,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     workspace = _workspace()
     chosen = chosen_instants(start, end, every, instants)
     chains = chains_of(workspace, chain, token)
+    token = tokens_of(chains, token)
     made = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table, refresh=refresh)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
@@ -188,7 +202,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
         go_on(workspace, json)
         return
     chosen = chosen_instants(start, end, every, instants)
-    carry_out(workspace, chains_of(workspace, chain, token), chosen, token or (), table or (), json, refresh)
+    chains = chains_of(workspace, chain, token)
+    carry_out(workspace, chains, chosen, tokens_of(chains, token) or (), table or (), json, refresh)
 
 
 @app.command("rebuild")

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from pydantic import SecretStr
 
+from contract.addresses import typed_token
 from contract.chains import KNOWN_CHAINS, NATIVE
 from contract.times import to_unix
 from engine.sources.rpc.blocks import first_block_from
@@ -144,7 +145,8 @@ def _manners(chosen: NodeSettings, confirmations: int | None) -> Manners:
 
 def _wish(settings: Settings, chain: str, asked: Asked) -> Wish:
     chosen = settings.node(chain)
-    named = list(asked.tokens) or chosen.tokens or settings.watchlist.get(chain, [])
+    named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
+    named = named or settings.watchlist.get(chain, [])
     every = asked.all_tokens or (chosen.all_tokens and not asked.tokens)
     if asked.native and not asked.tokens and not every:
         named = [NATIVE]

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
-from contract.models import ChainId
-from resources.sections import Addresses, Folder, Section
+from resources.sections import Folder, Section, TypedTokens
 
 RuleKind = Literal["cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late"]
 
@@ -77,9 +76,7 @@ class AlertRule(Section):
     )
     within: Span = Field(default=timedelta(days=1), description="The time in which the score falls: 12h, 1d, 2w")
     top: int = Field(default=10, ge=1, le=500, description="Ranks that make a top holder")
-    tokens: dict[ChainId, Addresses] = Field(
-        default={}, description="Only these tokens, by chain; every watched one by default"
-    )
+    tokens: TypedTokens = Field(default={}, description="Only these tokens, by chain; every watched one by default")
 
     @model_validator(mode="after")
     def _fitting(self) -> AlertRule:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
-from contract.addresses import typed_token
+from contract.addresses import parse_unplaced_address, typed_token
 from contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
 from contract.prices import parse_credits
 
@@ -135,10 +135,16 @@ def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
     return {chain: _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
 
 
+def _unplaced(addresses: list[str]) -> list[str]:
+    return _distinct([parse_unplaced_address(address) for address in addresses])
+
+
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 Credits = Annotated[int, BeforeValidator(_credits)]
 """Hundredths of a credit, from credits."""
 Addresses = Annotated[list[Address], AfterValidator(_distinct)]
+TypedTokens = Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)]
+"""Tokens by chain, checked and spelt as the chain spells addresses."""
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
 """A time of day, as its distance from midnight."""
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
@@ -190,7 +196,9 @@ class ProviderSettings(Section):
 class AddressSet(Section):
     """A named set of addresses whose mutual transfers are followed. Without ``chain`` it belongs to every chain."""
 
-    addresses: Annotated[Addresses, AfterValidator(_pair)] = Field(description="At least two different addresses")
+    addresses: Annotated[Addresses, AfterValidator(_unplaced), AfterValidator(_pair)] = Field(
+        description="At least two different addresses"
+    )
     chain: ChainId | None = Field(default=None, description="Only in this chain's partitions")
     context: TokenKey | None = Field(default=None, description="A token whose transfers count, indexed or not")
 
@@ -267,7 +275,7 @@ class EngineSettings(Section):
     memory_limit: MemoryLimit = Field(
         default="2GB", description="Memory that an import aims at, whatever its size; it spills to the store's folder"
     )
-    indexed: Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)] = Field(
+    indexed: TypedTokens = Field(
         default={}, description="Tokens by chain, or native, whose transfers tie holders on every map"
     )
     thresholds: Thresholds = Thresholds()

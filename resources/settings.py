@@ -22,10 +22,8 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validat
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from contract.models import ChainId
 from resources.alert_settings import AlertSettings
 from resources.sections import (
-    Addresses,
     AddressSet,
     AddressSettings,
     BucketSettings,
@@ -40,6 +38,7 @@ from resources.sections import (
     Schedule,
     ServiceSettings,
     SourceSettings,
+    TypedTokens,
 )
 
 __all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]
@@ -73,7 +72,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
     api_key_file: Folder | None = Field(default=None, description="A file that holds the API key; environment only")
     provider: ProviderSettings = ProviderSettings()
-    watchlist: dict[ChainId, Addresses] = Field(default={}, description="Token addresses (or native) by chain")
+    watchlist: TypedTokens = Field(default={}, description="Token addresses (or native) by chain")
     address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")
     budget: Budget = Budget()
     schedule: Schedule = Schedule()

@@ -51,5 +51,7 @@ def cluster_fill(
     workspace = shared.reading()
     chosen = chosen_instants(start, end, every, instants)
     watched = workspace.settings.watchlist
-    tokens = [(one, address) for one in shared.chains_of(workspace, chain, token) for address in token or watched[one]]
+    chains = shared.chains_of(workspace, chain, token)
+    named = shared.tokens_of(chains, token)
+    tokens = [(one, address) for one in chains for address in named or watched[one]]
     fill_on_cluster(workspace, tokens, chosen, json)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from contract.chains import normalise_address
+from contract.addresses import typed_token
 from contract.times import parse_when, utc_now
 from pipelines import show
 from pipelines.commands import shared
@@ -17,7 +17,7 @@ from pipelines.commands.shared import Json
 
 def report(
     chain: Annotated[str, typer.Argument(help="The token's chain.")],
-    token: Annotated[str, typer.Argument(help="The token's address, or native.", callback=normalise_address)],
+    token: Annotated[str, typer.Argument(help="The token's address, or native.")],
     file: Annotated[Path | None, typer.Argument(help="File to write; report-CHAIN-TOKEN.html here by default.")] = None,
     start: Annotated[
         str | None, typer.Option("--from", help="First instant; the first that is known by default.")
@@ -31,6 +31,7 @@ def report(
     from resources.names import file_name_part
     from resources.token_history import Period
 
+    token = typed_token(chain, token)
     period = Period(
         chain,
         token,

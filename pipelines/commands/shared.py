@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contract.chains import normalise_address
+from contract.addresses import typed_token
+from contract.chains import chain_typed
 
 if TYPE_CHECKING:
     from resources.settings import Settings
     from resources.workspace import Workspace
 
 
-def _addresses(texts: list[str] | None) -> list[str] | None:
-    return None if texts is None else [normalise_address(text) for text in texts]
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
 Tokens = Annotated[
     list[str] | None,
-    typer.Option("--token", callback=_addresses, help="Only this token's address; may be given again."),
+    typer.Option("--token", help="Only this token's address; may be given again."),
 ]
 FilledTables = Annotated[
     list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
@@ -88,3 +86,17 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
                 f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
             )
     return chosen
+
+
+def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
+    """The tokens as the chains spell them, None for none.
+
+    Raises ``ValueError`` for one that is not an address of each chain.
+    """
+    found: list[str] = []
+    for token in tokens or ():
+        spelt = {typed_token(chain_typed(chain), token): chain for chain in chains}
+        if len(spelt) > 1:
+            raise ValueError(f"--token {token} is spelt differently on {' and '.join(spelt.values())}; name one chain")
+        found += spelt
+    return found or None

@@ -39,6 +39,8 @@ def test_an_error_maps_to_its_exit_code(error: Exception, code: int) -> None:
         (["plan", "--from", "tomorrow"], 2),
         (["ingest", "--no-such-option"], 2),
         (["ingest", "--token", "0x6ba6f2207e343923ba692e5cae646fb0f566db8d"], 2),
+        (["ingest", "--chain", "eth", "--token", "0x123"], 2),
+        (["ingest", "--chain", "eth", "--token", "0x5aaEb6053F3E94C9b9A09f33669435E7Ef1BeAed"], 2),
         (["sql", "SELECT nothing FROM nowhere"], 1),
     ],
 )

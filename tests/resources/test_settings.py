@@ -18,6 +18,8 @@ from resources.settings import AddressSet, Settings, SettingsError, load_setting
 SECRET = "hl_sekret_1234567890"
 Write = Callable[[str], Path]
 
+TOKEN = "0x" + "9" * 40
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -79,10 +81,10 @@ def test_the_file_is_read(toml: Write) -> None:
         url = "https://provider.invalid"
         timeout_seconds = 2.5
         [watchlist]
-        eth = ["0xABCDEF", "native", "0xabcdef"]
+        eth = ["0xABCDEFABCDEFABCDEFABCDEFABCDEFABCDEFABCD", "native", "0xabcdefabcdefabcdefabcdefabcdefabcdefabcd"]
         solana = ["EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"]
         [address_sets.friends]
-        addresses = ["0xA1", "0xB2"]
+        addresses = ["0xA100000000000000000000000000000000000000", "0xB200000000000000000000000000000000000000"]
         chain = "eth"
         context = { chain = "eth", address = "0xC3" }
         [budget]
@@ -100,10 +102,10 @@ def test_the_file_is_read(toml: Write) -> None:
     settings = load_settings()
     assert settings.home == Path("lakes/mine")
     assert settings.provider.timeout_seconds == 2.5
-    assert settings.watchlist["eth"] == ["0xabcdef", "native"]
+    assert settings.watchlist["eth"] == ["0x" + "abcdef" * 6 + "abcd", "native"]
     assert settings.watchlist["solana"] == ["EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"]
     friends = settings.address_sets["friends"]
-    assert (friends.addresses, friends.chain) == (["0xa1", "0xb2"], "eth")
+    assert (friends.addresses, friends.chain) == (["0xa1" + "0" * 38, "0xb2" + "0" * 38], "eth")
     assert friends.context == TokenKey(chain="eth", address="0xc3")
     assert (settings.budget.per_run, settings.budget.per_day, settings.budget.per_month) == (25_00, 25_01, 1000_10)
     assert settings.schedule.offsets == [timedelta(0), timedelta(hours=12, minutes=30)]
@@ -112,18 +114,18 @@ def test_the_file_is_read(toml: Write) -> None:
 
 
 def test_the_environment_goes_over_the_file_key_by_key(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    toml('home = "file"\n[provider]\nattempts = 2\nconcurrency = 3\n[watchlist]\neth = ["0x1"]\nbase = ["0x2"]')
+    toml('home = "file"\n[provider]\nattempts = 2\nconcurrency = 3\n[watchlist]\neth = ["native"]\nbase = ["native"]')
     monkeypatch.setenv("HOLDERLAKE_HOME", "environment")
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__ATTEMPTS", "7")
     monkeypatch.setenv("HOLDERLAKE_MAPS__LIMIT", "250")
     monkeypatch.setenv("HOLDERLAKE_BUDGET__PER_RUN", "0.01")
-    monkeypatch.setenv("HOLDERLAKE_WATCHLIST__ETH", '["0x9"]')
+    monkeypatch.setenv("HOLDERLAKE_WATCHLIST__ETH", f'["{TOKEN}"]')
     settings = load_settings()
     assert settings.home == Path("environment")
     assert (settings.provider.attempts, settings.provider.concurrency) == (7, 3)
     assert settings.maps.limit == 250
     assert settings.budget.per_run == 1
-    assert settings.watchlist == {"eth": ["0x9"], "base": ["0x2"]}
+    assert settings.watchlist == {"eth": [TOKEN], "base": ["native"]}
 
 
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +167,11 @@ def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
         ("[maps]\ncolour = 1", "there are limit, use_magic_nodes, use_time_nodes"),
         ("[engine.thresholds]\nmagic_link = 1", "did you mean magic_links?"),
         ("[address_sets.x]\naddresses = ['0x1', '0x2']\nchian = 'eth'", "address_sets.x.chian: .* did you mean chain?"),
-        ("[address_sets.x]\naddresses = ['0xA', '0xa']", "at least two different addresses"),
+        (f"[address_sets.x]\naddresses = ['{TOKEN}', '{TOKEN.upper()}']", "at least two different addresses"),
         ("[address_sets.x]\nchain = 'eth'", "address_sets.x.addresses: Field required"),
         ("[watchlist]\n'e/th' = ['0x1']", "watchlist"),
-        ("[watchlist]\neth = ['0x 1']", "watchlist.eth.0"),
+        ("[watchlist]\ntron = ['0x123']", "watchlist: '0x123' is not an address of chain tron"),
+        ("[watchlist]\neth = ['0x 1']", "watchlist: '0x 1' is not an address of chain eth"),
         ("[budget]\nper_run = 25.001", "budget.per_run: '25.001' is not an amount of credits"),
         ("[budget]\nper_run = -1", "budget.per_run: '-1' is not an amount of credits"),
         ("[budget]\nper_run = true", "budget.per_run: an amount of credits is expected"),
@@ -271,8 +274,8 @@ def test_without_provider_there_is_the_embedded_default_with_its_own_tokens() ->
     chosen = Settings(
         home=Path("x"),
         provider={"url": "http://127.0.0.1:1", "attempts": 2},
-        watchlist={"eth": ["0x1"]},
-        address_sets={"friends": AddressSet(addresses=["0x1", "0x2"])},
+        watchlist={"eth": [TOKEN]},
+        address_sets={"friends": AddressSet(addresses=[TOKEN, TOKEN.replace("9", "8")])},
     ).without_provider()
     assert (chosen.provider.url, chosen.provider.attempts) == (None, 2)
     assert (chosen.watchlist, chosen.address_sets, chosen.home) == ({}, {}, Path("x"))
