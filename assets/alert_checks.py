@@ -28,6 +28,8 @@ from resources.alert_settings import AlertRule
 from resources.alerts import TABLE_OF, Alert, Span, evaluate, tokens_of
 from resources.workspace import Workspace
 
+ALERT_PREFIX: Final = "alert_"
+"""Checks of alert rules are named by the rule, behind this."""
 _SHOWN: Final = 20
 _END_OF_DAY: Final = time(23, 59, 59, 999_999)
 
@@ -68,7 +70,7 @@ def _span(workspace: Workspace, days: list[str] | None) -> Span:
 def _spec(name: str, rule: AlertRule) -> AssetCheckSpec:
     table = TABLE_OF[rule.rule]
     return AssetCheckSpec(
-        f"alert_{name}",
+        f"{ALERT_PREFIX}{name}",
         asset=table,
         additional_deps=[] if table == "warehouse" else ["warehouse"],
         description=f"Alert {name}: {rule.rule.replace('_', ' ')}, threshold {rule.limit:g}.",
@@ -84,7 +86,7 @@ def _outcome(name: str, rule: AlertRule, found: list[Alert]) -> AssetCheckEvalua
         metadata["first alerts"] = MetadataValue.json(told)
     return AssetCheckEvaluation(
         passed=not found,
-        check_name=f"alert_{name}",
+        check_name=f"{ALERT_PREFIX}{name}",
         asset_key=AssetKey(TABLE_OF[rule.rule]),
         severity=AssetCheckSeverity.WARN,
         metadata=metadata,

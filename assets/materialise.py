@@ -35,12 +35,14 @@ from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import InstantAhead, check_passed, parse_when
+from resources.database import DatabaseError
 from resources.errors import Cancelled, PermanentError, TransientError
 from resources.lake import LakeError
 from resources.settings import SettingsError
+from resources.warehouse import WarehouseError
 from resources.workspace import Workspace
 
-PERMANENT = (PermanentError, SettingsError, LakeError, InstantAhead)
+PERMANENT = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
 """Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
 OWNERS = ["team:holderlake"]
 DUE = timedelta(hours=36)
@@ -188,7 +190,9 @@ async def _ingest_days(
             for chain in dict.fromkeys(chain for chain, _ in days):
                 instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
                 try:
-                    landed += await ingest(asking, family, chain, sorted(instants), config.tokens or None)
+                    landed += await ingest(
+                        asking, family, chain, sorted(instants), config.tokens or None, workspace.on_landed
+                    )
                 except TransientError as error:
                     error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
                     raise

@@ -132,6 +132,7 @@ def _values(store: Store, asked: Asked) -> Values:
         "magic_limit": rules.magic_limit if maps and maps.use_magic_nodes else 0,
         "time_window": rules.time_window,
         "time_links": rules.time_links,
+        "time_wallets": rules.time_wallets,
         "time_limit": rules.time_limit if maps and maps.use_time_nodes else 0,
         "limit": limit,
         "most": max(limit, asked.holders or 0),

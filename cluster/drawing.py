@@ -196,15 +196,15 @@ class _Scene:
         )
         nodes, helpers = column(node_of[text] for text in mine), column(node_of[text] for text in magic)[None, :]
         top = Top(np.zeros(len(mine), np.int64), nodes, self.balances[:limit], self.is_free[:limit])
-        between = links.at(np.flatnonzero(links.windows < 0))
+        timed = column(node_of[text] for text in windows)[None, :]
         graphs = Graphs(
             np.arange(len(texts)),
             pa.array(texts, pa.string()),
             nodes,
             helpers,
-            column(node_of[text] for text in windows)[None, :],
+            timed,
             links,
-            connected(len(texts), top, nodes, helpers, between),
+            connected(len(texts), top, nodes, helpers, timed, links),
         )
         return graphs, top, dict(enumerate(tokens))
 

@@ -30,6 +30,7 @@ ANSWERS: Final = (
     "on_map",
     "links",
     "exchange_transfers",
+    "crowded",
     "windows",
     "window_links",
     "facts",

@@ -59,13 +59,16 @@ class Transfer(Model):
 
 
 class EvidenceLink(Model):
-    """A link that ties two members of a cluster; ``strength`` 1 is the strongest of its cluster."""
+    """A link that ties two members of a cluster, or a member and a time node; ``strength`` 1 is the strongest of its
+    cluster. ``time_node`` is the number of that time node on the map (its place in ``nodes.time_nodes``, from 1): two
+    members with links to the same one used the exchange in the same window. It is null between members."""
 
     strength: int = Field(ge=1)
     from_address: str
-    from_kind: Literal["holder", "magic"]
+    from_kind: Literal["holder", "magic", "time"]
     to_address: str
-    to_kind: Literal["holder", "magic"]
+    to_kind: Literal["holder", "magic", "time"]
+    time_node: int | None = Field(default=None, ge=1)
     token_symbol: str
     data: GroupedTransferData
     transfers: list[Transfer]
@@ -221,10 +224,11 @@ class MapRules(Model):
     magic_limit: int = Field(ge=0, description="Magic nodes of a map, at most.")
     time_window: int = Field(ge=1, description="Seconds of a time node.")
     time_links: int = Field(ge=1, description="Shown holders that share a time node, at least.")
+    time_wallets: int = Field(ge=1, description="Counterparties of the exchange in the window of a time node, at most.")
     time_limit: int = Field(ge=0, description="Time nodes of a map, at most.")
     fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
     time_allowed: list[str] = Field(description="Contracts that make time nodes as exchanges do.")
-    score_version: int = Field(ge=1, description="Version of the formula of the service score.")
+    score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")
 
 
 class PageOptions(BaseModel):
@@ -252,6 +256,7 @@ class EvidenceOptions(BaseModel):
 
     limit: HolderLimit = Field(default=80, description="Number of top holders of the map.")
     use_magic_nodes: bool = Field(default=True, description="Let magic nodes tie holders together.")
+    use_time_nodes: bool = Field(default=True, description="Let time nodes tie holders together.")
     cluster: Annotated[int, Field(ge=1, le=500), PlainInteger] | None = Field(
         default=None, description="Only this cluster; 1 is the largest."
     )
@@ -269,6 +274,7 @@ class ChangesOptions(BaseModel):
     before: UnixSeconds = Field(description="Unix seconds of the earlier instant; two in the wrong order are swapped.")
     after: UnixSeconds | None = Field(default=None, description="Unix seconds of the later instant; now by default.")
     limit: HolderLimit = Field(default=80, description="Number of top holders of both maps.")
+    use_time_nodes: bool = Field(default=True, description="Let time nodes tie holders together, on both maps.")
     changes: Annotated[int, Field(ge=1, le=MAX_CHANGES), PlainInteger] = Field(
         default=100, description="Most changed holders to return."
     )

@@ -203,7 +203,8 @@ Relationship = Annotated[
 
 
 class TimeNode(Model):
-    """An exchange or allow-listed contract in one time window, with the transfers that used it then."""
+    """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then. It
+    links these wallets in clusters and score. These transfers are listed here and not in the map's relationships."""
 
     address: str
     relationships: list[Relationship]
@@ -218,7 +219,8 @@ class Nodes(Model):
 
 
 class Cluster(Model):
-    """Shown holders, and the magic nodes between them, that transfers connect."""
+    """Shown holders that transfers connect, directly, through magic nodes or through time nodes; and these magic
+    nodes."""
 
     share: Share
     amount: Amount

@@ -6,7 +6,7 @@ the ledger price them, the archive finds answers by them. Source: contract secti
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +33,11 @@ MAX_METADATA_ADDRESSES = 2_500
 MAX_METADATA_TOKENS = 1_000
 
 _Timestamp = Annotated[int, Field(ge=0), PlainInteger]
+
+_TIME_NODES: Final = (
+    "Link wallets that used the same exchange in the same time window, in relationships, score and clusters. "
+    "With false, only transfers link wallets."
+)
 
 
 class Request(BaseModel):
@@ -84,7 +89,7 @@ class MapOptions(BaseModel):
 
     limit: HolderLimit = Field(default=80, description="Number of top holders; 250 and 500 carry a surcharge.")
     use_magic_nodes: bool = Field(default=True, description="Add nodes that tie shown holders together.")
-    use_time_nodes: bool = Field(default=True, description="Split exchanges into one node per time window.")
+    use_time_nodes: bool = Field(default=True, description=_TIME_NODES)
     return_nodes: bool = Field(default=False, description="Return nodes with labels and metadata (surcharge).")
     return_relationships: bool = Field(default=False, description="Return the grouped transfers between nodes.")
     return_clusters: bool = Field(default=True, description="Return the clusters.")

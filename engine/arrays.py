@@ -158,6 +158,12 @@ def spans(starts: Array, ends: Array) -> Array:
     return places
 
 
+def at_or_none(values: Array, places: Array) -> Array:
+    """The values at the places, -1 where a place is -1."""
+    found: Array = np.append(values, -1)[places]
+    return found
+
+
 def upto(times: Array, second: int, side: str = "right") -> int:
     """How many of the rising times are at or before the second (``side="left"``: before it)."""
     limits = np.iinfo(times.dtype)

@@ -16,7 +16,7 @@ from contract.requests import MapOptions
 from contract.times import to_unix
 from engine.balances import Balances, held_as_of, largest_balances, mappable_token, nobody_holds
 from engine.clusters import Cluster
-from engine.graph import clusters_as_of
+from engine.graph import graph_as_of
 from engine.lineage import lineage
 from engine.records import TokenInfo
 from engine.store import Store
@@ -187,7 +187,7 @@ class _Side:
 
 def _side(store: Store, token: TokenInfo, as_of: datetime, options: MapOptions) -> _Side:
     largest = largest_balances(store, token.chain, token.address, as_of, options.limit)
-    return _Side(largest, clusters_as_of(store, token, largest, as_of, options).clusters if largest.holders else [])
+    return _Side(largest, graph_as_of(store, token, largest, as_of, options).clusters if largest.holders else [])
 
 
 def _cluster_rows(earlier: _Side, later: _Side) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -73,6 +73,38 @@ def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
     """All entries of the pieces, whose owners are places in the same addresses."""
     columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
     return Entries(addresses, *columns)
+
+
+def stacked(first: Entries, second: Entries) -> Entries:
+    """Entries of two lists of addresses as those of one list: the first addresses, then the second ones."""
+    addresses = np.concatenate([first.addresses, second.addresses])
+    owners = second.owners + np.int32(len(first.addresses))
+    moved = Entries(addresses, owners, second.others, second.tokens, second.inward, second.times)
+    return joined_entries([first, moved], addresses)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Entries by a key that at least some number of owners have in common: places of the entries, the key of each (a
+    place in ``keys``), and whether it is its owner's first with that key."""
+
+    places: Array
+    things: Array
+    firsts: Array
+    keys: Array
+
+
+def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
+    """The keys of the entries at the places that at least ``least`` owners have; ``in_order`` returns the order in
+    which equally strong ones come."""
+    numbers, firsts, distinct, crowd = kernels.numbered(keys, entries.owners[places])
+    able = np.flatnonzero(crowd >= least)
+    able = able[in_order(distinct[able])]
+    place_of = np.full(len(distinct), -1, np.int32)
+    place_of[able] = np.arange(len(able), dtype=np.int32)
+    things = place_of[numbers]
+    kept = np.flatnonzero(things >= 0)
+    return Shared(places[kept], things[kept], firsts[kept], distinct[able])
 
 
 class Names:

@@ -1,11 +1,11 @@
-"""Why a cluster is one: every link between its members, and single transfers of each link.
+"""Evidence of clusters: every link between members, directly or through a time node, and single transfers of each.
 
 Which links there are, and what they connect, is decided in ``graph``, for a map and its evidence alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from contract.requests import MapOptions
 from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
-from contract.times import from_unix, to_unix
+from contract.times import from_unix
 from engine.balances import largest_balances, mappable_token, nobody_holds
 from engine.clusters import Cluster
 from engine.errors import UnknownCluster
-from engine.graph import clusters_as_of
+from engine.graph import Graph, graph_as_of
 from engine.records import TokenInfo
 from engine.relationships import Link
 from engine.store import Store
@@ -30,17 +30,17 @@ _LINK: Final = (
     column("to_address", pa.string(), "Receiver"),
     column("transfer_chain", pa.string(), "Chain of the token that was sent"),
     column("transfer_token", pa.string(), "Address of the token that was sent, or native"),
+    column("time_node", pa.int64(), "Number of the time node on the map; null between wallets", required=False),
 )
 
 LINKS: Final = pa.schema(
     [
         _LINK[0],
         _LINK[1],
-        column("from_kind", pa.string(), "holder or magic"),
+        column("from_kind", pa.string(), "holder, magic or time"),
         _LINK[2],
-        column("to_kind", pa.string(), "holder or magic"),
-        _LINK[3],
-        _LINK[4],
+        column("to_kind", pa.string(), "holder, magic or time"),
+        *_LINK[3:],
         column("token_symbol", pa.string(), "Symbol of the token that was sent"),
         column("total_value", AMOUNT_TYPE, "Sum of the transfers, in token units; null from 10^20 on", required=False),
         column("total_value_exact", pa.string(), "The exact sum where total_value can't hold it", required=False),
@@ -64,7 +64,14 @@ TRANSFERS_OF_LINKS: Final = pa.schema(
     ]
 )
 
-_WANTED: Final = pa.schema([*_LINK, column("strength", pa.int64(), "Place in the answer")])
+_WANTED: Final = pa.schema(
+    [
+        *_LINK,
+        column("strength", pa.int64(), "Place in the answer"),
+        column("first_time", pa.int64(), "First of the transfers, unix seconds"),
+        column("last_time", pa.int64(), "Last of the transfers, unix seconds"),
+    ]
+)
 
 _EARLIEST: Final = """
 WITH made AS (
@@ -80,9 +87,9 @@ WITH made AS (
         AND transfer.to_address = wanted.to_address
         AND transfer.chain = wanted.transfer_chain
         AND transfer.token_address = wanted.transfer_token
-    WHERE block_time <= $as_of AND value <> '0'
+    WHERE block_time BETWEEN first_time AND last_time AND value <> '0'
 )
-SELECT * EXCLUDE (strength, place)
+SELECT * EXCLUDE (strength, first_time, last_time, place)
 FROM made
 WHERE place <= $most
 ORDER BY cluster_id, strength, place
@@ -109,12 +116,13 @@ def cluster_evidence(
 ) -> dict[str, pa.Table]:
     """The tables ``links`` (``LINKS``) and ``transfers`` (``TRANSFERS_OF_LINKS``) of one cluster of the map, or of all.
 
-    A link is what a relationship of the map is: all transfers of a token from one address to another. Here are those
-    between members of a cluster and no other, by cluster, then the strongest first: most transfers, then the longest
-    period between first and last, then the earliest first transfer, then addresses and token.
+    A link is a relationship of the map: all transfers of a token from one address to another, or those in the window of
+    a time node. The answer has the links between members of a cluster, and between members and the time nodes that
+    connect them, by cluster, then the strongest first: most transfers, then the longest period between first and last,
+    then the earliest first transfer, then addresses, token and time node.
 
-    Of each link the ``transfers_per_link`` earliest transfers are told (0 for none), in the links' order: what ties
-    two wallets is how their dealings began, and the earliest stay the evidence when later ones come.
+    Of each link the answer has the ``transfers_per_link`` earliest transfers (0 for none), in the links' order. They
+    stay the evidence when later ones come.
 
     Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` where the map has none of that
     number.
@@ -123,13 +131,13 @@ def cluster_evidence(
     largest = largest_balances(store, chain, token_address, as_of, options.limit)
     if not largest.holders:
         raise nobody_holds(token, as_of)
-    graph = clusters_as_of(store, token, largest, as_of, options)
+    graph = graph_as_of(store, token, largest, as_of, options)
     if cluster_id is not None and not 1 <= cluster_id <= len(graph.clusters):
         raise _unknown_cluster(token, as_of, cluster_id, len(graph.clusters))
     ties = [tie for tie in _ties(graph.clusters, graph.links) if cluster_id in (None, tie.cluster_id)]
     return {
-        "links": built(LINKS, _link_rows(store, ties, graph.magic)),
-        "transfers": _transfers(store, ties, as_of, transfers_per_link),
+        "links": built(LINKS, _link_rows(store, ties, graph)),
+        "transfers": _transfers(store, ties, transfers_per_link),
     }
 
 
@@ -149,8 +157,10 @@ def _ties(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_Tie]:
     }
     of_cluster: dict[int, list[Link]] = {number: [] for number in range(1, len(clusters) + 1)}
     for link in links:
-        if link.from_address in cluster_of:  # then the receiver is in the same one, for the link connects them
-            of_cluster[cluster_of[link.from_address]].append(link)
+        # both ends are in one cluster, or one of them is a time node
+        number = cluster_of.get(link.from_address) or cluster_of.get(link.to_address)
+        if number:
+            of_cluster[number].append(link)
     return [
         _Tie(number, strength, link)
         for number, found in of_cluster.items()
@@ -167,25 +177,29 @@ def _weakness(link: Link) -> tuple[Any, ...]:
         link.to_address,
         link.chain,
         link.token_address,
+        link.time_node or 0,
     )
 
 
-def _link_rows(store: Store, ties: Sequence[_Tie], magic: Mapping[str, object]) -> list[dict[str, Any]]:
+def _link_rows(store: Store, ties: Sequence[_Tie], graph: Graph) -> list[dict[str, Any]]:
     links = [tie.link for tie in ties]
     tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
 
-    def kind(address: str) -> str:
-        return "magic" if address in magic else "holder"
+    def kind(address: str, link: Link) -> str:
+        if link.time_node and address == graph.time_nodes[link.time_node - 1]:
+            return "time"
+        return "magic" if address in graph.magic else "holder"
 
     return [
         {
             "cluster_id": tie.cluster_id,
             "from_address": link.from_address,
-            "from_kind": kind(link.from_address),
+            "from_kind": kind(link.from_address, link),
             "to_address": link.to_address,
-            "to_kind": kind(link.to_address),
+            "to_kind": kind(link.to_address, link),
             "transfer_chain": link.chain,
             "transfer_token": link.token_address,
+            "time_node": link.time_node,
             "token_symbol": tokens[link.chain, link.token_address].symbol,
             **amount_columns(
                 "total_value", token_units(link.total_value, tokens[link.chain, link.token_address].decimals)
@@ -200,7 +214,7 @@ def _link_rows(store: Store, ties: Sequence[_Tie], magic: Mapping[str, object]) 
     ]
 
 
-def _transfers(store: Store, ties: Sequence[_Tie], as_of: datetime, most: int) -> pa.Table:
+def _transfers(store: Store, ties: Sequence[_Tie], most: int) -> pa.Table:
     if not ties or most < 1:
         return built(TRANSFERS_OF_LINKS, [])
     wanted = [
@@ -210,13 +224,15 @@ def _transfers(store: Store, ties: Sequence[_Tie], as_of: datetime, most: int) -
             "to_address": tie.link.to_address,
             "transfer_chain": tie.link.chain,
             "transfer_token": tie.link.token_address,
+            "time_node": tie.link.time_node,
             "strength": tie.strength,
+            "first_time": tie.link.first_time,
+            "last_time": tie.link.last_time,
         }
         for tie in ties
     ]
-    bound: dict[str, Any] = {"as_of": to_unix(as_of), "most": most}
     files = store.files({(tie.link.chain, tie.link.token_address) for tie in ties})
-    rows = store.query(_EARLIEST, bound | {"files": files}, {"wanted": built(_WANTED, wanted)}).to_pylist()
+    rows = store.query(_EARLIEST, {"most": most, "files": files}, {"wanted": built(_WANTED, wanted)}).to_pylist()
     for row in rows:
         row["block_time"] = from_unix(row["block_time"])
         row["value_raw"] = row.pop("value")

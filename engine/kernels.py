@@ -287,6 +287,42 @@ def strongest(
 
 
 @compiled
+def first_counterparties(
+    others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
+) -> tuple[Array, Array, Array]:
+    """The first distinct others of each span of entries by time, at most ``most`` a span and without the span's owner.
+
+    Returns the span, the other and the second of each.
+    """
+    count, longest = 0, np.int64(0)
+    for span in range(len(starts)):
+        length = max(np.int64(0), min(ends[span] - starts[span], np.int64(most)))
+        count, longest = count + length, max(longest, length)
+    size = 16
+    while size < 2 * longest:
+        size *= 2
+    slots, used_by = np.empty(size, np.int32), np.full(size, -1, np.int64)
+    spans, found, seconds = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int64)
+    count = 0
+    for span in range(len(starts)):
+        limit = count + most
+        for place in range(starts[span], ends[span]):
+            if count == limit:
+                break
+            other = others[place]
+            if other == owners[span]:
+                continue
+            slot = _slot(other, size)
+            while used_by[slot] == span and slots[slot] != other:
+                slot = (slot + 1) & (size - 1)
+            if used_by[slot] != span:
+                used_by[slot], slots[slot] = span, other
+                spans[count], found[count], seconds[count] = span, other, times[place]
+                count += 1
+    return spans[:count].copy(), found[:count].copy(), seconds[:count].copy()
+
+
+@compiled
 def add_values(
     found: Array,
     rows: Array,

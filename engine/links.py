@@ -123,21 +123,20 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 
 
 class Uses(NamedTuple):
-    """Transfers in windows of time, whose owners are the holders that used the exchange: places of owners and windows
-    in lists of these."""
+    """Transfers between a wallet and an exchange, by the window of time they are in: ``owners`` are the wallets (places
+    in ``Names``), ``windows`` places in a list of windows. From the instant ``dropped_from`` on, a transfer does not
+    count, because wallet and exchange are supernodes then."""
 
     transfers: Transfers
     owners: Array
     windows: Array
+    dropped_from: Array
 
 
-def in_windows(
-    view: View, names: Names, uses: Uses, chosen: Array, seconds: Array, shown: Array, dropped_from: Array
-) -> Links:
+def in_windows(view: View, names: Names, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
     """Links at each second of the windows that are ``chosen`` then (a row an instant, -1 for none).
 
-    What counts are the uses of those who are ``shown`` then (a row of instants for each owner), up to the instant (of
-    each use) from which it is dropped.
+    Only uses of wallets that are ``present`` then (a row of instants for each name) count.
     """
     instants, places = np.nonzero(chosen >= 0)
     windows = chosen[instants, places]
@@ -147,13 +146,13 @@ def in_windows(
     links = uses.transfers.at(some).links(view)
     some = some[np.lexsort((links, uses.windows[some]))]
     transfers, owners, of_window = uses.transfers.at(some), uses.owners[some], uses.windows[some]
-    dropped, arrived = dropped_from[some], np.searchsorted(seconds, transfers.times)
+    dropped, arrived = uses.dropped_from[some], np.searchsorted(seconds, transfers.times)
     values = _values(view, names, transfers)
 
     starts, ends = (np.searchsorted(of_window, windows, side=side) for side in ("left", "right"))
     found, asked = spans(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
     now = instants[asked]
-    kept = np.flatnonzero(shown[owners[found], now] & (arrived[found] <= now) & (now < dropped[found]))
+    kept = np.flatnonzero(present[owners[found], now] & (arrived[found] <= now) & (now < dropped[found]))
     found, asked = found[kept], asked[kept]
     changed = np.diff(asked, prepend=-1) != 0
     for column in transfers[:3]:

@@ -32,12 +32,13 @@ from engine.addresses import (
     labels_of_kinds,
 )
 from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
-from engine.graph import Graphs, Scene, Top, graphs_of
+from engine.graph import Graphs, Top, graphs_of
 from engine.labels import AddressLabel
 from engine.manifest import View
 from engine.negatives import Negative, negatives_of, summary_of
 from engine.records import Rules, TokenInfo
 from engine.relationships import TokenBook, link_columns
+from engine.scene import Scene
 from engine.store import Store
 from engine.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
 from engine.words import Array, to_ints

@@ -3,7 +3,7 @@
 An entity is a cluster, or a holder outside clusters; exchanges, pools, contracts, hypernodes and burnt supply are left
 out beforehand. All figures are over every holder, not only the top ones.
 
-The service score, version 1 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``: the number of equal
+The service score, version 2 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``: the number of equal
 entities that would be as concentrated, on a scale where one is 0 and a thousand or more are 100. It never rises when
 two entities merge, nor when a smaller one gives to a larger. Choice of HHI over Gini, which moves with dust: arXiv
 2501.18279 and 2205.04256.

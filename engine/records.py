@@ -76,15 +76,17 @@ class Rules:
     A supernode has at least ``supernode_degree`` distinct counterparties, a hypernode more than
     ``hypernode_transfers`` transfers. A magic node is linked to at least ``magic_links`` shown holders; a map has at
     most ``magic_limit`` of them. ``time_window`` seconds is the width of a time node; at least ``time_links`` shown
-    holders share it and a map has at most ``time_limit`` of them. Contracts in ``time_allowed`` count like exchanges.
+    holders share it, its exchange has at most ``time_wallets`` distinct counterparties in that window, and a map has at
+    most ``time_limit`` of them. Contracts in ``time_allowed`` count like exchanges.
     """
 
     supernode_degree: int = 10_000
     hypernode_transfers: int = 200_000
     magic_links: int = 2
     magic_limit: int = 40
-    time_window: int = 3_600
+    time_window: int = 300
     time_links: int = 2
+    time_wallets: int = 20
     time_limit: int = 40
     fresh_wallet_seconds: int = 10 * 86_400
     time_allowed: frozenset[str] = field(default_factory=frozenset)

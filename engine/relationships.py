@@ -25,7 +25,10 @@ from engine.words import Array, to_ints
 
 
 class Link(NamedTuple):
-    """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last."""
+    """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last.
+
+    A link of a time node has the node's number on the map and only the transfers in its window.
+    """
 
     from_address: str
     to_address: str
@@ -35,6 +38,7 @@ class Link(NamedTuple):
     total_transfers: int
     first_time: int
     last_time: int
+    time_node: int | None = None
 
 
 def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str, str]]:
@@ -73,11 +77,12 @@ class TokenBook(Protocol):
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
     """The links in words, ``texts`` being those of the nodes and ``keys`` those of the tokens' numbers."""
-    columns = (links.senders, links.receivers, links.tokens, links.counts, links.first_times, links.last_times)
+    ends = (links.senders, links.receivers, links.tokens)
+    figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
     return [
-        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last)
-        for (sender, receiver, token, count, first, last), value in zip(
-            zip(*(column.tolist() for column in columns), strict=True), to_ints(links.sums), strict=True
+        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last, number or None)
+        for (sender, receiver, token, count, first, last, number), value in zip(
+            zip(*(column.tolist() for column in (*ends, *figures)), strict=True), to_ints(links.sums), strict=True
         )
     ]
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from engine.changelog import EVERY_PAST, note_change
 from engine.records import Rules
 
-SCORE_VERSION: Final = 1
-"""Version of the formula of the service score, see ``metrics``."""
+SCORE_VERSION: Final = 2
+"""Version of the service score, see ``metrics``: 2 since time nodes connect holders and so change entities."""
 
 _STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
 _SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"

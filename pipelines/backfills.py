@@ -7,10 +7,10 @@ from datetime import datetime
 
 from contract.times import parse_when
 from pipelines import show
+from pipelines.outcomes import Outcome
 from pipelines.parking import parked_backfills, unpark
 from pipelines.plan import make_plan
 from pipelines.plan_report import plan_markdown, plan_report
-from pipelines.report import landed_report
 from pipelines.runs import dagster_instance, fill
 from resources.workspace import Workspace
 
@@ -32,16 +32,21 @@ def carry_out(
     )
     if not as_json:
         plan_report(plan, False)
+    outcome = Outcome(workspace, chains, instants, tables)
+    workspace.on_landed = outcome.note
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:
+        said = plan_markdown(plan)
         with dagster_instance(workspace.settings.dagster_home) as instance:
-            fill(workspace, instance, chains, instants, tokens, refresh, tables, plan_markdown(plan), refresh_since)
-    landed_report(workspace, chains, instants, as_json)
+            outcome.run(
+                lambda: fill(workspace, instance, chains, instants, tokens, refresh, tables, said, refresh_since)
+            )
+    outcome.conclude(as_json)
 
 
 def go_on(workspace: Workspace, as_json: bool) -> None:
-    """Carries out what is parked and due. Raises ``RunFailed`` where one stops again; it stays parked."""
+    """Run what is parked and due. Raises ``RunFailed`` if one stops again; it stays parked."""
     parked = parked_backfills(workspace)
     for one in parked:
         if one.is_due:

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -69,8 +70,15 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        show.err.print(f"holderlake: {error}", style="red", soft_wrap=True)
+        show.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as a sentence. The system's errors name the file and the reason, without their number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def exit_code(error: Exception) -> ExitCode:
@@ -87,13 +95,15 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """The errors of all packages. They are imported here so that ``--help`` does not wait for them."""
     from engine.errors import EngineError
     from pipelines.errors import RunFailed
+    from resources.database import DatabaseError
     from resources.errors import ProviderError
     from resources.lake import LakeError
     from resources.settings import SettingsError
     from resources.warehouse import WarehouseError
     from service.failures import KeysError
 
-    return (EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError, ValueError)
+    own = (DatabaseError, EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError)
+    return (*own, OSError, ValueError)
 
 
 @app.callback(help=_HELP, epilog=_EPILOG)
@@ -120,21 +130,24 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
+    from pipelines.outcomes import Outcome
     from pipelines.plan import past_instants
-    from pipelines.report import landed_report
     from pipelines.runs import dagster_instance, fill, ingest_day
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
     chains = chains_of(workspace, chain, token)
     token = tokens_of(chains, token)
+    workspace.check()
+    outcome = Outcome(workspace, chains, instants)
+    workspace.on_landed = outcome.note
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
-            fill(workspace, instance, chains, instants, token or (), refresh)
+            outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
         else:
             for one in chains:
-                ingest_day(workspace, instance, one, instants, token or (), refresh)
-    landed_report(workspace, chains, instants, json)
+                outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
+    outcome.conclude(json)
 
 
 @app.command()
@@ -253,7 +266,11 @@ def retry_failures(
 
     workspace = _workspace()
     workspace.check()
-    report_retried(retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh), json)
+    report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), refresh)
+    report_retried(report, json)
+    left = len(report.failed) + len(report.left)
+    if left:
+        raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
 
 
 @app.command()

@@ -236,6 +236,7 @@ def _check(
         for result in evaluate(workspace.lake, family, days) if days else ():
             if not result.passed:
                 table = result.asset_key.to_user_string()
+                workspace.on_check(result)
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)
     newest = dict(sorted(set().union(*filled.values())))  # what was before is history, and alerts are about news

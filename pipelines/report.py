@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from assets.families import FAMILIES
+from assets.family import Family
 from contract.prices import credits_text
 from contract.tables import TABLES
 from contract.times import utc_now
 from pipelines import show
 from resources.bookings import IMPLAUSIBLE
 from resources.breakage import BREAKAGES
+from resources.lake import FAILURES
 from resources.ledger import Problem
 from resources.workspace import Workspace
 
@@ -30,46 +32,70 @@ _SHOWN: Final = 10
 """Lines of a long list."""
 
 
-def landed_report(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime], as_json: bool) -> None:
-    """Rows by table at the chains and instants, and the failures among them by kind."""
-    rows = dict.fromkeys((table for family in FAMILIES for table in family.tables), 0)
-    wanted = {(chain, instant) for chain in chains for instant in instants}
-    partitions = 0
-    for manifest in workspace.lake.manifests():
-        if (manifest.chain, manifest.as_of) in wanted:
-            partitions += 1
-            for name, table in manifest.tables.items():
-                rows[name] = rows.get(name, 0) + table.rows
-    spent = workspace.ledger.totals().spent
-    failures = _failures(workspace, chains, instants)
+@dataclass(frozen=True)
+class InLake:
+    """What the lake holds of some partitions: rows by table, failures by code, and how many partitions are ``new``."""
+
+    partitions: int
+    new: int
+    rows: dict[str, int]
+    failures: list[dict[str, Any]]
+
+
+def in_lake(
+    workspace: Workspace,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    families: Sequence[Family],
+    since: datetime,
+) -> InLake:
+    """Return what the lake holds of the families at the chains and instants; new is what was written ``since``."""
+    wanted = {(family.name, chain, instant) for family in families for chain in chains for instant in instants}
+    held = [one for one in workspace.lake.manifests() if (one.family, one.chain, one.as_of) in wanted]
+    rows = dict.fromkeys((table for family in families for table in family.tables), 0)
+    kinds: dict[str, dict[str, Any]] = {}
+    for manifest in held:
+        for name in rows.keys() & manifest.tables.keys():
+            rows[name] += manifest.tables[name].rows
+        for row in workspace.lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else ():
+            kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
+            kind["requests"] += 1
+    new = sum(one.written_at >= since and bool(one.covered) for one in held)
+    return InLake(sum(bool(one.covered) for one in held), new, rows, list(kinds.values()))
+
+
+def landed_report(
+    found: InLake,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    spent: int,
+    skipped_families: Mapping[str, str],
+    as_json: bool,
+) -> None:
+    """Print rows by table, tables that the key's plan excludes, failures by code, and the credits ``spent`` this month.
+
+    ``spent`` is in hundredths; ``skipped_families`` has the provider's reason by family.
+    """
     tables = {family.name: family.tables for family in FAMILIES}
-    skipped = {table: reason for name, reason in workspace.skipped.items() for table in tables[name]}
+    skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
     if as_json:
-        told = {"partitions": partitions, "rows": rows, "skipped": skipped, "failures": failures}
-        show.as_json({**told, "credits_spent_hundredths": spent})
+        plain = {"partitions": found.partitions, "rows": found.rows, "skipped": skipped, "failures": found.failures}
+        show.as_json(plain | {"credits_spent_hundredths": spent})
         return
     show.rows(
         f"In the lake: {len(chains)} chains, {len(instants)} instants",
         ("table", "rows", "a row is"),
-        ((name, count, TABLES[name].row) for name, count in rows.items()),
+        ((name, count, TABLES[name].row) for name, count in found.rows.items()),
     )
     if skipped:
         show.rows("Skipped: not part of the key's plan", ("table", "the provider's reason"), skipped.items())
-    if failures:
+    if found.failures:
         show.rows(
-            "Not answered, or not readable (the rest landed)", ("code", "requests", "reason, for one"), _lines(failures)
+            "Not answered, or not readable (the rest landed)",
+            ("code", "requests", "reason, for one"),
+            _lines(found.failures),
         )
     show.out.print(f"Credits spent this month: {credits_text(spent)}")
-
-
-def _failures(workspace: Workspace, chains: Sequence[str], instants: Sequence[datetime]) -> list[dict[str, Any]]:
-    kinds: dict[str, dict[str, Any]] = {}
-    for chain in chains:
-        for instant in instants:
-            for row in workspace.lake.read("failures", chain, instant).to_pylist():
-                kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
-                kind["requests"] += 1
-    return list(kinds.values())
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dagster import DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+from sqlalchemy.exc import SQLAlchemyError
 
+from assets.alert_checks import ALERT_PREFIX
 from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
@@ -24,6 +27,7 @@ from pipelines.plan import families_of
 from pipelines.plan_scope import within_plan
 from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
+from resources.database import DatabaseError
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -52,14 +56,34 @@ def prepare_dagster_home(home: Path) -> None:
 
 @contextmanager
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
-    """Dagster's history under a home."""
-    prepare_dagster_home(home)
-    quicken()
+    """Dagster's history under a home. Raises ``DatabaseError`` where a file of it is damaged or can't be written."""
     try:
-        with DagsterInstance.get() as instance:
+        prepare_dagster_home(home)
+        quicken()
+        with ExitStack() as opened:
+            with _explained_settings(home / "dagster.yaml"):
+                instance = opened.enter_context(DagsterInstance.get())
             yield instance
+    except (SQLAlchemyError, sqlite3.DatabaseError) as error:
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise DatabaseError(
+            f"Dagster's history in {home} can't be used ({reason}); move that folder away: it holds the history of "
+            "runs, and no data"
+        ) from error
     finally:
         let_go()
+
+
+@contextmanager
+def _explained_settings(path: Path) -> Iterator[None]:
+    """Raise ``DatabaseError`` where Dagster cannot read its own settings."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.DatabaseError, OSError):
+        raise
+    except Exception as error:  # of Dagster, of YAML, or of what they name
+        reason = str(error).splitlines()[0]
+        raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is made again") from error
 
 
 def ingest_day(
@@ -112,12 +136,15 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
     progress = Progress(len(chains) * len(instants) * len(families))
     with show.progress("filling partitions", progress.partitions) as bar:
+        heard_before = workspace.on_landed
 
         def heard(one: Landed) -> None:
+            heard_before(one)
             progress.add(one)
             bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
 
         workspace.on_landed = heard
+        workspace.on_check = lambda one: _print_failed_checks([one])
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
@@ -135,11 +162,23 @@ def _run(
         partition_key=partition,
         raise_on_error=False,
     )
+    _print_failed_checks(result.get_asset_check_evaluations())
     ended = instance.get_run_by_id(result.run_id)
     if ended is not None and ended.status == DagsterRunStatus.CANCELED:
         raise RunCancelled("the run was cancelled; what had landed by then is kept")
     if not result.success:
         raise RunFailed(_first_error(result))
+
+
+def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
+    """Print the checks that failed, with their first faults. Alerts are reported by ``holderlake alerts``."""
+    for check in checks:
+        if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
+            found: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}
+            name, table = check.check_name.replace("_", " "), check.asset_key.to_user_string()
+            first = "".join(f"; first: {fault}" for fault in found.pop("first faults", [])[:1])
+            said = ", ".join(f"{name} {value}" for name, value in found.items())
+            show.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {said}{first}")
 
 
 def _first_error(result: ExecuteInProcessResult) -> str:

@@ -166,6 +166,11 @@ class AnswerArchive:
         """Removes answers for good. Asking for them again will cost what it costs."""
         self._packs.remove(one.place for one in stored)
 
+    def newest_day(self) -> str | None:
+        """Return the day (YYYY-MM-DD) on which the newest answer was fetched; None where there is none."""
+        newest = self._packs.newest()
+        return None if newest is None else newest[:10]
+
     def size(self) -> ArchiveSize:
         """Counts and bytes, without reading the answers; superseded ones are not counted."""
         answers, stored_bytes = self._packs.sizes()

@@ -24,6 +24,10 @@ from resources.database import Database
 from resources.errors import BudgetExceeded
 from resources.ledger_repair import upgrade
 
+_REMEDY: Final = "move it away, and the next command restores from the archive what was spent"
+_RESTORE: Final = """
+    INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'settled', ?)
+"""
 _SCHEMA: Final = (
     """
     CREATE TABLE IF NOT EXISTS entries (
@@ -142,6 +146,16 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Restored:
+    """A call that the ledger had lost, and what it cost."""
+
+    endpoint: str
+    subject: str | None
+    day: date
+    cost: int
+
+
+@dataclass(frozen=True)
 class Unsettled:
     """An entry that is still reserved: its call is under way, or its outcome was never learnt."""
 
@@ -176,9 +190,23 @@ class CreditLedger:
         self._renewal_day = renewal_day
         self._now = now
         # Every commit reaches the disk: credits that a power cut made us forget would be spent twice.
-        self._db = Database(Path(path), _SCHEMA, "FULL")
+        self._db = Database(Path(path), _SCHEMA, "FULL", _REMEDY)
         with self._db.transaction() as db:
             upgrade(db)
+
+    def newest_day(self) -> str | None:
+        """Return the day of the newest entry; None where there is none."""
+        ((day,),) = self._db.rows("SELECT max(day) FROM entries")
+        return None if day is None else str(day)
+
+    def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None) -> bool:
+        """Add settled entries that were lost. Does nothing where another process was first: the newest day differs."""
+        rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
+        with self._db.transaction() as db:
+            if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
+                return False
+            db.executemany(_RESTORE, rows)
+        return True
 
     def close(self) -> None:
         """Closes the file; the ledger can't be used any more."""

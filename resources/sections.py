@@ -232,7 +232,9 @@ class MapSettings(Section):
 
     limit: HolderLimit = Field(default=80, description="Top holders of a map; 250 and 500 carry a surcharge")
     use_magic_nodes: bool = Field(default=True, description="Add nodes that tie shown holders together")
-    use_time_nodes: bool = Field(default=True, description="Split exchanges into one node per time window")
+    use_time_nodes: bool = Field(
+        default=True, description="Link wallets that used the same exchange in the same time window"
+    )
 
 
 class HolderSettings(Section):
@@ -259,6 +261,9 @@ class Thresholds(Section):
     magic_limit: int | None = Field(default=None, ge=0, description="Magic nodes of a map at most")
     time_window: int | None = Field(default=None, ge=1, description="Seconds of a time node")
     time_links: int | None = Field(default=None, ge=1, description="Shown holders that share a time node")
+    time_wallets: int | None = Field(
+        default=None, ge=1, description="A window in which an exchange had more counterparties is no time node"
+    )
     time_limit: int | None = Field(default=None, ge=0, description="Time nodes of a map at most")
     fresh_wallet_seconds: int | None = Field(default=None, ge=0, description="Age under which a wallet is fresh")
     time_allowed: Addresses | None = Field(default=None, description="Contracts that make time nodes like exchanges")

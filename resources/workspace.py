@@ -22,6 +22,7 @@ from resources.at_hand import Engine
 from resources.client import Limits, ProviderClient
 from resources.lake import Lake
 from resources.ledger import CreditLedger
+from resources.ledger_restore import restore_if_older
 from resources.plan_limits import PlanLimits
 from resources.provider import Provider
 from resources.settings import Settings
@@ -48,6 +49,8 @@ class Workspace:
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
         self.skipped: dict[str, str] = {}
         """Families that the key's plan does not include, with the provider's reason; commands print them at the end."""
+        self.on_check: Callable[[Any], None] = lambda _: None
+        """Called with each asset check that failed outside of a check's own step."""
         self.now = utc_now
         """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
@@ -71,13 +74,15 @@ class Workspace:
     @cached_property
     def ledger(self) -> CreditLedger:
         budget = self.settings.budget
-        return CreditLedger(
+        ledger = CreditLedger(
             self.settings.ledger,
             per_run=budget.per_run,
             per_day=budget.per_day,
             per_month=budget.per_month,
             renewal_day=budget.renewal_day,
         )
+        restore_if_older(ledger, self.archive, self.settings.ledger)
+        return ledger
 
     @cached_property
     def archive(self) -> AnswerArchive:

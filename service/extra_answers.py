@@ -106,7 +106,7 @@ def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/evidence"""
     asked = request.options
     as_of, is_past = instant_of(asked.timestamp, now)
-    options = MapOptions(limit=asked.limit, use_magic_nodes=asked.use_magic_nodes)
+    options = MapOptions(limit=asked.limit, use_magic_nodes=asked.use_magic_nodes, use_time_nodes=asked.use_time_nodes)
     tables = cluster_evidence(
         store, request.chain, request.token_address, as_of, options, asked.cluster, asked.transfers
     )
@@ -127,7 +127,7 @@ def _evidence(tables: Mapping[str, pa.Table], as_of: datetime) -> Any:
 
 
 def _link_key(row: Row) -> tuple[Any, ...]:
-    names = ("cluster_id", "from_address", "to_address", "transfer_chain", "transfer_token")
+    names = ("cluster_id", "from_address", "to_address", "transfer_chain", "transfer_token", "time_node")
     return tuple(row[name] for name in names)
 
 
@@ -135,7 +135,7 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
     data = render.relationship(link)["data"]
     return {
         **{name: link[name] for name in ("strength", "from_address", "from_kind", "to_address", "to_kind")},
-        "token_symbol": link["token_symbol"],
+        **{name: link[name] for name in ("time_node", "token_symbol")},
         "data": data | {"total_value_raw": link["total_value_raw"]},
         "transfers": [
             {
@@ -155,9 +155,8 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/changes"""
     asked = request.options
     (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (asked.before, asked.after))
-    tables = map_changes(
-        store, request.chain, request.token_address, before, after, MapOptions(limit=asked.limit), asked.changes
-    )
+    options = MapOptions(limit=asked.limit, use_time_nodes=asked.use_time_nodes)
+    tables = map_changes(store, request.chain, request.token_address, before, after, options, asked.changes)
 
     def plain() -> Any:
         return {

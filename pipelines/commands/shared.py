@@ -41,10 +41,14 @@ _open = ExitStack()
 
 
 def settings() -> Settings:
-    """The settings of file and environment."""
-    from resources.settings import load_settings
+    """The settings of file and environment. Raises ``SettingsError`` where the home is no folder."""
+    from resources.settings import SettingsError, load_settings
 
-    return load_settings()
+    loaded = load_settings()
+    for path in (loaded.home, *loaded.home.absolute().parents):
+        if path.exists() and not path.is_dir():
+            raise SettingsError(f"HOLDERLAKE_HOME is {loaded.home}, and {path} is a file; name a folder")
+    return loaded
 
 
 def workspace(chosen: Settings | None = None) -> Workspace:

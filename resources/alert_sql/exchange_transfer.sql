@@ -65,7 +65,7 @@ sent AS (
         senders.*,
         known.* EXCLUDE (chain, timestamp, token_address),
         exchanges.label AS exchange,
-        -- a sum counts from the first transfer on, a time node's hour by itself
+        -- a sum counts from the first transfer on, a time node's window by itself
         greatest(
             1,
             known.total_transfers

@@ -1,7 +1,7 @@
 -- What an address sent and received, by counterparty and token: direction is sent or received. Maps and named address
 -- sets hold sums from the first transfer on, so of all that is known the row with most transfers is taken; timestamp is
 -- the partition it stands in. Only transfers that a map or an address set shows are known. Those in a time node cover
--- one hour with an exchange: such windows (is_window) are added up, each counted once, and tell a part of the whole.
+-- one window of time with an exchange: such windows (is_window) are added up, each counted once, and are a part of all.
 -- Example: FROM address_transfers('0x1111111111111111111111111111111111111111') ORDER BY last_date DESC;
 CREATE OR REPLACE MACRO address_transfers(of_address) AS TABLE
 WITH told AS (

@@ -1,4 +1,4 @@
-"""The map itself: tints around the clusters, lines, bubbles and rings, and names in the bubbles that have room."""
+"""The map itself: tints around the clusters; lines, bubbles, rings and dots; names in the bubbles that have room."""
 
 from __future__ import annotations
 
@@ -66,9 +66,14 @@ def _draw_lines(sheet: Sheet) -> None:
 def _draw_nodes(sheet: Sheet) -> None:
     nodes = list(enumerate(sheet.scene.nodes))
     bubbles = [(number, sheet.hue(node)) for number, node in nodes if node.share is not None]
-    rings = [(number, sheet.hue(node)) for number, node in nodes if node.share is None]
-    rims = {hue: sheet.rim(hue) for hue in sorted({hue for _, hue in bubbles + rings})}
-    for shown, fill, rim_width in ((bubbles, None, 0.05), (rings, sheet.colours.page, 0.13)):
+    rings = [(number, sheet.hue(node)) for number, node in nodes if node.share is None and node.time_node is None]
+    dots = [(number, sheet.hue(node)) for number, node in nodes if node.time_node is not None]
+    rims = {hue: sheet.rim(hue) for hue in sorted({hue for _, hue in bubbles + rings + dots})}
+    for shown, fill, rim_width in (
+        (bubbles, None, 0.05),
+        (rings, sheet.colours.page, 0.13),
+        (dots, sheet.colours.ink, 0.13),
+    ):
         sheet.canvas.circles(
             [_at(sheet, number) for number, _ in shown],
             [float(sheet.layout.radius[number]) for number, _ in shown],

@@ -102,7 +102,7 @@ def _scale(shares: Floats, groups: Sequence[Places], frame: Frame, gap: float, s
 
 def _body(scene: Scene, group: Places, radius: Floats, gap: float, frame: Frame) -> Body:
     own = radius[group]
-    addresses = [scene.nodes[node].address for node in group]
+    addresses = [scene.nodes[node].key for node in group]
     if len(group) == 1:
         circle = np.array([[0.0, 0.0, own[0]]])
         return Body(group, addresses[0], np.zeros((1, 2)), circle, math.pi * float(own[0] + gap) ** 2)

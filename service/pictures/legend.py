@@ -99,7 +99,7 @@ def _clusters(sheet: Sheet) -> list[_Part]:
     """The clusters that have a colour of their own, and all others in one line."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
-        none = broken("None: no transfers join the holders drawn.", area.width, 0.9 * sheet.unit)
+        none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
         return [_heading(sheet, area, "Clusters"), *(_plain(sheet, line) for line in none)]
     aside = f"{len(clusters)}, {percent(sum(each.share for each in clusters))} of supply"
     named, rest = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
@@ -143,8 +143,11 @@ def _legend(sheet: Sheet) -> list[_Part]:
     if any(node.cluster is None for node in bubbles):
         mark = 0.45 * sheet.unit
         parts.append(_note(sheet, "Holder outside clusters", lambda at: sheet.bubble(at, mark, alone)))
-    if len(bubbles) < len(scene.nodes):
+    others = [node for node in scene.nodes if node.share is None]
+    if any(node.time_node is None for node in others):
         parts.append(_note(sheet, "Wallet that links holders", sheet.ring))
+    if any(node.time_node is not None for node in others):
+        parts.append(_note(sheet, "Exchange that holders used at the same time", sheet.dot))
     if scene.lines:
         parts.append(_note(sheet, "Transfers; thicker: more", sheet.line))
     parts.append(_note(sheet, _left_out(sheet)))

@@ -1,9 +1,6 @@
-"""What a map's picture shows, as plain data: bubbles, rings, lines and clusters, read from the map's tables.
+"""The content of a map's picture as plain data: bubbles, rings, dots, lines and clusters, read from the map's tables.
 
-Where these stand is ``layout``'s, how they look ``draw``'s.
-
-Time nodes are left out. They never join holders into a cluster, and a line from one coloured group to another through
-an exchange would say the opposite.
+Their places are in ``layout``, their looks in ``draw``.
 """
 
 from __future__ import annotations
@@ -17,10 +14,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Node:
-    """A bubble (a shown holder, with its ``share`` of supply, 0 to 1) or a ring (a magic node; ``share`` is None).
+    """A bubble (a shown holder, with its ``share`` of supply, 0 to 1), a ring (a magic node) or a dot (a time node).
 
-    ``rank`` is a holder's among all holders; ``cluster`` is the number of its cluster, 1 the largest, and None outside
-    clusters.
+    Only holders have a ``share`` and a ``rank`` among all holders. ``cluster`` is the number of the node's cluster, 1
+    the largest, and None outside clusters. ``time_node`` is the number of a time node, which tells the windows of one
+    exchange apart.
     """
 
     address: str
@@ -28,6 +26,12 @@ class Node:
     share: float | None
     label: str | None
     cluster: int | None
+    time_node: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The address, with the number of a time node: no two nodes have the same."""
+        return self.address if self.time_node is None else f"{self.address}#{self.time_node}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that a picture shows: bubbles by rank and then rings, the lines among them, clusters by falling share.
+    """All that a picture shows: bubbles by rank, then rings, then dots; lines among them; clusters by falling share.
 
     ``listed`` counts the top holders, those that are not drawn too.
     """
@@ -76,9 +80,11 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
     """The scene of the tables of ``engine.maps.map_as_of``."""
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
-    rows = tables["map_nodes"].select(["kind", "address", "rank", "share", "is_shown_on_map", "label"]).to_pylist()
-    # in an order of their own, so that the picture does not hang on that of the rows
-    rows.sort(key=lambda row: (row["rank"] or 0, row["address"]))
+    columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]
+    rows = tables["map_nodes"].select(columns).to_pylist()
+    # in an order of their own, so that the picture does not depend on that of the rows
+    rows.sort(key=lambda row: (row["rank"] or 0, row["address"], row["time_node"] or 0))
+    linked = _clusters_of_time_nodes(tables["grouped_transfers"], cluster)
     holders = [row for row in rows if row["kind"] == "top_holder"]
 
     def node(row: Mapping[str, Any], share: float | None) -> Node:
@@ -87,17 +93,36 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
     nodes = (
         *(node(row, max(0.0, row["share"] or 0.0)) for row in holders if row["is_shown_on_map"]),
         *(node(row, None) for row in rows if row["kind"] == "magic"),
+        *(
+            Node(row["address"], None, None, row["label"], linked[row["time_node"]], row["time_node"])
+            for row in rows
+            if row["kind"] == "time" and row["time_node"] in linked
+        ),
     )
     return Scene(nodes, _lines(tables["grouped_transfers"], nodes), _clusters(tables), _figures(tables), len(holders))
 
 
+def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
+    """The cluster of each time node that links holders: that of the wallets that used it."""
+    columns = transfers.select(["time_node", "from_address", "to_address"]).to_pydict()
+    return {
+        number: cluster[end]
+        for number, *ends in zip(*columns.values(), strict=True)
+        for end in ends
+        if number is not None and end in cluster
+    }
+
+
 def _lines(transfers: pa.Table, nodes: tuple[Node, ...]) -> tuple[Line, ...]:
-    place = {node.address: number for number, node in enumerate(nodes)}
+    wallets = {node.address: number for number, node in enumerate(nodes) if node.time_node is None}
+    exchanges = {(node.address, node.time_node): number for number, node in enumerate(nodes) if node.time_node}
     columns = transfers.select(["from_address", "to_address", "total_transfers", "time_node"]).to_pydict()
     counts: dict[tuple[int, int], int] = {}
     for sender, receiver, transfers_between, window in zip(*columns.values(), strict=True):
-        if window is None and sender != receiver and sender in place and receiver in place:
-            pair = min(place[sender], place[receiver]), max(place[sender], place[receiver])
+        first, second = (exchanges.get((end, window), wallets.get(end)) for end in (sender, receiver))
+        is_in_window = window is None or (sender, window) in exchanges or (receiver, window) in exchanges
+        if is_in_window and first is not None and second is not None and first != second:
+            pair = min(first, second), max(first, second)
             counts[pair] = counts.get(pair, 0) + (transfers_between or 1)
     return tuple(Line(*pair, count) for pair, count in sorted(counts.items()))
 

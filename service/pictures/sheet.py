@@ -44,6 +44,10 @@ class Sheet:
         """One ring, as a mark."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
+    def dot(self, at: Point) -> None:
+        """One dot, as a mark."""
+        self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
+
     def line(self, at: Point) -> None:
         """A short line, as a mark."""
         ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))

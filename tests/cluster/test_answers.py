@@ -48,7 +48,9 @@ def test_maps_and_holders_are_those_of_the_embedded_engine(asking: Asking, embed
 @settled(12)
 @given(histories())
 def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history: list[Row]) -> None:
-    rules = Rules(supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1)
+    rules = Rules(
+        supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1, time_wallets=2
+    )
     token = a_token(COIN, decimals=18)
     with (
         world(*history, tokens=[token], labels=[cex("e"), contract("f")], rules=rules) as store,
@@ -84,6 +86,37 @@ def test_opening_balances_count_as_balances_and_as_nothing_else(tmp_path: Path) 
         embedded = asking.embedded()
         assert by_sql(asking, tmp_path) == embedded
         assert embedded["maps"].num_rows == 3
+
+
+def test_equally_connected_magic_nodes_are_those_of_the_embedded_engine(tmp_path: Path) -> None:
+    names = ["1m", "M", "Z", "a1", "m", "m2", "ma", "ä"]
+    rows = [transfer(f"mint -> {name}", 20) for name in reversed(names)]
+    rows += [transfer(f"{name} -> {holder}", 10) for name in reversed(names) for holder in ("h1", "h2")]
+    with world(*rows, tokens=[a_token(COIN)], rules=Rules(magic_limit=5)) as store:
+        asking = Asking(store, store.files(), [COIN], [from_unix(9)], MapOptions(), 80)
+        embedded, found = asking.embedded(), by_sql(asking, tmp_path)
+        assert {name: found[name] for name in found} == {name: embedded[name] for name in found}
+        magic = [row["address"] for row in found["map_nodes"].to_pylist() if row["kind"] == "magic"]
+        assert magic == names[:5]
+
+
+def test_magic_nodes_and_time_nodes_make_the_clusters_of_the_embedded_engine(tmp_path: Path) -> None:
+    """A magic node uses the exchange with two holders in the first window; the second is crowded by strangers."""
+    uses = [("a", 310), ("b", 320), ("m", 330), ("a", 610), ("e", 620), ("s1", 630), ("s2", 640)]
+    rows = [
+        *(transfer(f"mint -> {name}", value) for name, value in zip("xabcde", range(100, 40, -10), strict=True)),
+        *(transfer(path, 1, 5) for path in ("mint -> m", "c -> m", "m -> d", "mint -> s1", "mint -> s2")),
+        *(transfer(f"x -> {name}", 1, at) for name, at in uses),
+    ]
+    rules = Rules(time_wallets=3)
+    with world(*rows, tokens=[a_token(COIN)], labels=[cex("x")], rules=rules) as store:
+        options = MapOptions.model_construct(limit=6)
+        instants = [from_unix(at) for at in (329, 639, 640)]
+        asking = Asking(store, store.files(), [COIN], instants, options, 80)
+        embedded, found = asking.embedded(), by_sql(asking, tmp_path)
+        assert found == embedded
+        holders = [row["holder_count"] for row in found["clusters"].to_pylist()]
+        assert holders == [2, 2, 5, 4]
 
 
 def test_an_unknown_token_is_refused_before_anything_is_computed(asking: Asking) -> None:

@@ -15,9 +15,17 @@ def random_oracle(chance: Random) -> Oracle:
     """A world, and the questions that brute force answers of it."""
     people = [f"p{number:02}" for number in range(chance.randint(5, 20))]
     ends = [*people, *("dead", "coin", "exchange", "pool")]
+    of_market = 0.6 if chance.random() < 0.5 else 0  # in half of the worlds most transfers are with exchanges
+
+    def path() -> str:
+        if chance.random() >= of_market:
+            return f"{chance.choice(['mint', *ends])} -> {chance.choice(['burn', *ends])}"
+        some = [chance.choice(people), chance.choice(["exchange", "pool", "coin"])]
+        return " -> ".join(chance.sample(some, 2))
+
     moves = [
         transfer(
-            f"{chance.choice(['mint', *ends])} -> {chance.choice(['burn', *ends])}",
+            path(),
             chance.choice([0, 1, 2, 5, chance.randrange(100), chance.randrange(10**24), chance.randrange(UINT256)]),
             chance.randint(1, 400),
             token=chance.choice(TOKENS),
@@ -57,6 +65,7 @@ def random_rules(chance: Random) -> Rules:
         magic_limit=chance.randint(1, 5),
         time_window=chance.choice([10, 50, 200]),
         time_links=chance.randint(1, 3),
+        time_wallets=chance.choice([2, 4, 20]),
         time_limit=chance.randint(1, 4),
         fresh_wallet_seconds=chance.choice([1, 50, 200]),
         time_allowed=frozenset({"coin"}) if chance.random() < 0.5 else frozenset(),

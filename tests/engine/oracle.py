@@ -7,7 +7,7 @@ meant to be read beside the contract. Where the contract leaves a choice, it fol
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -198,24 +198,34 @@ class Oracle:
         between = [row for row in kept if row["from_address"] in on_map and row["to_address"] in on_map]
 
         # time nodes: an exchange, window by window
+        def uses(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, int], str, Row]]:
+            for row in rows if use_time_nodes else []:
+                ends = (row["from_address"], row["to_address"])
+                for wallet, exchange in {ends, ends[::-1]} if ends[0] != ends[1] else ():
+                    known = facts[exchange]
+                    if known.cex or known.dex or exchange in rules.time_allowed:
+                        yield (exchange, row["block_time"] // rules.time_window), wallet, row
+
         windows: dict[tuple[str, int], list[tuple[str, Row]]] = {}
-        for row in kept if use_time_nodes else []:
-            for wallet, exchange in (
-                (row["from_address"], row["to_address"]),
-                (row["to_address"], row["from_address"]),
-            ):
-                known = facts[exchange]
-                if wallet in shown and (known.cex or known.dex or exchange in rules.time_allowed):
-                    windows.setdefault((exchange, row["block_time"] // rules.time_window), []).append((wallet, row))
+        for window, wallet, row in uses(kept):
+            if wallet in on_map:
+                windows.setdefault(window, []).append((wallet, row))
+        crowds: dict[tuple[str, int], set[str]] = {}
+        for window, wallet, _ in uses(self.moved(at)):
+            crowds.setdefault(window, set()).add(wallet)
         shared = [
-            (-len({wallet for wallet, _ in uses}), *window, [row for _, row in uses])
+            (-len({wallet for wallet, _ in uses if wallet in shown}), *window, uses)
             for window, uses in windows.items()
-            if len({wallet for wallet, _ in uses}) >= rules.time_links
+            if len({wallet for wallet, _ in uses if wallet in shown}) >= rules.time_links
+            and len(crowds[window]) <= rules.time_wallets
         ]
         time_nodes = sorted(shared, key=lambda node: node[:3])[: rules.time_limit]
 
-        # clusters: what the relationships connect
+        # clusters: what the relationships connect, and what was at the same exchange in the same window
         graph = nx.Graph((row["from_address"], row["to_address"]) for row in between)
+        graph.add_edges_from(
+            (wallet, ("window", number)) for number, node in enumerate(time_nodes) for wallet, _ in node[3]
+        )
         found = []
         for component in nx.connected_components(graph):
             members = [address for address in top if address in component]
@@ -270,7 +280,11 @@ class Oracle:
                 for number, (_, exchange, _, _) in enumerate(time_nodes, start=1)
             ],
             "grouped_transfers": grouped(between, None)
-            + [row for number, node in enumerate(time_nodes, start=1) for row in grouped(node[3], number)],
+            + [
+                row
+                for number, node in enumerate(time_nodes, start=1)
+                for row in grouped([row for _, row in node[3]], number)
+            ],
             "clusters": [
                 {
                     "cluster_id": number,

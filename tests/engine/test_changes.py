@@ -204,12 +204,13 @@ def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int)
     chance = Random(2_000 + seed)
     oracle = random_oracle(chance)
     token, before, after = chance.choice(TOKENS), chance.randint(80, 250), chance.randint(251, 450)
-    limit, use_magic_nodes = chance.randint(3, 20), chance.random() < 0.7
+    options = {"limit": chance.randint(3, 20), "use_magic_nodes": chance.random() < 0.7}
+    options["use_time_nodes"] = chance.random() < 0.7
     if not oracle.holders(token, before) and not oracle.holders(token, after):
         return
     with world(*oracle.transfers, tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
-        rows = changed(store, before, after, token, limit=limit, use_magic_nodes=use_magic_nodes)["clusters"]
-    earlier, later = (clusters_by_brute_force(oracle, token, at, limit, use_magic_nodes) for at in (before, after))
+        rows = changed(store, before, after, token, **options)["clusters"]
+    earlier, later = (clusters_by_brute_force(oracle, token, at, **options) for at in (before, after))
     passages = lineage([holders for holders, _ in earlier], [holders for holders, _ in later])
     assert told(rows) == [(passage.change, passage.before, passage.after) for passage in passages]
     for row in rows:
@@ -224,13 +225,11 @@ def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int)
         assert [row["share_before"], row["share_after"]] == pytest.approx(shares)
 
 
-def clusters_by_brute_force(
-    oracle: Oracle, token: Key, at: int, limit: int, use_magic_nodes: bool
-) -> list[tuple[set[str], float]]:
+def clusters_by_brute_force(oracle: Oracle, token: Key, at: int, **options: Any) -> list[tuple[set[str], float]]:
     """The holders and the share of each cluster of the map, if there is one."""
     if not oracle.holders(token, at):
         return []
-    drawn = oracle.map(token, at, limit, use_magic_nodes, use_time_nodes=False)
+    drawn = oracle.map(token, at, **options)
     return [
         (
             {

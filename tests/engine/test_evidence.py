@@ -33,7 +33,7 @@ from tests.engine.world import (
 )
 
 Build = Callable[..., Store]
-LINK = ("from_address", "to_address", "transfer_chain", "transfer_token")
+LINK = ("from_address", "to_address", "transfer_chain", "transfer_token", "time_node")
 
 
 def evidence(
@@ -61,32 +61,39 @@ def test_evidence_of_a_random_world_is_what_brute_force_finds(seed: int) -> None
     chance = Random(1_000 + seed)
     oracle = random_oracle(chance)
     token, at = chance.choice(TOKENS), chance.randint(150, 450)
-    limit, use_magic_nodes = chance.randint(4, 20), chance.random() < 0.8
+    options = {"limit": chance.randint(4, 20), "use_magic_nodes": chance.random() < 0.8}
+    options["use_time_nodes"] = chance.random() < 0.7
     with world(*oracle.transfers, tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
         if not oracle.holders(token, at):
             with pytest.raises(NoHolders):
                 evidence(store, at, token)
             return
-        links, transfers = evidence(store, at, token, limit=limit, use_magic_nodes=use_magic_nodes)
-        few_links, few = evidence(store, at, token, limit=limit, use_magic_nodes=use_magic_nodes, most=2)
-    drawn = oracle.map(token, at, limit, use_magic_nodes, use_time_nodes=False)
+        links, transfers = evidence(store, at, token, **options)
+        few_links, few = evidence(store, at, token, most=2, **options)
+    drawn = oracle.map(token, at, **options)
     cluster_of = {row["address"]: row["cluster_id"] for row in drawn["cluster_members"]}
     kind_of = {row["address"]: row["kind"] for row in drawn["cluster_members"]}
     decimals = {(known.chain, known.address): known.decimals for known in oracle.tokens}
 
-    expected = [row for row in drawn["grouped_transfers"] if row["from_address"] in cluster_of]
+    exchanges = [row["address"] for row in drawn["map_nodes"] if row["kind"] == "time"]
+    expected = [row for row in drawn["grouped_transfers"] if {row["from_address"], row["to_address"]} & set(cluster_of)]
     assert few_links == links
-    assert sorted(map(link, links)) == sorted(map(link, expected))
+    assert sorted(map(link, links), key=str) == sorted(map(link, expected), key=str)
     by_link = {link(row): row for row in expected}
     for row in links:
         plain = by_link[link(row)]
         assert exactly(row, "total_value") == plain["total_value"]
-        assert int(row["total_value_raw"]) == plain["total_value"] * 10 ** decimals[link(row)[2:]]
+        assert int(row["total_value_raw"]) == plain["total_value"] * 10 ** decimals[link(row)[2:4]]
         assert {name: row[name] for name in ("total_transfers", "first_date", "last_date")} == {
             name: plain[name] for name in ("total_transfers", "first_date", "last_date")
         }
-        assert row["cluster_id"] == cluster_of[row["from_address"]] == cluster_of[row["to_address"]]
-        assert (row["from_kind"], row["to_kind"]) == (kind_of[row["from_address"]], kind_of[row["to_address"]])
+        exchange = exchanges[row["time_node"] - 1] if row["time_node"] else None
+        for end in ("from", "to"):
+            address = row[f"{end}_address"]
+            if address == exchange:
+                assert row[f"{end}_kind"] == "time"
+            else:
+                assert (row["cluster_id"], row[f"{end}_kind"]) == (cluster_of[address], kind_of[address])
     assert_links_connect_their_clusters_and_nothing_else_does(drawn, links)
     assert_strongest_first(links)
     assert_transfers_add_up(links, transfers)
@@ -99,18 +106,23 @@ def assert_links_connect_their_clusters_and_nothing_else_does(drawn: dict[str, l
     for cluster in drawn["clusters"]:
         number = cluster["cluster_id"]
         members = {row["address"] for row in drawn["cluster_members"] if row["cluster_id"] == number}
-        tied = nx.Graph((row["from_address"], row["to_address"]) for row in links if row["cluster_id"] == number)
-        assert set(tied) == members
+        tied = nx.Graph(ends(row) for row in links if row["cluster_id"] == number)
+        assert {end for end in tied if isinstance(end, str)} == members
         assert nx.is_connected(tied)
     told = set(map(link, links))
     rest = nx.Graph(link(row)[:2] for row in drawn["grouped_transfers"] if link(row) not in told)
     assert holders.isdisjoint(rest)
 
 
+def ends(row: Row) -> list[str | int]:
+    """Both ends of a link: addresses of wallets, numbers of time nodes."""
+    return [row["time_node"] if row[f"{end}_kind"] == "time" else row[f"{end}_address"] for end in ("from", "to")]
+
+
 def assert_strongest_first(links: list[Row]) -> None:
     def weakness(row: Row) -> tuple[Any, ...]:
         first, last = to_unix(row["first_date"]), to_unix(row["last_date"])
-        return (-row["total_transfers"], -(last - first), first, *link(row))
+        return (-row["total_transfers"], -(last - first), first, *link(row)[:4], row["time_node"] or 0)
 
     assert links == sorted(links, key=lambda row: (row["cluster_id"], *weakness(row)))
     for number in {row["cluster_id"] for row in links}:
@@ -214,6 +226,7 @@ def test_a_transfer_is_told_as_it_is_stored(build: Build) -> None:
         "to_address": "b",
         "transfer_chain": "eth",
         "transfer_token": "coin",
+        "time_node": None,
         "tx_hash": None,
         "block_number": 4,
         "block_time": from_unix(9),
@@ -238,9 +251,32 @@ def test_links_outside_clusters_are_no_evidence(build: Build) -> None:
     assert paths(evidence(store)[0]) == ["a -> b"]
 
 
-def test_an_exchange_ties_nobody(build: Build) -> None:
-    store = build(*mints("a", "b"), transfer("x -> a"), transfer("x -> b"), labels=[cex("x")])
+def test_an_exchange_used_at_different_times_links_no_wallets(build: Build) -> None:
+    store = build(*mints("a", "b"), transfer("x -> a", at=1), transfer("x -> b", at=9_999), labels=[cex("x")])
     assert evidence(store) == ([], [])
+
+
+def test_evidence_names_the_time_node_that_links_two_wallets(build: Build) -> None:
+    store = build(*mints("a", "b"), transfer("x -> a", 5, at=10), transfer("b -> x", 7, at=20), labels=[cex("x")])
+    links, _ = evidence(store)
+    assert paths(links) == ["x -> a", "b -> x"]
+    assert [(row["from_kind"], row["to_kind"], row["time_node"]) for row in links] == [
+        ("time", "holder", 1),
+        ("holder", "time", 1),
+    ]
+    assert evidence(store, use_time_nodes=False) == ([], [])
+
+
+def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Build) -> None:
+    store = build(
+        *mints("a", "b"),
+        *(transfer("x -> a", value, at) for value, at in ((1, 9), (2, 3_600), (4, 3_700), (8, 7_200))),
+        transfer("x -> b", 16, at=3_650),
+        labels=[cex("x")],
+    )
+    links, transfers = evidence(store)
+    assert [(row["total_value_raw"], row["total_transfers"]) for row in links] == [("6", 2), ("16", 1)]
+    assert [row["value_raw"] for row in transfers] == ["2", "4", "16"]
 
 
 # ---------------------------------------------------------------------- which clusters

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
+from contract.requests import MapOptions
+from contract.times import from_unix
 from engine.records import Label, Rules
 from engine.store import Store
-from tests.engine.world import Row, a_token, cex, clusters, contract, dex, draw, links, nodes, transfer
+from engine.sweep import sweep
+from tests.engine.world import (
+    COIN,
+    END,
+    Row,
+    a_token,
+    cex,
+    clusters,
+    contract,
+    dex,
+    draw,
+    links,
+    nodes,
+    table,
+    transfer,
+    world,
+)
 
 Build = Callable[..., Store]
 
@@ -59,7 +78,7 @@ def test_a_holder_below_the_limit_can_be_one_and_a_top_holder_cannot(build: Buil
 
 @pytest.mark.parametrize("label", [cex, dex, contract])
 def test_an_exchange_or_a_contract_is_none(build: Build, label: Callable[[str], Label]) -> None:
-    drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]))
+    drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]), use_time_nodes=False)
     assert (nodes(drawn, "magic"), drawn["clusters"]) == ([], [])
 
 
@@ -125,6 +144,21 @@ def test_a_map_has_as_many_as_the_rules_allow(build: Build) -> None:
     drawn = draw(build(*many, rules=Rules(magic_limit=2)))
     assert nodes(drawn, "magic") == ["m0", "m1"]
     assert links(drawn) == ["m0 -> a", "m0 -> b", "m1 -> a", "m1 -> b"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equally_connected_ones_are_chosen_by_address_in_any_import_order(seed: int) -> None:
+    """Addresses sort by the bytes of their text: digits, capitals, small letters, then letters beyond ASCII."""
+    names = ["1m", "M", "Z", "a1", "m", "m2", "ma", "ä"]
+    rows = [row for name in names for row in funded_by(name, "h1", "h2")]
+    Random(seed).shuffle(rows)
+    with world(tokens=[a_token(COIN)], rules=Rules(magic_limit=5)) as store:
+        for row in rows:
+            store.add_transfers(table([row]), "one by one")
+        single, instant = draw(store), from_unix(END)
+        (passed,) = sweep(store, [COIN], [instant], MapOptions(), instant)
+    assert nodes(single, "magic") == names[:5]
+    assert passed["map_nodes"].to_pylist() == single["map_nodes"]
 
 
 def test_links_between_magic_nodes_are_on_the_map(build: Build) -> None:

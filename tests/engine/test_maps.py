@@ -55,7 +55,7 @@ OTHER = ("bsc", "other")
 # ---------------------------------------------------------------------- brute force
 
 
-ELSEWHERE = {"holder_limit", "use_magic_nodes", "use_time_nodes", "rules", "negative_balances"}
+ELSEWHERE = {"holder_limit", "use_magic_nodes", "use_time_nodes", "rules", "other_scores", "negative_balances"}
 """Columns that the pipeline fills, or that have tests of their own."""
 
 

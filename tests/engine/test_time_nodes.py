@@ -1,15 +1,31 @@
-"""Time nodes: an exchange in one window of time, linking the wallets that used it then without clustering them."""
+"""Time nodes: an exchange in one window of time, which links the wallets that used it then."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
-from contract.times import from_unix
+from contract.times import from_unix, to_unix
 from engine.records import Label, Rules
 from engine.store import Store
-from tests.engine.world import Row, a_token, cex, contract, dex, draw, exactly, links, nodes, transfer
+from tests.engine.world import (
+    Row,
+    a_token,
+    cex,
+    clusters,
+    contract,
+    dex,
+    draw,
+    exactly,
+    figures,
+    links,
+    nodes,
+    transfer,
+)
+from tests.sample import the_world
 
 Build = Callable[..., Store]
 HOUR = Rules(time_window=3_600)
@@ -66,11 +82,73 @@ def test_its_relationships_are_grouped_within_the_window(build: Build) -> None:
     assert (row["first_date"], row["last_date"]) == (from_unix(10), from_unix(30))
 
 
-def test_time_nodes_do_not_make_clusters(build: Build) -> None:
-    store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)), labels=[cex("x")])
+def test_wallets_that_used_an_exchange_in_one_window_are_a_cluster(build: Build) -> None:
+    store = build(*market(transfer("a -> x", 5, 10), transfer("x -> b", 5, 20)), labels=[cex("x")])
     drawn = draw(store)
-    assert nodes(drawn, "time") == ["x"]
-    assert (links(drawn), drawn["clusters"], drawn["cluster_members"]) == ([], [], [])
+    assert clusters(drawn) == [{"a", "b"}]
+    assert links(drawn) == []
+    assert [(row["holder_count"], row["magic_node_count"]) for row in drawn["clusters"]] == [(2, 0)]
+
+
+def test_a_cluster_by_time_nodes_is_one_entity_in_the_score(build: Build) -> None:
+    store = build(*market(transfer("x -> a", 10, 10), transfer("x -> b", 20, 20)), labels=[cex("x")])
+    linked, alone = (figures(draw(store, use_time_nodes=option)) for option in (True, False))
+    assert linked["herfindahl_hirschman_index"] == pytest.approx((200**2 + 70**2) / 270**2)
+    assert alone["herfindahl_hirschman_index"] == pytest.approx((100**2 + 100**2 + 70**2) / 270**2)
+    assert linked["service_score"] < alone["service_score"]
+    assert (linked["bundles"] > 0, alone["bundles"]) == (True, 0)
+
+
+def test_without_time_nodes_only_transfers_make_clusters(build: Build) -> None:
+    store = build(*market(transfer("a -> x", 5, 10), transfer("x -> b", 5, 20)), labels=[cex("x")])
+    drawn = draw(store, use_time_nodes=False)
+    assert (drawn["clusters"], drawn["cluster_members"]) == ([], [])
+
+
+def test_two_windows_of_an_exchange_connect_only_their_own_users(build: Build) -> None:
+    store = build(
+        *market(transfer("mint -> d", 60)),
+        *(transfer(f"{name} -> x", 1, at) for name, at in (("a", 10), ("b", 20), ("c", 3_610), ("d", 3_620))),
+        labels=[cex("x")],
+        rules=HOUR,
+    )
+    assert clusters(draw(store)) == [{"a", "b"}, {"c", "d"}]
+
+
+def test_a_magic_node_that_used_the_exchange_is_linked_to_the_time_node(build: Build) -> None:
+    store = build(
+        *market(transfer("mint -> d", 60)),
+        *(transfer(path, 1, 5) for path in ("m -> c", "m -> d")),
+        *(transfer(f"{name} -> x", 1, at) for name, at in (("a", 10), ("b", 20), ("m", 30))),
+        labels=[cex("x")],
+    )
+    drawn = draw(store)
+    assert links(drawn, time_node=1) == ["a -> x", "b -> x", "m -> x"]
+    assert (clusters(drawn), clusters(drawn, "magic")) == ([{"a", "b", "c", "d"}], [{"m"}])
+
+
+def test_a_holder_and_a_magic_node_alone_share_no_time_node(build: Build) -> None:
+    store = build(
+        *market(*(transfer(path, 1, 5) for path in ("m -> b", "m -> c", "a -> x", "m -> x"))), labels=[cex("x")]
+    )
+    assert nodes(draw(store), "time") == []
+
+
+def test_a_window_with_too_many_counterparties_links_no_wallets(build: Build) -> None:
+    """Strangers that never hold the token count too, and transfers of any token."""
+    spam = ("bsc", "spam")
+    store = build(
+        *market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)),
+        transfer("x -> s1", 1, 30, token=spam),
+        transfer("s1 -> x", 1, 31),
+        transfer("s2 -> x", 1, 40, token=spam),
+        transfer("s3 -> x", 1, 3_600),
+        labels=[cex("x")],
+        rules=Rules(time_wallets=3),
+    )
+    assert clusters(draw(store, at=39)) == [{"a", "b"}]
+    crowded = draw(store, at=40)
+    assert (nodes(crowded, "time"), clusters(crowded)) == ([], [])
 
 
 def test_there_are_none_where_they_are_not_asked_for(build: Build) -> None:
@@ -169,3 +247,40 @@ def test_a_time_node_has_an_address_and_nothing_else(build: Build) -> None:
     (row,) = [row for row in draw(store)["map_nodes"] if row["kind"] == "time"]
     filled = {name for name, value in row.items() if value is not None}
     assert filled == {"chain", "as_of", "token_address", "kind", "address", "time_node"}
+
+
+@pytest.fixture(scope="module")
+def driftwood(tmp_path_factory: pytest.TempPathFactory) -> Callable[[datetime, int | None], list[int]]:
+    """Holders of each cluster of Driftwood's map at an instant, with windows of so many seconds or without any."""
+    world, folder = the_world(), tmp_path_factory.mktemp("driftwood")
+    with Store(folder, world.rules) as store:
+        store.add_tokens(world.tokens)
+        store.add_labels(world.labels)
+        store.add_transfers(world.transfers, "sample")
+    (token,) = (token for token in world.tokens if token.name == "Driftwood")
+
+    def sizes(at: datetime, window: int | None) -> list[int]:
+        with Store(folder, replace(world.rules, time_window=window or 1)) as store:
+            drawn = draw(store, to_unix(at), (token.chain, token.address), use_time_nodes=window is not None)
+        return sorted((row["holder_count"] for row in drawn["clusters"]), reverse=True)
+
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("at", "without", "of_minutes", "of_an_hour"),
+    [
+        (datetime(2025, 8, 11), [7], [7, 2, 2], [8, 6, 4, 2, 2]),
+        (datetime(2025, 9, 1), [7], [7, 6, 4, *[2] * 6], [53, 7]),
+        (datetime(2026, 6, 1), [7], [7, 4, 3, 3, *[2] * 7], [46, 7, 2, 2]),
+    ],
+)
+def test_narrow_windows_do_not_fuse_the_traders_of_a_pool(
+    driftwood: Callable[[datetime, int | None], list[int]],
+    at: datetime,
+    without: list[int],
+    of_minutes: list[int],
+    of_an_hour: list[int],
+) -> None:
+    """The figures in docs/engine.md."""
+    assert [driftwood(at, window) for window in (None, Rules().time_window, 3_600)] == [without, of_minutes, of_an_hour]

@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from assets.holders import HOLDERS
+from pipelines.backfills import carry_out
 from pipelines.cli import exit_code
 from pipelines.errors import RunFailed, SomeFailed
 from pipelines.exit_codes import EXIT_CODES
+from pipelines.runs import dagster_instance, ingest_day
 from resources.errors import InvalidKey
 from resources.settings import SettingsError
+from resources.workspace import Workspace
+from tests.filling import MakeWorkspace, fill
 
 ROOT = Path(__file__).parents[2]
+CHAIN = "eth"
+MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +75,58 @@ def holderlake(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def test_a_backfill_that_lands_everything_exits_0(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace)
+    carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+    carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+
+
+def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: MakeWorkspace) -> None:
+    tokens = make_workspace().settings.watchlist[CHAIN][:1]
+    workspace = make_workspace(watchlist={CHAIN: [*tokens, "0x" + "9" * 40]})
+    with pytest.raises(SomeFailed, match=r"1 requests failed; .*FROM failures.*retry-failures"):
+        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+
+
+def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(watchlist={CHAIN: ["0x" + "9" * 40]})
+    with pytest.raises(RunFailed, match=r"nothing landed: 1 times unknown_token") as failed:
+        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+    assert exit_code(failed.value) == 1
+
+
+def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, budget={"per_day": "75"})
+    with pytest.raises(SomeFailed, match=r"1 of 2 partitions are in the lake\. .* would pass the ceiling per_day"):
+        carry_out(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
+
+
+def test_a_wrong_key_exits_1(make_workspace: MakeWorkspace) -> None:
+    tokens = make_workspace().settings.watchlist[CHAIN][:1]
+    workspace = make_workspace(secret="wrong", watchlist={CHAIN: tokens})
+    with pytest.raises(RunFailed, match="invalid_key") as failed:
+        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+    assert exit_code(failed.value) == 1
+
+
+def test_failed_asset_checks_are_printed_with_the_run(
+    make_workspace: MakeWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = _workspace(make_workspace)
+    fill(workspace, HOLDERS, CHAIN, MAY)
+    (manifest,) = workspace.lake.manifests("holders")
+    rows = workspace.lake.rows(manifest, "holders").slice(1)  # rank 1 is gone
+    options = {"provider": manifest.provider, "by": "token", "asked": manifest.covered, "covered": manifest.covered}
+    workspace.lake.write("holders", CHAIN, MAY, {"holders": rows}, **options)
+    with dagster_instance(workspace.settings.dagster_home) as instance:
+        ingest_day(workspace, instance, CHAIN, [MAY])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Check 'ranks are dense' of holders failed (error): partitions 1, faults 1; first:" in said
+
+
+def _workspace(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
+    tokens = make_workspace().settings.watchlist[CHAIN][:1]
+    workspace: Workspace = make_workspace(watchlist={CHAIN: tokens}, **settings)
+    return workspace

@@ -161,7 +161,7 @@ def test_the_command_says_what_came_of_it(
     monkeypatch.setenv("HOLDERLAKE_API_KEY", sample_service.secret)
     (workspace.settings.lake / "_provider.json").write_text(json.dumps({"provider": sample_service.base_url}))
     done = CliRunner().invoke(app, ["retry-failures", "--json"])
-    assert done.exit_code == 0, done.exception
+    assert done.exit_code == 1, done.exception
     told = json.loads(done.output)
     assert [one["code"] for one in told["failed"]] == ["unknown_token"]
     assert "unknown_token" in CliRunner().invoke(app, ["retry-failures"]).output

@@ -64,7 +64,7 @@ def test_a_map_without_options_has_clusters_and_a_score_and_nothing_else(caller,
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()
     assert answer["nodes"] is None
     assert answer["relationships"] is None
-    assert len(answer["clusters"]) == 2
+    assert len(answer["clusters"]) == 3
     assert answer["metrics"]["scores"]["service_score"] > 0
 
 
@@ -80,8 +80,23 @@ def test_magic_nodes_stand_among_nodes_and_clusters(caller, world):
     options = requests.MapOptions(return_nodes=True)
     answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
     assert [node.address for node in answer.nodes.magic_nodes] == [world.magic]
-    assert [cluster.magic_nodes for cluster in answer.clusters] == [[], [world.magic]]
-    assert [cluster.holders for cluster in answer.clusters] == [list(world.wallets[0:2]), list(world.wallets[2:4])]
+    assert [cluster.magic_nodes for cluster in answer.clusters] == [[], [world.magic], []]
+    assert [cluster.holders for cluster in answer.clusters[:2]] == [list(world.wallets[0:2]), list(world.wallets[2:4])]
+
+
+def test_time_nodes_make_clusters_unless_they_are_left_out(caller, world):
+    with_time_nodes, without = (
+        _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
+        for options in (requests.MapOptions(), requests.MapOptions(use_time_nodes=False))
+    )
+    by_time_node = list(world.wallets[4:6])
+    assert [cluster.holders for cluster in with_time_nodes.clusters] == [
+        *(cluster.holders for cluster in without.clusters),
+        by_time_node,
+    ]
+    assert with_time_nodes.metrics.scores.service_score < without.metrics.scores.service_score
+    metrics = _get(caller, requests.MetricsRequest(chain="eth", token_address=world.token))
+    assert metrics == with_time_nodes.metrics
 
 
 def test_a_time_node_carries_its_relationships_and_the_map_does_not_repeat_them(caller, world):

@@ -133,8 +133,8 @@ def test_a_page_costs_by_the_hundred(caller, world, limit, cost):
 def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
     answer = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}")
     found = wire.decode(answer.content, Evidence)
-    first, second = found.clusters
-    a, b, c, d, *_ = world.wallets
+    first, second, third = found.clusters
+    a, b, c, d, e, f = world.wallets
     (link,) = first.links if first.links[0].from_address == a else second.links
     assert (link.from_address, link.to_address, link.from_kind, link.to_kind) == (a, b, "holder", "holder")
     assert [transfer.value_raw for transfer in link.transfers] == [str(300 * UNIT + 1)]
@@ -145,13 +145,20 @@ def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
         d,
         world.magic,
     }
+    assert [(one.from_address, one.to_address, one.from_kind, one.to_kind, one.time_node) for one in third.links] == [
+        (e, world.cex, "holder", "time", 1),
+        (world.cex, f, "time", "holder", 1),
+    ]
+    without = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}", use_time_nodes="false").json()
+    assert len(without["clusters"]) == 2
 
 
 def test_the_evidence_covers_each_cluster_of_the_map(caller, world):
     clusters = _get(caller, f"/v0/tokens/map/eth/{world.token}").json()["clusters"]
     found = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}").json()["clusters"]
     for cluster, evidence in zip(clusters, found, strict=True):
-        tied = {link[end] for link in evidence["links"] for end in ("from_address", "to_address")}
+        links = evidence["links"]
+        tied = {link[f"{end}_address"] for link in links for end in ("from", "to") if link[f"{end}_kind"] != "time"}
         assert tied == {*cluster["holders"], *cluster["magic_nodes"]}
 
 

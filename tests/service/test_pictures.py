@@ -428,16 +428,24 @@ def test_a_map_without_shown_holders_says_so() -> None:
     assert {"No holder to draw", "None of 2 holders drawn"} <= set(texts)
 
 
-def test_time_nodes_are_left_out_with_their_lines() -> None:
-    with_window = tables_of(falling(5), [(0, 1, 1)])
-    window = {"kind": "time", "address": address(99), "time_node": 1}
-    links = [{"from_address": address(3), "to_address": address(99), "rel_type": "GROUPED_TRANSFER", "time_node": 1}]
+def test_time_nodes_of_clusters_are_drawn_between_their_users() -> None:
+    """Two windows of one exchange, of which the second links no cluster."""
+    without = tables_of(falling(5), [(3, 4, 1)])
+    windows = [{"kind": "time", "address": address(99), "time_node": number} for number in (1, 2)]
+    links = [
+        {"from_address": address(user), "to_address": address(99), "rel_type": "GROUPED_TRANSFER", "time_node": number}
+        for user, number in ((3, 1), (4, 1), (0, 2))
+    ]
     common = {"chain": "eth", "as_of": AS_OF, "token_address": address(-1)}
     added = {
-        name: pa.concat_tables([with_window[name], build(TABLES[name], [common | row for row in rows])])
-        for name, rows in (("map_nodes", [window]), ("grouped_transfers", links))
+        name: pa.concat_tables([without[name], build(TABLES[name], [common | row for row in rows])])
+        for name, rows in (("map_nodes", windows), ("grouped_transfers", links))
     }
-    assert draw(with_window | added) == draw(with_window)
+    scene = scene_of(without | added)
+    assert scene.nodes[5:] == (Node(address(99), None, None, None, 1, time_node=1),)
+    assert scene.lines == (Line(3, 4, 1), Line(3, 5, 1), Line(4, 5, 1))
+    assert "Exchange that holders used at the same time" in " ".join(said(draw(without | added)))
+    assert "Exchange that holders" not in " ".join(said(draw(without)))
 
 
 def test_a_map_of_the_engine_is_drawn(world: World) -> None:

@@ -208,7 +208,8 @@ EVIDENCE = {
                 {
                     **{"from_address": name, "to_address": name, "data": transfer(raw=True)["data"]},
                     **{"strength": count, "token_symbol": text},
-                    **dict.fromkeys(("from_kind", "to_kind"), one_of("holder", "magic")),
+                    **dict.fromkeys(("from_kind", "to_kind"), one_of("holder", "magic", "time")),
+                    "time_node": Null(count),
                     "transfers": [
                         {
                             "tx_hash": Null(name),
@@ -262,7 +263,9 @@ USAGE = {
 }
 RULES = {
     **dict.fromkeys(("supernode_degree", "hypernode_transfers", "magic_links", "magic_limit"), count),
-    **dict.fromkeys(("time_window", "time_links", "time_limit", "fresh_wallet_seconds", "score_version"), count),
+    **dict.fromkeys(
+        ("time_window", "time_links", "time_wallets", "time_limit", "fresh_wallet_seconds", "score_version"), count
+    ),
     "time_allowed": [name],
 }
 

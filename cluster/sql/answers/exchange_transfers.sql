@@ -1,10 +1,7 @@
--- Transfers between shown holders and exchanges (or allow-listed contracts) in windows of time that enough holders of any
--- map share, as of each map's second.
-WITH shown AS (
-    SELECT chain, token_address, as_of, address, is_supernode FROM top WHERE is_shown
-),
-concerned AS (
-    SELECT DISTINCT address FROM shown
+-- Transfers between the wallets of each map and exchanges (or allow-listed contracts) in windows of time that enough
+-- wallets of any map share, as of each map's second.
+WITH concerned AS (
+    SELECT DISTINCT address FROM on_map
 ),
 ends AS (
     SELECT chain, token_address, from_address, to_address, from_address AS address, to_address AS exchange,
@@ -44,16 +41,16 @@ narrowed AS (
 SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.moved_chain AS moved_chain,
     n.moved_token AS moved_token, n.from_address AS from_address, n.to_address AS to_address, n.address AS address,
     n.exchange AS exchange, n.time_window AS time_window, n.second AS second, n.low AS low, n.middle AS middle,
-    n.high AS high
-FROM shown AS s
+    n.high AS high, s.is_holder AS is_holder
+FROM on_map AS s
 JOIN narrowed AS n ON s.address = n.address
 WHERE n.is_indexed AND n.second <= s.as_of AND NOT (s.is_supernode AND coalesce(n.supernode_since <= s.as_of, FALSE))
 UNION ALL
 SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.moved_chain AS moved_chain,
     n.moved_token AS moved_token, n.from_address AS from_address, n.to_address AS to_address, n.address AS address,
     n.exchange AS exchange, n.time_window AS time_window, n.second AS second, n.low AS low, n.middle AS middle,
-    n.high AS high
-FROM shown AS s
+    n.high AS high, s.is_holder AS is_holder
+FROM on_map AS s
 JOIN narrowed AS n ON s.address = n.address AND s.chain = n.moved_chain AND s.token_address = n.moved_token
 WHERE NOT n.is_indexed AND n.second <= s.as_of
     AND NOT (s.is_supernode AND coalesce(n.supernode_since <= s.as_of, FALSE))

@@ -1,7 +1,8 @@
--- The windows of time in which enough shown holders used an exchange, the most shared first.
+-- The windows of time in which enough shown holders used an exchange that was not crowded, the most shared first.
 WITH users AS (
     SELECT chain, token_address, as_of, exchange, time_window, address
     FROM exchange_transfers
+    WHERE is_holder
     GROUP BY chain, token_address, as_of, exchange, time_window, address
 ),
 shared AS (
@@ -12,10 +13,13 @@ shared AS (
 ),
 ranked AS (
     SELECT
-        chain, token_address, as_of, exchange, time_window,
+        s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, s.exchange AS exchange,
+        s.time_window AS time_window,
         row_number() OVER (
-            PARTITION BY chain, token_address, as_of ORDER BY wallets DESC, exchange, time_window
+            PARTITION BY s.chain, s.token_address, s.as_of ORDER BY s.wallets DESC, s.exchange, s.time_window
         ) AS place
-    FROM shared
+    FROM shared AS s
+    LEFT JOIN crowded AS c ON s.exchange = c.exchange AND s.time_window = c.time_window
+    WHERE coalesce(c.since, s.as_of + 1) > s.as_of
 )
 SELECT chain, token_address, as_of, exchange, time_window, place FROM ranked WHERE place <= $time_limit

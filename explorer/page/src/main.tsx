@@ -175,8 +175,8 @@ function Help() {
         <p>
           A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
           connect are a cluster, in one colour and with one number. A hollow ring is a magic node: it holds nothing
-          itself, but connects holders. A diamond is a time node: an exchange or contract that several used at the same
-          time. Exchanges and contracts themselves are listed below the map.
+          itself, but connects holders. A diamond is a time node: an exchange or contract in one window of time. It
+          connects the holders that used it then. Exchanges and contracts themselves are listed below the map.
         </p>
         <h3>Keys on the map</h3>
         <dl class="keys">{KEYS.map(([key, does]) => <div key={key}><dt>{key}</dt><dd>{does}</dd></div>)}</dl>

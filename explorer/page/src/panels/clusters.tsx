@@ -40,7 +40,7 @@ export function Clusters() {
   );
 }
 
-/** A cluster's members and its evidence: all links between two of them. */
+/** A cluster's members and its evidence: all links between two of them, and their links with time nodes. */
 export function ClusterCard({ cluster }: { cluster: Cluster }) {
   const map = shown.value;
   const members = (map?.nodes ?? []).filter((node) => node.cluster_id === cluster.cluster_id && node.kind !== "time");
@@ -72,7 +72,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
         <LinkTable links={evidence} caption={`What connects the members of cluster ${cluster.cluster_id}`} />
       </details>
       {windows.length > 0 && (
-        <details>
+        <details open>
           <summary>Same exchange at the same time <span class="quiet">{span(windows)}</span></summary>
           <LinkTable links={windows} caption="Links with time nodes" />
         </details>

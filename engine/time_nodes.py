@@ -1,0 +1,124 @@
+"""Time nodes: an exchange in one window of time that several shown holders used.
+
+An allow-listed contract counts like an exchange. A window in which the exchange had very many counterparties is no time
+node, because most of its users are strangers to each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine import kernels
+from engine.adjacency import NEVER
+from engine.entries import Entries, shared_keys
+from engine.manifest import View
+from engine.scene import Scene
+from engine.words import Array
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Windows of time in which shown holders used an exchange.
+
+    ``exchanges`` are numbers of addresses, in the order of their texts. A window has a key: the place of its exchange
+    times 2**32, plus the number of the window since ``base``; ``keys`` rise. Of the holders' entries that are uses:
+    ``places`` in the entries, ``windows`` (places in ``keys``), and ``dropped_from``, the instant from which a use does
+    not count because both its ends are supernodes. ``chosen`` are the windows at each instant (a row), the most shared
+    first, -1 for none.
+    """
+
+    width: int
+    base: int
+    exchanges: Array
+    keys: Array
+    places: Array
+    windows: Array
+    dropped_from: Array
+    chosen: Array
+
+    @property
+    def of_window(self) -> Array:
+        """The exchange of each window."""
+        found: Array = self.exchanges[self.keys >> 32]
+        return found
+
+    @property
+    def chosen_exchanges(self) -> Array:
+        """The exchanges with a window that is chosen at any instant."""
+        return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
+
+    def uses_among(self, entries: Entries) -> tuple[Array, Array]:
+        """The entries that are uses, as places, and the window of each."""
+        if not len(self.keys):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        order = np.argsort(self.exchanges)
+        found = np.searchsorted(self.exchanges, entries.others, sorter=order)
+        exchanges = order[np.minimum(found, len(order) - 1)]
+        windows = entries.times // self.width - self.base
+        keys = (exchanges.astype(np.int64) << 32) + windows
+        known = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        is_use = (self.exchanges[exchanges] == entries.others) & (windows >= 0) & (self.keys[known] == keys)
+        places = np.flatnonzero(is_use)
+        return places, known[places]
+
+
+def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> Meetings:
+    """The windows that shown holders share; the entries at the ``places`` are those with exchanges, and ``shown`` has a
+    row of instants for each of their owners."""
+    rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
+    dictionary, nothing = scene.view.dictionary, np.empty(0, np.int64)
+    if not scene.options.use_time_nodes:
+        none_chosen = np.full((size, 0), -1)
+        return Meetings(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
+    which, _, found, _ = kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
+    ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
+    exchanges[ranks] = found
+    windows = around.times[places] // rules.time_window
+    base = int(windows.min(initial=0))
+    keys = (ranks[which].astype(np.int64) << 32) | (windows - base)
+    shared = shared_keys(around, places, keys, rules.time_links, np.argsort)
+    of_window, begun = exchanges[shared.keys >> 32], ((shared.keys & 0xFFFFFFFF) + base) * rules.time_window
+    owners_drop = scene.supernodes_from(around.addresses)
+    things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
+    crowded = _crowded_since(scene.view, of_window, begun, rules.time_window, rules.time_wallets)
+    chosen = kernels.strongest(
+        around.starts(shared.places),
+        around.times[shared.places],
+        shared.things,
+        shared.firsts,
+        0,
+        seconds,
+        shown,
+        owners_drop,
+        things_drop,
+        np.searchsorted(seconds, crowded),
+        np.full((size, 0), -1),
+        rules.time_links,
+        rules.time_limit,
+    )
+    dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.things])
+    return Meetings(rules.time_window, base, exchanges, shared.keys, shared.places, shared.things, dropped_from, chosen)
+
+
+def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most: int) -> Array:
+    """The second at which each window got more than ``most`` distinct counterparties, of any token and chain; ``NEVER``
+    where it did not. A window of ``width`` seconds has an exchange and the second at which it ``begun``."""
+    since = np.full(len(exchanges), NEVER)
+    if not len(exchanges):
+        return since
+    pieces = []
+    for run in view.runs:
+        starts, ends = run.entries(exchanges)
+        starts, ends = run.upto(starts, ends, begun - 1), run.upto(starts, ends, begun + width - 1)
+        pieces.append(kernels.first_counterparties(run.others, run.times, exchanges, starts, ends, most + 1))
+    windows, others, seconds = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    order = np.lexsort((seconds, others, windows))
+    is_first = (np.diff(windows[order], prepend=-1) != 0) | (np.diff(others[order], prepend=-1) != 0)
+    firsts = order[is_first]
+    firsts = firsts[np.lexsort((seconds[firsts], windows[firsts]))]
+    place = np.arange(len(firsts)) - np.searchsorted(windows[firsts], windows[firsts])
+    decisive = firsts[place == most]
+    since[windows[decisive]] = seconds[decisive]
+    return since

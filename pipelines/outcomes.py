@@ -1,0 +1,74 @@
+"""How a command that fetches ends: what landed, what failed and where to look, as a report and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from assets.family import Landed
+from assets.landing import FINAL_FAILURES
+from contract.times import utc_now
+from pipelines import show
+from pipelines.errors import RunCancelled, RunFailed, SomeFailed
+from pipelines.plan import families_of
+from pipelines.report import InLake, in_lake, landed_report
+from resources.workspace import Workspace
+
+
+@dataclass
+class Outcome:
+    """What became of a command's runs: their errors, and the families that the key's plan excludes."""
+
+    workspace: Workspace
+    chains: Sequence[str]
+    instants: Sequence[datetime]
+    tables: Sequence[str] = ()
+    began: datetime = field(default_factory=utc_now)
+    errors: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    is_cancelled: bool = False
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do one run. Its error is reported at the end, after the other runs; a cancelled run is the last."""
+        if self.is_cancelled:
+            return
+        try:
+            work()
+        except RunFailed as error:
+            self.errors.append(str(error))
+            self.is_cancelled = isinstance(error, RunCancelled)
+
+    def note(self, one: Landed) -> None:
+        """Take a finished partition into account."""
+        if one.skipped:
+            self.skipped[one.family] = one.skipped
+
+    def conclude(self, as_json: bool) -> None:
+        """Report what landed. Raises ``SomeFailed`` or ``RunFailed`` if it is not all that was wanted."""
+        families = families_of(self.tables, self.workspace.settings)
+        found = in_lake(self.workspace, self.chains, self.instants, families, self.began)
+        skipped = self.skipped | self.workspace.skipped
+        landed_report(found, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
+        for family, reason in skipped.items():
+            show.err.print(f"Skipped {family}: {reason}")
+        self._raise_failures(found, len(self.chains) * len(self.instants) * len(families))
+
+    def _raise_failures(self, found: InLake, wanted: int) -> None:
+        failed = sum(one["requests"] for one in found.failures if one["code"] not in FINAL_FAILURES)
+        where = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
+        if self.errors:
+            said = " ".join(dict.fromkeys(self.errors))
+            if not found.new:
+                raise RunFailed(said)
+            raise SomeFailed(f"{found.partitions:,} of {wanted:,} partitions are in the lake. {said}")
+        if not sum(found.rows.values()):
+            raise RunFailed(f"nothing landed: {_reasons(found, self.skipped) or 'no answer has rows'}")
+        if failed:
+            raise SomeFailed(f"{failed:,} requests failed; {where}")
+
+
+def _reasons(found: InLake, skipped: dict[str, str]) -> str:
+    failures: list[Any] = [f"{one['requests']:,} times {one['code']}: {one['reason']}" for one in found.failures]
+    return "; ".join([*failures, *skipped.values()])

@@ -1,0 +1,49 @@
+"""Restores the credit ledger from the archive, after it was emptied, lost or replaced by an older copy.
+
+Each archived answer was paid. What it cost is computed from its request, which the archive's journal names. The sum is
+a lower bound: calls that were charged without an answer leave no trace in the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from resources import journal
+from resources.archive import AnswerArchive
+from resources.ledger import CreditLedger, Restored
+
+_log = logging.getLogger(__name__)
+RESTORED_RUN: Final = "restored from the archive"
+
+
+def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -> None:
+    """Add what the archive's answers cost where the archive has answers of later days than the ledger."""
+    if not archive.root.exists():
+        return
+    newest, known = archive.newest_day(), ledger.newest_day()
+    if newest is None or (known is not None and known >= newest):
+        return
+    requests = {
+        one.digest: one.request
+        for commit in journal.commits(archive)
+        for group in commit.groups
+        for one in group.asked
+        if one.digest is not None
+    }
+    stored = [one for one in archive.stored() if known is None or f"{one.fetched_at:%Y-%m-%d}" > known]
+    found = [(one, requests[one.digest]) for one in stored if one.digest in requests]
+    entries = [
+        Restored(request.endpoint, request.subject, one.fetched_at.date(), request.cost) for one, request in found
+    ]
+    if ledger.restore(RESTORED_RUN, entries, known):
+        _log.warning(
+            "%s lacks calls that the archive has answers of: %d calls were restored with what they cost by the price "
+            "list. Failed calls that were charged are not in it%s; compare with the provider's own count",
+            path,
+            len(entries),
+            f", nor {len(stored) - len(found)} answers that no partition was made of"
+            if len(found) < len(stored)
+            else "",
+        )

@@ -1,0 +1,95 @@
+"""Damaged, emptied and unusable state of a home: one sentence with the remedy, and no credit forgotten."""
+
+from __future__ import annotations
+
+import gc
+from datetime import datetime
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from assets.holders import HOLDERS
+from assets.maps import MAPS
+from pipelines.commands import shared
+from pipelines.runs import dagster_instance
+from resources.database import DatabaseError
+from resources.ledger import CreditLedger
+from resources.settings import SettingsError
+from resources.workspace import Workspace
+from tests.damage import KINDS, damage
+from tests.filling import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+
+
+@pytest.fixture
+def workspace(make_workspace: MakeWorkspace) -> Workspace:
+    token = make_workspace().settings.watchlist["solana"][0]
+    made = make_workspace(watchlist={"solana": [token]})
+    for family in (HOLDERS, MAPS):
+        fill(made, family, "solana", MAY)
+    return made
+
+
+def reopened(workspace: Workspace) -> Workspace:
+    """A workspace over the same home, as the next command opens it."""
+    workspace.close()
+    gc.collect()
+    for file in workspace.settings.home.glob("ledger.sqlite-*"):
+        file.unlink()
+    return Workspace(workspace.settings, workspace._endpoint)
+
+
+@pytest.mark.parametrize("kind", ["empty", "delete"])
+def test_an_emptied_ledger_is_restored_from_the_archive(
+    workspace: Workspace, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spent = workspace.ledger.totals().spent
+    again = reopened(workspace)
+    damage(workspace.settings.ledger, Random(1), kind)
+    assert spent > 0
+    assert again.ledger.totals().spent == spent
+    assert "2 calls were restored" in caplog.text
+    assert reopened(again).ledger.totals().spent == spent, "once is enough"
+
+
+def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_path: Path) -> None:
+    spent = workspace.ledger.totals().spent
+    again = reopened(workspace)
+    workspace.settings.ledger.unlink()
+    with CreditLedger(workspace.settings.ledger, now=lambda: datetime(2020, 1, 1)) as older:
+        older.settle(older.reserve("old", "map", None, 7), 7)
+    assert sum(row.spent for row in again.ledger.report("run")) == spent + 7
+
+
+def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) -> None:
+    again = reopened(workspace)
+    workspace.settings.ledger.write_bytes(b"no database" * 1_000)
+    with pytest.raises(
+        DatabaseError, match=r"ledger\.sqlite is damaged .*; move it away, and the next command restores"
+    ):
+        _ = again.ledger
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
+def test_a_damaged_history_of_dagster_is_one_sentence_or_made_again(
+    empty_history: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    home = shutil.copytree(empty_history, tmp_path / "dagster")
+    damage(home / "history" / "runs.db", Random(1), kind)
+    try:
+        with dagster_instance(home) as instance:
+            assert instance.get_runs() == []
+    except DatabaseError as error:
+        assert "move that folder away" in str(error)
+
+
+def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").write_text("")
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))
+    with pytest.raises(SettingsError, match="is a file; name a folder"):
+        shared.settings()
