@@ -251,13 +251,15 @@ class ProviderClient:
             headers = {name: self.redacted(value) for name, value in outcome.headers.items()}
             raise error_of(outcome.status, self.redacted_bytes(outcome.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
+        cost, remaining, disbelieved = self._credits(request, outcome.headers)
         return RawAnswer(
             outcome.content,
             outcome.status,
             utc_now(),
-            *self._credits(request, outcome.headers)[:2],
+            cost,
+            remaining,
             outcome.headers.get("x-dt-update"),
-            self._credits(request, outcome.headers)[2],
+            disbelieved,
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:

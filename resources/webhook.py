@@ -82,7 +82,9 @@ class Webhook:
             async with (
                 asyncio.timeout(self.timeout),
                 aiohttp.ClientSession(
-                    cookie_jar=aiohttp.DummyCookieJar(), trust_env=url.host not in _LOOPBACK
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    trust_env=url.host not in _LOOPBACK,
+                    auto_decompress=False,  # only status and headers are read
                 ) as session,
                 session.post(url, data=message.body, headers=headers, allow_redirects=False) as answer,
             ):

@@ -15,6 +15,7 @@ import msgspec
 from pydantic import SecretStr
 from yarl import URL
 
+from contract.bounded import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
 from engine.sources.rpc.errors import (
     BatchTooLong,
     Misled,
@@ -28,6 +29,7 @@ from engine.sources.rpc.errors import (
 )
 from engine.sources.rpc.messages import Call, chain_id, number
 
+ANSWER_BYTES: Final = 256 * MEGABYTE
 _CONNECT_SECONDS: Final = 10.0
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
@@ -54,10 +56,19 @@ _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
 class Endpoint:
     """An address that answers JSON-RPC, for one event loop; ``close`` it.
 
-    ``timeout``: seconds for one whole answer. Raises ``ValueError`` on an address that can't be one.
+    ``timeout``: seconds for one whole answer. ``answer_bytes``: its size at most, on the wire and decompressed.
+    Raises ``ValueError`` on an address that can't be one.
     """
 
-    def __init__(self, url: SecretStr, *, timeout: float, batch: int, connections: int) -> None:
+    def __init__(
+        self,
+        url: SecretStr,
+        *,
+        timeout: float,
+        batch: int,
+        connections: int,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
         address = _checked(url)
         self.host = str(address.host) if address.explicit_port is None else f"{address.host}:{address.port}"
         self.batch = batch
@@ -67,6 +78,7 @@ class Endpoint:
         self._number = 0
         self._unchecked = _CHECK_EVERY
         self._connections = connections
+        self._answer_bytes = answer_bytes
         self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
@@ -82,7 +94,12 @@ class Endpoint:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._connections),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout, _CONNECT_SECONDS)),
-                headers={"Content-Type": "application/json", "Accept": "application/json"},
+                headers={
+                    "Content-Type": "application/json",
+                    "Accept": "application/json",
+                    "Accept-Encoding": ACCEPT_ENCODING,
+                },
+                auto_decompress=False,  # aiohttp's own decompression has no limit
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=self._address.host not in _LOOPBACK,
             )
@@ -138,9 +155,13 @@ class Endpoint:
             # Elsewhere than where it was meant for, the key would be given away.
             asked = self._opened().post(self._address, data=body, allow_redirects=False)
             async with asyncio.timeout(self._timeout), asked as answer:
-                content = await answer.read()
+                encoding = answer.headers.get("Content-Encoding", "")
+                content = await read_body(answer.content.iter_any(), encoding, self._answer_bytes)
         except TimeoutError:
             failure = (TooMuch if is_divisible else Unavailable)(f"{self.host} gave no answer in {self._timeout:g} s")
+        except UnusableBody as error:
+            too_much = is_divisible and error.kind == "too_large"
+            failure = (TooMuch if too_much else Unavailable)(f"{self.host}: {error}")
         except (aiohttp.ClientError, OSError) as error:
             failure = Unavailable(f"{self.host} gave no whole answer: {type(error).__name__}")
         else:
