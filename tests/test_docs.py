@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract.tables import TABLES
+from engine.sources.files import FORMATS
 from pipelines.docs import FOLDER, PAGES
 from resources.alert_settings import BUILT_IN, AlertRule, AlertSettings
 from resources.sections import NodeSettings
@@ -27,6 +28,11 @@ def test_the_page_of_sources_names_only_options_and_settings_that_there_are() ->
     assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) - of_cryo <= options
     named = re.findall(r"^([a-z_]+) = ", text.split("[sources.rpc.eth]")[1].split("```")[0], re.MULTILINE)
     assert set(named) <= set(NodeSettings.model_fields)
+
+
+def test_the_page_of_sources_lists_each_format_of_files() -> None:
+    text = (FOLDER / "sources.md").read_text()
+    assert [name for name in FORMATS if f"`{name}`" not in text] == []
 
 
 def test_the_page_of_backfills_names_only_options_settings_and_columns_that_there_are() -> None:
