@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from assets.family import Family, Slice
+from assets.reading import named
 from contract.requests import ChainsRequest, Request
-from resources.decoding import Decoded, chain_rows
+from resources.decoding import Decoded, MalformedAnswer, chain_rows
+from resources.provider import Fetched
 from resources.settings import Settings
 from resources.workspace import Workspace
 
@@ -27,6 +29,15 @@ def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Dec
 
 def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
     return chain in tables["chains"]["chain"].to_pylist()
+
+
+def listed(fetched: Fetched) -> list[str]:
+    """Return the ids of the chains that an answer lists. Raises ``MalformedAnswer``."""
+    try:
+        rows = chain_rows([fetched.raw], None, fetched.fetched_at).tables["chains"]
+    except MalformedAnswer as error:
+        raise named(fetched, error) from error
+    return [str(chain) for chain in rows["chain"].to_pylist()]
 
 
 CHAINS = Family(

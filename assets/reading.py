@@ -135,7 +135,7 @@ def _read(items: Sequence[Unread]) -> list[Decoded | Exception]:
         decoded = first.rows([one for item in items for one in item.subjects], _bytes(items))
         stamped = _stamped(decoded.tables, items)
     except MalformedAnswer as error:
-        return [_named(first, error)] if len(items) == 1 else [_read([item])[0] for item in items]
+        return [named(first.answers[error.answer], error)] if len(items) == 1 else [_read([item])[0] for item in items]
     except Exception as error:
         return [error] if len(items) == 1 else [_read([item])[0] for item in items]
     if len(items) == 1:
@@ -148,9 +148,8 @@ def _bytes(items: Sequence[Unread]) -> list[bytes]:
     return [fetched.raw for item in items for fetched in item.answers]
 
 
-def _named(item: Unread, error: MalformedAnswer) -> errors.MalformedAnswer:
+def named(fetched: Fetched, error: MalformedAnswer) -> errors.MalformedAnswer:
     """Return the error with the hash of the answer that it is about, and without the key."""
-    fetched = item.answers[error.answer]
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from assets.chains import listed
 from contract.extras import MapRules, RulesRequest
 from contract.requests import ChainsRequest
 from contract.times import utc_now
@@ -126,7 +127,7 @@ def _direct(workspace: Workspace) -> str:
 async def _ask_chains(workspace: Workspace) -> int:
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
-        return len(fetched.answer)
+        return len(listed(fetched))
 
 
 def _rules(workspace: Workspace) -> Finding:

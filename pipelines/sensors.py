@@ -17,6 +17,7 @@ from dagster import (
 )
 
 from assets.chains import CHAINS as CHAINS_FAMILY
+from assets.chains import listed
 from assets.family import slice_of
 from assets.partitions import CHAINS
 from contract.requests import ChainsRequest
@@ -117,4 +118,4 @@ async def _listed(workspace: Workspace) -> list[str]:
     part = slice_of(workspace, "", workspace.now())
     async with workspace.provider("sensor new_chains") as provider:
         fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.known_as_of(part))
-    return [chain.id for chain in fetched.answer]
+    return listed(fetched)

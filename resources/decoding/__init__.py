@@ -116,11 +116,11 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Collection[st
     return _merged(raws, list[structs.Token], build)
 
 
-def chain_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
-    """Decode the list of chains; only the row of one. Raises ``MalformedAnswer``."""
+def chain_rows(raws: Sequence[bytes], chain: str | None, as_of: datetime) -> Decoded:
+    """Decode the list of chains; only the row of ``chain`` if one is given. Raises ``MalformedAnswer``."""
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
-        own = [one for answer in answers for one in answer if one.id == chain]
+        own = [one for answer in answers for one in answer if chain in (None, one.id)]
         return {"chains": chains_table(own, _common(as_of))}
 
     return _merged(raws, list[structs.Chain], build)

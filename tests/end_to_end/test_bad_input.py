@@ -12,18 +12,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import SecretStr
 
+from assets.chains import listed
 from assets.family import Asking, Family, Landed
 from assets.holders import HOLDERS
 from assets.ingest import ingest
 from assets.maps import MAPS
 from assets.tokens import TOKENS
+from contract.requests import ChainsRequest
 from engine.errors import BadSource
 from engine.store import Store
 from pipelines.imports import Reading, import_paths
 from resources.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
 from resources.lake import LakeError
 from resources.settings import Settings
+from resources.workspace import Endpoint
 from tests.filling import MakeWorkspace
 from tests.resources.misbehaving import Misbehaving, Step, answer, error, half, reset
 
@@ -149,6 +153,18 @@ def test_a_bad_item_of_a_batch_costs_only_its_own_token(make_workspace: MakeWork
     manifest = workspace.lake.manifest("tokens", "eth", MAY)
     assert manifest is not None
     assert manifest.covered == {GOOD}
+
+
+def test_chains_are_listed_without_the_one_that_cannot_be_read(make_workspace: MakeWorkspace) -> None:
+    workspace = _workspace(make_workspace, GOOD)
+
+    async def ask() -> list[str]:
+        async with Misbehaving([answer([{"id": "eth"}, {"name": "Nameless"}, {"id": "base"}])]) as server:
+            workspace._endpoint = lambda: Endpoint(server.address, SecretStr("a key"), "misbehaving")
+            async with workspace.provider("run") as provider:
+                return listed(await provider.fetch(ChainsRequest(), "known"))
+
+    assert asyncio.run(ask()) == ["eth", "base"]
 
 
 def test_the_reason_of_a_failure_and_its_hash_name_the_same_answer(make_workspace: MakeWorkspace) -> None:
