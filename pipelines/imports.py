@@ -11,7 +11,7 @@ from typing import Any
 
 from contract.times import utc_now
 from engine.errors import BadSource
-from engine.indexed import IMPORT
+from engine.indexed import IMPORT, IndexedToken
 from engine.records import ImportReport
 from engine.sources.files import FileOptions, FileTransfers, read_file
 from engine.sources.labels import read_labels
@@ -28,6 +28,11 @@ from resources.settings import Settings
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _AT_TIMES = ("passed over", "rejected", "wrong checksums", "error")
 """Columns that the table has only where a file has such rows."""
+
+_NO_INDEX = (
+    "No token is indexed, so only its own transfers tie holders of a token; 'holderlake index CHAIN TOKEN' lets "
+    "those of another token, such as USDC or native, tie them too."
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     options = replace(reading.options, block_times=read_block_times(reading.blocks))
     rejected: list[Rejected] = []
     negative: list[dict[str, Any]] = []
+    tokens: set[tuple[str, str]] = set()
+    indexed: list[IndexedToken] = []
 
     def read(path: Path) -> FileTransfers:
         found = read_file(path, options)
@@ -73,6 +80,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         report = store.add_transfers(found.transfers, path.name)
         if "token_address" in options.column_map.constants:
             store.index_tokens(report.keys, IMPORT)  # it was imported by name
+        tokens.update(report.keys)
+        indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
@@ -86,6 +95,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
     if not as_json:
         print_some(negative)
+        if len(tokens) > 1 and not indexed:
+            show.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):
         show.err.print(
             "Addresses with a wrong checksum (EIP-55) were imported in lower case. Where people typed them, check them."

@@ -57,6 +57,12 @@ def test_an_import_of_a_file_marks_no_token(run: Run, tmp_path: Path) -> None:
     assert not tied(tmp_path)
 
 
+def test_an_import_of_several_tokens_names_the_command_until_one_is_marked(run: Run) -> None:
+    assert "holderlake index CHAIN TOKEN" in run("import", "transfers.csv").stderr
+    run("index", "eth", USDC)
+    assert "holderlake index" not in run("import", "transfers.csv").stderr
+
+
 def test_the_command_marks_a_token_and_takes_the_mark_back(run: Run, tmp_path: Path) -> None:
     run("import", "transfers.csv")
     assert listed(run, "eth", USDC.upper().replace("0X", "0x")) == [(USDC, "command", 1)]
