@@ -13,7 +13,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,8 @@ def prepare_streams() -> None:
     """Make standard output and error print every text: in any encoding, and warnings of libraries as plain text."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError):  # the stream's file was replaced by a pipe, as by a parent process
+                stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(_TextFormatter())
     handler.setLevel(logging.WARNING)
