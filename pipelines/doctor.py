@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import shutil
 import sys
@@ -106,12 +107,18 @@ def _dagster(settings: Settings) -> Finding:
 
 def _provider(workspace: Workspace) -> Finding:
     try:
-        answered = asyncio.run(_ask_chains(workspace))
+        known = asyncio.run(_ask_chains(workspace))
     except (ProviderError, SettingsError) as error:
         return Finding(
             "provider", False, str(error), "check [provider] and the API key; 'holderlake serve' runs your own"
         )
-    return Finding("provider", True, f"{_name(workspace)} answers, {answered} chains{_direct(workspace)}")
+    found = f"{_name(workspace)} answers, {len(known)} chains{_direct(workspace)}"
+    unlisted = sorted(set(workspace.settings.watchlist) - set(known))
+    if unlisted:
+        near = difflib.get_close_matches(unlisted[0], known, 1, 0.5)
+        advice = f"did you mean {near[0]}?" if near else f"it lists {', '.join(sorted(known))}"
+        return Finding("provider", False, f"{found}, but not {', '.join(unlisted)} of the watchlist", advice)
+    return Finding("provider", True, found)
 
 
 def _name(workspace: Workspace) -> str:
@@ -124,10 +131,10 @@ def _direct(workspace: Workspace) -> str:
     return "; maps and holders come straight from its engine" if workspace.engine else ""
 
 
-async def _ask_chains(workspace: Workspace) -> int:
+async def _ask_chains(workspace: Workspace) -> list[str]:
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
-        return len(listed(fetched))
+        return listed(fetched)
 
 
 def _rules(workspace: Workspace) -> Finding:

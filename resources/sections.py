@@ -18,8 +18,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 from contract.addresses import parse_unplaced_address, typed_token
+from contract.chains import chain_typed
 from contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
 from contract.prices import parse_credits
+from resources.cron import check_cron
 
 
 def _credits(value: Any) -> Any:
@@ -37,12 +39,6 @@ def _pair(addresses: list[str]) -> list[str]:
     if len(addresses) < 2:
         raise ValueError("at least two different addresses are expected")
     return addresses
-
-
-def _cron(text: str) -> str:
-    if len(text.split()) != 5:
-        raise ValueError("a cron schedule has five parts: minute, hour, day, month, day of the week")
-    return text
 
 
 def _offset(value: Any) -> Any:
@@ -131,8 +127,10 @@ def _checked_lifetimes(table: dict[str, str]) -> dict[str, str]:
     return table
 
 
-def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {chain: _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
+def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str | None, list[str]]:
+    return {
+        chain_typed(chain): _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()
+    }
 
 
 def _unplaced(addresses: list[str]) -> list[str]:
@@ -215,7 +213,7 @@ class Budget(Section):
 class Schedule(Section):
     """When partitions are fetched, and as of which times of a day."""
 
-    cron: Annotated[str, AfterValidator(_cron)] = Field(default="5 0 * * *", description="When to run, UTC")
+    cron: Annotated[str, AfterValidator(check_cron)] = Field(default="5 0 * * *", description="When to run, UTC")
     offsets: Annotated[list[Offset], AfterValidator(_rising)] = Field(
         default=[timedelta(0)], min_length=1, description="As-of times of each day, UTC, as HH:MM"
     )

@@ -227,11 +227,30 @@ def load_settings(path: Path | None = None) -> Settings:
         from_environment = EnvSettingsSource(Settings)()
     except ValueError as error:
         raise SettingsError(f"an environment variable can't be read, for lists are written in JSON: {error}") from error
+    faults: list[str] = []
     try:
-        return Settings(**_over(from_file, from_environment))
+        settings = Settings(**_over(from_file, from_environment))
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False, include_context=False)
-        raise SettingsError("; ".join(_sentence(fault, path, from_environment) for fault in faults)) from None
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        faults = [_sentence(fault, path, from_environment) for fault in found]
+    faults = [*_unknown_variables(), *faults]
+    if faults:
+        raise SettingsError("; ".join(faults)) from None
+    return settings
+
+
+def _unknown_variables() -> list[str]:
+    """Return a sentence for each environment variable of a section that does not exist."""
+    prefix = str(Settings.model_config["env_prefix"])
+    delimiter = str(Settings.model_config["env_nested_delimiter"])
+    faults = []
+    for name in sorted(os.environ):
+        section, nested, _ = name.removeprefix(prefix).partition(delimiter)
+        if name.startswith(prefix) and nested and section.lower() not in Settings.model_fields:
+            near = difflib.get_close_matches(section.lower(), Settings.model_fields, 1, 0.5)
+            advice = f"did you mean {prefix}{near[0].upper()}{name[len(prefix + section) :]}?" if near else "remove it"
+            faults.append(f"{name}: there is no section {section.lower()}; {advice}")
+    return faults
 
 
 def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
@@ -311,14 +330,19 @@ def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sentence(fault: ErrorDetails, path: Path, from_environment: Mapping[str, Any]) -> str:
     parts = fault["loc"]
-    name = ".".join(str(part) for part in parts)
     text = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         text = _nearest(parts)
-    if not parts:
-        return text
-    variable = "__".join(["HOLDERLAKE", *(str(part) for part in parts)]).upper().replace("__", "_", 1)
-    return f"{variable if _is_in(from_environment, parts) else f'{path}: {name}'}: {text}"
+    return f"{_place(parts, path, from_environment)}: {text}" if parts else text
+
+
+def _place(parts: Sequence[int | str], path: Path, from_environment: Mapping[str, Any]) -> str:
+    """Return where a setting was given: its environment variable, or the file and the key."""
+    name = ".".join(str(part) for part in parts)
+    variable = (
+        "__".join(["HOLDERLAKE", *(part for part in parts if isinstance(part, str))]).upper().replace("__", "_", 1)
+    )
+    return variable if _is_in(from_environment, parts) else f"{path}: {name}"
 
 
 def _nearest(parts: Sequence[int | str]) -> str:

@@ -233,18 +233,22 @@ def test_a_plan_says_what_the_engine_tells_and_prices_the_rest(
 # ---------------------------------------------------------------------- a store of one's own
 
 
+OWN = ["0x" + "c" * 40, "0x" + "1a7e" * 10]
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home whose provider is its own store, which holds two tokens' transfers of some weeks."""
     home = tmp_path / "own"
-    settings = {"HOME": str(home), "PROVIDER__LOCAL": "store", "WATCHLIST": dumps({"eth": ["coin", "late"]})}
+    settings = {"HOME": str(home), "PROVIDER__LOCAL": "store", "WATCHLIST": dumps({"eth": OWN})}
     for name, value in settings.items():
         monkeypatch.setenv(f"HOLDERLAKE_{name}", value)
     monkeypatch.setenv("DAGSTER_HOME", "")  # so that what a command sets is undone
     monkeypatch.chdir(tmp_path)
-    moves = [transfer(f"mint -> {name}", 90, WEEKS[0]) for name in "abcd"]
-    moves += [transfer("a -> b", 1, week) for week in WEEKS]
-    moves += [transfer("mint -> c", 5, WEEKS[-2], token=("eth", "late"))]
+    coin, late = (("eth", address) for address in OWN)
+    moves = [transfer(f"mint -> {name}", 90, WEEKS[0], token=coin) for name in "abcd"]
+    moves += [transfer("a -> b", 1, week, token=coin) for week in WEEKS]
+    moves += [transfer("mint -> c", 5, WEEKS[-2], token=late)]
     with Store(home / "engine") as store:
         store.add_transfers(table(moves), "test")
     return home
@@ -283,7 +287,7 @@ def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
     ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert {name: ended[name] for name in begun} == begun
     with Store(own / "engine") as store:
-        undisturbed = beside(make_direct(store, watchlist={"eth": ["coin", "late"]}), tmp_path / "undisturbed")
+        undisturbed = beside(make_direct(store, watchlist={"eth": OWN}), tmp_path / "undisturbed")
         fill_all(undisturbed, instants)
     found, expected = rows(Lake(own / "lake")), rows(undisturbed.lake)
     assert {name: found[name] for name in (*MAPS.tables, *HOLDERS.tables, FAILURES)} == {
