@@ -127,10 +127,10 @@ def _checked_lifetimes(table: dict[str, str]) -> dict[str, str]:
     return table
 
 
-def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str | None, list[str]]:
-    return {
-        chain_typed(chain): _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()
-    }
+def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
+    for chain in tokens:
+        chain_typed(chain)
+    return {chain: _distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
 
 
 def _unplaced(addresses: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from contract.models import TokenKey
+from resources.cron import check_cron
 from resources.sections import Section
 from resources.settings import AddressSet, Settings, SettingsError, load_settings
 
@@ -178,6 +179,11 @@ def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
         ("[budget]\nrenewal_day = 29", "budget.renewal_day: Input should be less than or equal to 28"),
         ("[maps]\nlimit = 100", "maps.limit: Input should be 80, 250 or 500"),
         ("[schedule]\ncron = 'daily'", "schedule.cron: a cron schedule has five parts"),
+        ("[schedule]\ncron = '99 0 * * *'", "schedule.cron: cron field minute '99' is not from 0 to 59"),
+        ("[schedule]\ncron = '0 0 31 2 *'", "never runs: none of its months has a day 31"),
+        ("[schedule]\ncron = '0 5-2 * * *'", "cron field hour '5-2' contains no value"),
+        ("[schedule]\ncron = '0 0 * * someday'", "cron field day of the week 'someday' is not from 0 to 7"),
+        ("[watchlist]\nethereum = ['native']", "watchlist: chain 'ethereum' is called eth here; use eth"),
         ("[schedule]\noffsets = ['24:00']", "'24:00' is no time of day"),
         ("[schedule]\noffsets = []", "schedule.offsets"),
         ("[provider]\nurl = 'ftp://x'", "provider.url"),
@@ -199,6 +205,8 @@ def test_a_fault_in_the_file_is_told_in_a_sentence_that_names_it(toml: Write, te
     [
         ("HOLDERLAKE_PROVIDER__URLL", "x", "HOLDERLAKE_PROVIDER__URLL: there is no such setting; did you mean url?"),
         ("HOLDERLAKE_SERVICE__PORT", "0", "HOLDERLAKE_SERVICE__PORT: "),
+        ("HOLDERLAKE_PROVDER__URL", "x", "there is no section provder; did you mean HOLDERLAKE_PROVIDER__URL?"),
+        ("HOLDERLAKE_WATCHLIST__ETHEREUM", '["native"]', "chain 'ethereum' is called eth here; use eth"),
         ("HOLDERLAKE_WATCHLIST", "eth=0x1", "written in JSON.*watchlist"),
     ],
 )
@@ -349,3 +357,13 @@ def test_an_address_that_is_none_is_told_without_it(monkeypatch: pytest.MonkeyPa
 def test_an_unknown_setting_of_a_node_is_told_with_the_nearest(toml: Write) -> None:
     toml("[sources.rpc.eth]\nconfirmation = 3\n")
     assert "did you mean confirmations?" in fault()
+
+
+@pytest.mark.parametrize(
+    "cron", ["5 0 * * *", "*/15 0-6,12 1 jan-mar/2 MON-fri", "0 0 29 2 *", "0 0 31 * 0,7", "7/20 * * * *"]
+)
+def test_a_possible_cron_schedule_is_accepted_by_dagster_too(cron: str) -> None:
+    from dagster._utils.schedules import is_valid_cron_schedule
+
+    assert check_cron(f" {cron} ") == cron
+    assert is_valid_cron_schedule(cron)
