@@ -40,7 +40,7 @@ async def token_map(token: PathToken, options: MapQuery, meter: MeterOfCall) -> 
 
 @router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
 async def metrics(token: PathToken, meter: MeterOfCall) -> Response:
-    """The metrics of a token's map."""
+    """The metrics of a token's map with default options: wallets are linked by magic nodes and time nodes, too."""
     request = MetricsRequest(chain=token.chain, token_address=token.address)
     compute = partial(answers.metrics, score_names=meter.backend.settings.score_names)
     return await meter.answer(request, compute, kept=True)
