@@ -69,6 +69,9 @@ class ArrayFile:
         if not place["shape"][0]:
             return np.empty(place["shape"], place["dtype"])
         self._file.flush()
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and a signal that kills while mapped
+            size = math.prod(place["shape"]) * np.dtype(place["dtype"]).itemsize
+            os.posix_fallocate(self._file.fileno(), place["start"], size)
         mapped: Array = np.memmap(self._building, place["dtype"], "r+", place["start"], tuple(place["shape"]))
         return mapped
 
