@@ -30,6 +30,7 @@ from engine.changelog import EVERY_PAST, ChangeLog, note_change
 from engine.errors import EngineError
 from engine.importing.change import Change
 from engine.importing.place import FOLDERS, Place, remove_killed_imports
+from engine.importing.room import refuse_if_too_large
 from engine.importing.rows import write_rows
 from engine.importing.sorting import Incoming
 from engine.indexed import IndexedToken
@@ -179,6 +180,8 @@ class Store:
         missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
         if missing:
             raise KeyError(f"transfers have no column {', '.join(missing)}")
+        if isinstance(transfers, pa.Table):
+            refuse_if_too_large(self.root, transfers.num_rows, self._read_parts())
         with self.change() as (catalog, change):
             first_times: list[int] = []
             was_empty = not change.manifest.numbers
