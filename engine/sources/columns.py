@@ -121,7 +121,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
     is_plain = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type) and not column.null_count
     if is_plain and (pc.min(column).as_py() or 0) >= 0:
         return column.combine_chunks().cast(pa.int64())
-    return _mapped(raw, name, _int64, pa.int64())
+    return _mapped(raw, name, _int64, pa.int64(), quick=_small_numbers)
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
@@ -151,7 +151,9 @@ def times(raw: RawTable, name: str) -> pa.Array:
         # to seconds first: Python's datetime can't hold the nanoseconds of a Parquet timestamp
         seconds = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
         raw = raw.over(pa.table({name: seconds}))
-    return _mapped(raw, name, _time, pa.int64(), missing=_NO_TIME)
+    elif pa.types.is_int64(column.type) and not column.null_count and _are_seconds(column):
+        return column.combine_chunks()
+    return _mapped(raw, name, _time, pa.int64(), missing=_NO_TIME, quick=_unix_seconds)
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
@@ -176,6 +178,25 @@ def _decimals(texts: pa.Array) -> pa.Array:
     plain = pc.match_substring_regex(texts, _WHOLE)
     digits = pc.utf8_ltrim(texts, "0")
     return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
+
+
+def _small_numbers(texts: pa.Array) -> pa.Array:
+    """Plain digits that fit 64 bits for sure."""
+    return _where(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), texts)
+
+
+def _unix_seconds(texts: pa.Array) -> pa.Array:
+    """Plain digits that are unix seconds from 2001 to 2286."""
+    return _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
+
+
+def _where(plain: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(pa.int64())
+
+
+def _are_seconds(column: pa.ChunkedArray) -> bool:
+    limits = pc.min_max(column).as_py()
+    return limits["min"] is not None and limits["min"] >= _YEAR_2001 and limits["max"] <= _YEAR_9999
 
 
 def _int64(value: object) -> int:

@@ -149,7 +149,9 @@ def _first_line(error: BaseException) -> str:
 def _read_parquet(path: Path) -> pa.Table:
     # ParquetFile and not read_table, which would read "name=value" folders of the path as further columns
     with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
-        table = _flattened(file.read())
+        table = file.read()
+        table.validate(full=True)  # a damaged file may hold text that is none
+        table = _flattened(table)
     _refuse_repeated(path, table.column_names)
     return table
 

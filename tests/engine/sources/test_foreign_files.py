@@ -6,14 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from contract.chains import ZERO_ADDRESS
 from engine.errors import BadSource
+from engine.records import TRANSFERS
 from engine.sources.files import FileOptions, FileTransfers, read_file
 from engine.sources.mapping import parse_map, read_block_times
+from tests.damage import damage
 from tests.engine.sources.foreign import BLOCKS_FILE, HASHES, REFUSED, SAMPLES, TIMES, Sample
 
 
@@ -65,6 +68,22 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_remedy(
     assert re.search(words, str(caught.value)), caught.value
     assert str(caught.value).startswith(name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_file_is_refused_or_read_without_gaps(seed: int, tmp_path: Path) -> None:
+    chance = Random(seed)
+    for number, sample in enumerate(SAMPLES):
+        path = tmp_path / f"{number}-{sample.name}"
+        path.write_bytes(sample.content)
+        done = damage(path, chance)
+        try:
+            rows = read(tmp_path, path.name, path.read_bytes() if path.exists() else b"", sample.options).transfers
+        except BadSource as refused:
+            assert "\n" not in str(refused), done
+        else:
+            gaps = [field.name for field in TRANSFERS if not field.nullable and rows[field.name].null_count]
+            assert gaps == [], done
 
 
 def test_there_are_at_least_thirty_spellings() -> None:
