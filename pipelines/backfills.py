@@ -49,7 +49,7 @@ def go_on(workspace: Workspace, as_json: bool) -> None:
     """Run what is parked and due. Raises ``RunFailed`` if one stops again; it stays parked."""
     parked = parked_backfills(workspace)
     for one in parked:
-        if one.is_due:
+        if one.is_due(workspace):
             instants = list(map(parse_when, one.of.instants))
             carry_out(
                 workspace,

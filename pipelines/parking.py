@@ -63,11 +63,15 @@ class Parked:
     of: Selection
     reason: str
     resume_on: date | None
+    asked: int | None = None
+    """Hundredths of a credit of the call that a ceiling of the settings refused; None where it was another reason."""
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it can go on now."""
-        return self.resume_on is None or utc_now().date() >= self.resume_on
+    def is_due(self, workspace: Workspace) -> bool:
+        """Return whether it can be resumed: the day has come, or the ceilings leave room since they were raised."""
+        if self.resume_on is None or utc_now().date() >= self.resume_on:
+            return True
+        left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
+        return self.asked is not None and all(room is None or room >= self.asked for room in left)
 
     @property
     def advice(self) -> str:
@@ -80,7 +84,8 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
     """Park a backfill that ``error`` stopped; None where neither credits nor the rate limit stopped it."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
-    parked = Parked(selection, str(error), _resume_on(workspace, error))
+    asked = error.asked if isinstance(error, BudgetExceeded) else None
+    parked = Parked(selection, str(error), _resume_on(workspace, error), asked)
     write_whole(_path(workspace, selection), msgspec.json.encode(parked))
     return parked
 

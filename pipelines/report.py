@@ -173,7 +173,8 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
 
 
 def _unexplained(credits: int) -> str:
-    return f": {credits_text(credits)} were spent by somebody else with the same key" if credits else ""
+    said = "were not charged for this home's calls: another client uses the key, or the allowance was cut"
+    return f": {credits_text(credits)} {said}" if credits else ""
 
 
 def keys_report(keys: KeyStore, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """Sensors: new chains of the provider, parked backfills that can go on, and alerts that are to be told."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -66,15 +67,16 @@ def parked_sensor(workspace: Workspace) -> SensorDefinition:
     def parked_backfills(context: SensorEvaluationContext) -> Iterator[RunRequest | SkipReason]:
         parked = parked_backfills_of(workspace)
         for one in parked:
-            if one.is_due:
+            if one.is_due(workspace):
                 lists = ("instants", "chains", "tokens", "tables")
                 since = one.of.refresh_since
                 options: dict[str, object] = {"refresh": bool(since), "refresh_since": since}
                 options |= {name: list(getattr(one.of, name)) for name in lists}
-                # one try a day and date: a run that stops for want of credits parks itself again, with a later date
-                key = f"{one.of.id} {one.resume_on} {utc_now():%Y-%m-%d}"
+                # one try a day, date and budget: a run that lacks credits parks itself again, with a later date
+                budget = hashlib.sha256(workspace.settings.budget.model_dump_json().encode()).hexdigest()[:8]
+                key = f"{one.of.id} {one.resume_on} {utc_now():%Y-%m-%d} {budget}"
                 yield RunRequest(run_key=key, run_config={"ops": {"fill_history": {"config": options}}})
-        if not any(one.is_due for one in parked):
+        if not any(one.is_due(workspace) for one in parked):
             yield SkipReason(_waits_for(parked))
 
     return parked_backfills

@@ -7,7 +7,9 @@ Amounts are hundredths of a credit, days are UTC. Who reserves when stands in ``
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +62,8 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
     # The first word of the provider in a period, and what was settled then: what it counts from there on is compared.
     "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
+    # Whose allowance that is: a keyed hash of the provider's name and the API key, which cannot be turned back.
+    "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
 _STILL_RESERVED: Final = """
@@ -85,6 +89,8 @@ _ADD: Final = """
     ORDER BY key
 """
 """Within a transaction the numbers of new entries follow each other."""
+_LATE_ANSWERS: Final = 512
+"""So many calls may be under way, and their answers arrive in any order."""
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
 
 
@@ -106,7 +112,7 @@ class Totals:
     """The present month (from renewal to renewal), and what the provider last said remains (None: it never did).
 
     ``charged`` is what the provider counted since its first word this month, ``known`` what was settled here meanwhile:
-    where the first is more than the second and what is reserved, somebody else spends on the same key.
+    where the first is more than the second and what is reserved, another client uses the key, or the allowance was cut.
     """
 
     spent: int
@@ -292,13 +298,26 @@ class CreditLedger:
             self._note_told(db, told)
         return errors
 
+    def use_account(self, provider_id: str, key: str) -> None:
+        """Note whose allowance the calls are charged to. With another key, what the provider counts begins again."""
+        with self._db.transaction() as db:
+            salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
+            own = hashlib.blake2b(f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8).hexdigest()
+            if mark not in (None, own):
+                db.execute("DELETE FROM told_first")
+                db.execute("DELETE FROM told")
+            db.execute("INSERT OR REPLACE INTO account VALUES (1, ?, ?)", (salt, own))
+
     def _note_told(self, db: sqlite3.Connection, credits_remaining: int) -> None:
         now = self._now()
+        before = db.execute("SELECT credits FROM told").fetchone()
         db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, now.isoformat()))
         start = self._period(now.date())[0].isoformat()
-        if not db.execute("SELECT 1 FROM told_first WHERE period = ?", (start,)).fetchone():
+        first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
+        is_more = before is not None and credits_remaining > before[0]
+        if first is None or (is_more and _was_raised(db, start, sum(first), credits_remaining)):
             settled, _ = _spent_since(db, start)
-            db.execute("INSERT INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
+            db.execute("INSERT OR REPLACE INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
     def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reserved | BudgetExceeded]:
         """Entries and turns of those that fit below the ceilings."""
@@ -445,6 +464,14 @@ def _spent_since(db: sqlite3.Connection, day: str) -> tuple[int, int]:
         (day,),
     ).fetchone()
     return int(settled), int(reserved)
+
+
+def _was_raised(db: sqlite3.Connection, start: str, allowance: int, credits_remaining: int) -> bool:
+    """Return whether more remains than the allowance that was known leaves, whatever the order of late answers."""
+    (spent,) = db.execute("SELECT coalesce(sum(cost), 0) FROM days WHERE name >= ?", (start,)).fetchone()
+    recent = f"SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM entries ORDER BY id DESC LIMIT {_LATE_ANSWERS})"
+    (late,) = db.execute(recent).fetchone()
+    return bool(credits_remaining + spent > allowance + late)
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:

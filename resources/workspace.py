@@ -111,6 +111,8 @@ class Workspace:
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
         """The provider for one run: connected, metered in the ledger, archived."""
         endpoint = self._endpoint()
+        if endpoint.api_key is not None:
+            self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
         chosen = self.settings.provider
         async with ProviderClient(
             endpoint.base_url,

@@ -108,6 +108,19 @@ def test_what_is_not_due_waits_and_says_until_when(poor: Workspace, capsys: pyte
     assert parked_backfills(poor) == [parked]
 
 
+def test_raising_the_ceiling_resumes_a_parked_backfill(
+    make_workspace: MakeWorkspace, poor: Workspace, instance: DagsterInstance
+) -> None:
+    _stop(poor, instance)
+    (parked,) = parked_backfills(poor)
+    assert not parked.is_due(poor)
+    rich = _workspace(make_workspace, per_day=credits_text(100 * COST))
+    assert parked.is_due(rich)
+    go_on(rich, as_json=False)
+    assert parked_backfills(rich) == []
+    assert sum(bool(manifest.covered) for manifest in rich.lake.manifests(family="maps")) == len(INSTANTS)
+
+
 def test_a_finished_backfill_starts_no_run(
     make_workspace: MakeWorkspace, instance: DagsterInstance, capsys: pytest.CaptureFixture[str]
 ) -> None:

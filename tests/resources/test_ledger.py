@@ -412,6 +412,46 @@ def test_what_the_provider_counts_is_compared_with_what_was_settled_here(tmp_pat
         assert ledger.totals().unexplained == 600
 
 
+def test_another_key_invents_no_other_spender(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.use_account("https://provider", "first key")
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 900_000)
+        ledger.use_account("https://provider", "second key")
+        assert ledger.totals().credits_remaining is None
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 50_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 49_900)
+        totals = ledger.totals()
+        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
+        ledger.use_account("https://provider", "second key")
+        assert ledger.totals().charged == 100
+
+
+def test_the_ledger_does_not_hold_the_key(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.use_account("https://provider", "a-secret-key")
+    assert all(b"a-secret-key" not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_raised_allowance_is_compared_from_then_on(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 1_000_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 999_900)
+        totals = ledger.totals()
+        assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 999_000)
+        assert ledger.totals().unexplained == 800
+
+
+def test_late_answers_are_no_raised_allowance(tmp_path: Path) -> None:
+    with fresh(tmp_path / "ledger.db") as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        entries = [ledger.reserve("run", "map", None, 100) for _ in range(4)]
+        for entry, told in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
+            ledger.settle(entry, 100, told)
+        assert ledger.totals().charged == 200, "the first word of the provider still counts"
+
+
 def test_nothing_is_compared_where_the_provider_never_says_what_remains(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100)
