@@ -132,7 +132,7 @@ def ingest(
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
     from pipelines.outcomes import Outcome
     from pipelines.plan import past_instants
-    from pipelines.runs import dagster_instance, fill, ingest_day
+    from pipelines.runs import dagster_instance, fill, ingest_day, loads_once
 
     workspace = _workspace()
     instants = past_instants(at or ["now"])
@@ -145,8 +145,10 @@ def ingest(
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
         else:
-            for one in chains:
-                outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
+            for one, loading in loads_once(workspace, chains):
+                with loading:
+                    outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
+            workspace.warehouse.load(workspace.lake)
     outcome.conclude(json)
 
 
@@ -350,10 +352,11 @@ app.command()(keys.usage)
 @app.command()
 def sql(
     query: Annotated[str | None, typer.Argument(help="SQL; read from standard input where none is given.")] = None,
+    files: Annotated[bool, typer.Option("--files", help="Let the query read files; it never writes any.")] = False,
     json: Json = False,
 ) -> None:
-    """Asks the warehouse, read-only."""
-    answer = _reading().warehouse.query(query or sys.stdin.read())
+    """Asks the warehouse, read-only: no files, no other databases, no extensions."""
+    answer = _reading().warehouse.read(query or sys.stdin.read(), files=files)
     if json:
         show.as_json(answer.to_pylist())
     else:

@@ -21,12 +21,13 @@ from rich.filesize import decimal
 
 from pipelines import show
 from pipelines.export_formats import Arrow, Csv, Excel, Format, Parquet
-from resources.files import whole_file
+from resources.files import SPILL_LOCK, in_use, remove_leftovers, whole_file
 from resources.layout import quoted
 from resources.warehouse import Warehouse, WarehouseError
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
 
+_SPILL: Final = ".export-"
 _BATCH_ROWS: Final = 32_768
 _MEMORY: Final = "512MB"
 _FORMATS: Final[Mapping[str, type[Format]]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow, "xlsx": Excel}
@@ -169,7 +170,12 @@ def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyR
 @contextmanager
 def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that keeps to its memory; a sort that is larger spills beside the file."""
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as spilled, warehouse.connect() as connection:
+    remove_leftovers(folder, _SPILL)
+    with (
+        tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
+        in_use(Path(spilled, SPILL_LOCK)),
+        warehouse.connect() as connection,
+    ):
         connection.execute(f"SET memory_limit = '{_MEMORY}'")
         connection.execute(f"SET temp_directory = {quoted(spilled)}")
         yield connection

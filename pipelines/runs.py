@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from pipelines.plan_scope import within_plan
 from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
 from resources.database import DatabaseError
+from resources.free_space import check_free_space
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -86,6 +87,12 @@ def _explained_settings(path: Path) -> Iterator[None]:
         raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is made again") from error
 
 
+def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
+    """Give each chain and a context for its run, so that only the last chain's run loads the warehouse, for all."""
+    for place, chain in enumerate(chains):
+        yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
+
+
 def ingest_day(
     workspace: Workspace,
     instance: DagsterInstance,
@@ -96,6 +103,7 @@ def ingest_day(
 ) -> None:
     """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     workspace.check()
+    check_free_space(workspace, len(FAMILIES) * len(instants))
     repair_before_run(workspace, [chain], {partition_text(when) for when in instants}, every_byte=True)
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
@@ -123,6 +131,7 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     if not families:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
     workspace.skipped |= {one.family: one.reason for one in left_out}
+    check_free_space(workspace, len(chains) * len(instants) * len(families))
     repair_before_run(workspace, chains, {partition_text(when) for when in instants}, every_byte=False)
     options = {
         "instants": [when.isoformat() for when in instants],

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+SPILL_LOCK: Final = ".lock"
+"""The file in a spill folder that its process locks."""
+_PART: Final = re.compile(r"\..{1,80}\.[0-9a-f]{32}(\.\w+){0,2}")
+_OLD_SECONDS: Final = 3_600.0
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -39,13 +49,40 @@ def whole_file(path: Path) -> Iterator[Path]:
     at suffixes.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
+    with in_use(part):
+        try:
+            yield part
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Make a file and hold a lock on it, which tells ``remove_leftovers`` that its process lives."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        yield part
-        with part.open("rb+") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_SECONDS) -> None:
+    """Remove what killed processes left in a folder: part files of ``whole_file``, and spill folders of that prefix.
+
+    Only names that are made here, older than some seconds, and not in use by a living process.
+    """
+    for path in folder.iterdir():
+        is_spill = path.name.startswith(spill_prefix) and path.is_dir()
+        if not (is_spill or _PART.fullmatch(path.name)) or path.is_symlink():
+            continue
+        with suppress(OSError):  # it is in use, or another process removed it
+            if time.time() - path.stat().st_mtime > older_than:
+                with in_use(path / SPILL_LOCK if is_spill else path):
+                    shutil.rmtree(path) if is_spill else path.unlink()
 
 
 def set_aside(path: Path, root: Path, folder: str) -> Path:

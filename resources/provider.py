@@ -124,6 +124,15 @@ class _Paid:
     settle: Settle
 
 
+def _not_kept(arrived: Arrived, error: OSError) -> str:
+    request = arrived.request
+    return (
+        f"the paid answer to {request.endpoint} {request.subject or ''} as of {arrived.as_of or 'now'} "
+        f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
+        "free some space, then run it again"
+    )
+
+
 class _Flight:
     """One request under way: whoever else wants the same waits here and takes what comes of it."""
 
@@ -195,8 +204,10 @@ class Provider:
         try:
             return self._archive.put_all(arrived)
         except OSError as error:
-            reason = f"a paid answer could not be written to the archive: {error}"
-            return [AnswerNotKept(reason) for _ in arrived]
+            lost = [AnswerNotKept(_not_kept(one, error)) for one in arrived]
+            for one in lost:
+                _log.error("%s", one)
+            return lost
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Fetched:
         """The answer to a request, as of an instant (or words that name the asking); from the archive where it is kept.

@@ -95,6 +95,10 @@ class Warehouse:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_postponed = False
+        """Whether a later load of the same command takes what the lake has now."""
+        self.postponed_days: set[tuple[str, str]] = set()
+        """Chains and days (YYYY-MM-DD) of postponed loads, whose alerts were not looked for yet."""
 
     @property
     def version(self) -> str | None:
@@ -131,6 +135,23 @@ class Warehouse:
         with self.connect() as connection:
             return answer(connection, sql, parameters)
 
+    def read(self, sql: str, *, files: bool = False) -> pa.Table:
+        """Return the answer to a query from others: it writes nothing, and reads files only where ``files`` allows it.
+
+        Raises ``WarehouseError``.
+        """
+        with self.connect() as connection:
+            if files:
+                _check_only_reads(connection, sql)
+            else:
+                keep_to_the_warehouse(connection)
+            try:
+                return answer(connection, sql)
+            except WarehouseError as error:
+                if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
+                    raise WarehouseError(f"{_sentence(error)}; --files lets a query read files") from error
+                raise
+
     def check(self) -> int:
         """Read every block of the file and return how many rows of holders it has. Raises ``WarehouseError``."""
         with self.connect() as connection:
@@ -142,6 +163,15 @@ class Warehouse:
                 raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
         return int(rows)
 
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Let loads do nothing while the block runs. A load writes the file once, so many chains share one load."""
+        self.is_postponed = True
+        try:
+            yield
+        finally:
+            self.is_postponed = False
+
     def load(self, lake: Lake) -> LoadReport:
         """Load the partitions that are new in the lake or were written again. Readers see all of them at once.
 
@@ -149,6 +179,8 @@ class Warehouse:
         another version gets the tables of this one; columns that it lacked are null.
         """
         began = time.monotonic()
+        if self.is_postponed:
+            return LoadReport(0, {}, 0.0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():
@@ -281,6 +313,26 @@ class Warehouse:
             leftover.unlink(missing_ok=True)
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
         return path
+
+
+def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raise ``WarehouseError`` on any statement but SELECT and its kin (FROM, DESCRIBE, SHOW)."""
+    try:
+        types = {one.type for one in connection.extract_statements(sql)}
+    except duckdb.Error as error:
+        raise WarehouseError(str(error)) from error
+    odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
+    if odd:
+        raise WarehouseError(
+            f"{', '.join(odd)} is refused: with --files a query only reads; 'holderlake export' writes"
+        )
+
+
+def keep_to_the_warehouse(connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse files, other databases and extensions on a connection, by DuckDB's own settings, for good."""
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+        connection.execute(f"SET {name} = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:

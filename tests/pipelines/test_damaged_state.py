@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from datetime import datetime
 from pathlib import Path
 from random import Random
 
 import pytest
+from dagster import DagsterInstance
 
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from pipelines.commands import shared
-from pipelines.runs import dagster_instance
+from pipelines.runs import dagster_instance, ingest_day, loads_once
 from resources.database import DatabaseError
+from resources.errors import AnswerNotKept
+from resources.free_space import LEAST_FREE
 from resources.ledger import CreditLedger
 from resources.settings import SettingsError
 from resources.workspace import Workspace
@@ -76,8 +80,6 @@ def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) 
 def test_a_damaged_history_of_dagster_is_one_sentence_or_made_again(
     empty_history: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     monkeypatch.setenv("DAGSTER_HOME", "")
     home = shutil.copytree(empty_history, tmp_path / "dagster")
     damage(home / "history" / "runs.db", Random(1), kind)
@@ -93,3 +95,41 @@ def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))
     with pytest.raises(SettingsError, match="is a file; name a folder"):
         shared.settings()
+
+
+def test_a_run_needs_free_space_before_it_pays(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = make_workspace()
+    free = shutil.disk_usage(workspace.settings.home)._replace(free=LEAST_FREE)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    with pytest.raises(SettingsError, match=r"has 210 MB free, and this run needs about .* Nothing was fetched"):
+        ingest_day(workspace, instance, "solana", [MAY])
+    assert workspace.ledger.totals().spent == 0
+
+
+def test_a_paid_answer_that_cannot_be_written_is_named_with_its_cost(
+    make_workspace: MakeWorkspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = make_workspace().settings.watchlist["solana"][0]
+    workspace = make_workspace(watchlist={"solana": [token]})
+    workspace.archive.root.mkdir(parents=True)
+    (workspace.archive.root / "packs").write_text("a file where a folder should be")
+    with pytest.raises(
+        AnswerNotKept, match=rf"the paid answer to map solana/{token} as of 20260501T000000Z \(.* credits\)"
+    ):
+        fill(workspace, MAPS, "solana", MAY)
+    assert "could not be written to the archive" in caplog.text
+    assert workspace.ledger.totals().reserved > 0, "it counts as spent"
+
+
+def test_one_command_loads_the_warehouse_once(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    watched = make_workspace().settings.watchlist
+    workspace = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("eth", "solana")})
+    versions = []
+    for chain, loading in loads_once(workspace, ["eth", "solana"]):
+        with loading:
+            ingest_day(workspace, instance, chain, [MAY])
+        versions.append(workspace.warehouse.version)
+    assert versions[0] is None
+    assert workspace.warehouse.query("SELECT count(DISTINCT chain) AS n FROM maps")["n"].to_pylist() == [2]

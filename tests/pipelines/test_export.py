@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from pipelines import export_formats
 from pipelines.cli import app
 from pipelines.exporting import Exported, FormatName, export, format_of
+from resources.files import in_use
 from resources.lake import Lake
 from resources.warehouse import Warehouse, WarehouseError
 from tests.resources.lakes import DAYS, rows, write
@@ -228,3 +229,21 @@ def test_the_command_tells_what_it_wrote_for_machines(
     answer = CliRunner().invoke(app, ["export", "holders", str(tmp_path / "x.csv"), "--json"])
     told = json.loads(answer.stdout)
     assert (told["rows"], told["format"], told["notes"]) == (len(LABELS), "csv", {"defused": 6})
+
+
+def test_leftovers_of_killed_exports_are_removed_and_nothing_else(warehouse: Warehouse, tmp_path: Path) -> None:
+    name = f".x.{'0a' * 16}.parquet"
+    old, living, foreign, young = (tmp_path / one / name for one in ("old", "living", "foreign", "young"))
+    for path in (old, living, foreign, young):
+        path.parent.mkdir()
+        path.write_bytes(b"half")
+    foreign = foreign.rename(foreign.with_name(".config.json"))
+    (old.parent / ".export-abc").mkdir()
+    for path in (old, living, foreign, old.parent / ".export-abc"):
+        os.utime(path, (0, 0))
+    with in_use(living):
+        os.utime(living, (0, 0))
+        for path in (old, living, foreign, young):
+            export(warehouse, "holders", path.parent / "y.parquet", "parquet")
+    assert sorted(path.name for path in old.parent.iterdir()) == ["y.parquet"]
+    assert all(path.read_bytes() == b"half" for path in (living, foreign, young))

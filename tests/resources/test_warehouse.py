@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -539,3 +540,41 @@ def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake,
     assert warehouse.load(lake).partitions == 0
     assert count(warehouse, "latest_holders") == 1
     assert "rank" in warehouse.query("FROM latest_holders").column_names
+
+
+WRITING = (
+    "COPY (SELECT 1) TO '{0}/x.csv'",
+    "ATTACH '{0}/x.duckdb'",
+    "EXPORT DATABASE '{0}/x'",
+    "INSTALL httpfs",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{0}/x.csv'",
+    "SET temp_directory = '{0}/x'",
+    "PRAGMA enable_profiling = 'json'",
+    "DELETE FROM holders",
+    "SELECT 1; COPY (SELECT 1) TO '{0}/x.csv'",
+)
+
+
+@pytest.mark.parametrize("files", [False, True])
+@pytest.mark.parametrize("sql", WRITING)
+def test_a_query_that_writes_is_refused(small: Warehouse, tmp_path: Path, sql: str, files: bool) -> None:
+    with pytest.raises(WarehouseError):
+        small.read(sql.format(tmp_path), files=files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_reads_files_only_where_it_is_allowed(small: Warehouse, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("one\n1\n")
+    sql = f"FROM read_csv('{tmp_path}/x.csv')"
+    with pytest.raises(WarehouseError, match="--files lets a query read files"):
+        small.read(sql)
+    assert small.read(sql, files=True).to_pylist() == [{"one": 1}]
+
+
+def test_a_postponed_load_is_done_by_the_next_one(lake: Lake, warehouse: Warehouse) -> None:
+    for chain in ("eth", "bsc"):
+        write_holders(lake, chain, DAYS[0], {"0xa": {"0x1": 1}})
+        with warehouse.postponed():
+            assert warehouse.load(lake).partitions == 0
+    assert not warehouse.path.exists()
+    assert warehouse.load(lake).partitions == 2
