@@ -41,11 +41,17 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         "A firewall, a login page or another web server may answer in the provider's place. Check provider.url and "
         "open it in a browser.",
     ),
+    "empty": ("were empty", "A proxy may drop the bodies of answers, or the provider fails. Bypass the proxy."),
+    "error": (
+        "were error messages with a status of success",
+        "A gateway may report its errors so; 'holderlake archive' keeps the messages. Check provider.url and the key.",
+    ),
 }
 
 
-BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how != "page"}
-"""The ways in which answers break, in words; a page is an answer that came in full."""
+_FULL: Final = frozenset({"page", "empty", "error"})
+BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how not in _FULL}
+"""The ways in which answers break, in words, without those that came in full."""
 
 
 class Breakage:

@@ -282,7 +282,7 @@ class ProviderClient:
             return wire.decode(raw, request.answer)
         except (wire.MalformedAnswer, RecursionError, ArithmeticError) as error:
             # Nesting without end and exponents beyond any decimal are no answers either.
-            reason = self.redacted(str(error) or type(error).__name__)
+            reason = plain(self.redacted(str(error) or type(error).__name__))
         raise MalformedAnswer(reason, hashlib.sha256(raw).hexdigest(), digest)
 
     def redacted(self, text: str) -> str:

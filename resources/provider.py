@@ -37,7 +37,7 @@ from resources.errors import (
     ProviderError,
     RateLimited,
     Unreachable,
-    is_page,
+    no_answer_in,
 )
 from resources.ledger import CreditLedger
 from resources.pace import Gate
@@ -349,10 +349,11 @@ class Provider:
         return Lost(entry, how)
 
     def _note_answer(self, request: Request, answer: RawAnswer) -> None:
-        if is_page(answer.raw):
-            self._stop(self._breakage.broke("page", request.cost))
-        else:
+        how = no_answer_in(answer.raw)
+        if how is None:
             self._breakage.intact()
+        else:
+            self._stop(self._breakage.broke(how, request.cost))
         if self._plan_limits is not None:
             self._plan_limits.answered(request.endpoint)
         if answer.disbelieved and not self._has_warned:

@@ -272,8 +272,10 @@ def test_the_cost_header_of_a_broken_answer_is_booked(tmp_path: Path) -> None:
         (endless(), r"provider\.answer_megabytes"),
         (error(504), "gateway"),
         (answer(b"<html><title>Sign in</title>"), r"provider\.url"),
+        (answer(b" "), "were empty"),
+        (answer({"detail": "upstream failed", "code": 17}), "error messages"),
     ],
-    ids=["half", "silence", "endless", "504", "page"],
+    ids=["half", "silence", "endless", "504", "page", "empty", "error"],
 )
 def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step, words: str) -> None:
     async def work(stage: Stage) -> None:
