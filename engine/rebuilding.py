@@ -56,7 +56,7 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
     """Repair a store in place, step by step; interrupted, it can be repeated.
 
     A catalogue that is lost, damaged or older than the files is restored from its copy, else made from the files of
-    transfers: then labels, token lists and rules have to be imported again. ``say`` gets each step. Raises
+    transfers: then import labels and token lists again, and mark indexed tokens again. ``say`` gets each step. Raises
     ``UnusableStore`` where the disk or another process prevents it.
     """
     done = Rebuilt()
