@@ -102,8 +102,13 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
             "Addresses with a wrong checksum (EIP-55) were imported in lower case. Where people typed them, check them."
         )
     _raise_failed(errors, len(paths))
-    if rejected:
-        count = sum(len(one.rows) for one in rejected)
+    count = sum(len(one.rows) for one in rejected)
+    if all(line.get("rows") == 0 for line in lines):
+        passed_over = sum(line["passed over"] for line in lines)
+        others = f"; {passed_over:,} rows are something else" if passed_over else ""
+        others += f"; {count:,} rows could not be read, see {reading.rejected}" if count else ""
+        raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
+    if count:
         raise SomeFailed(f"{count:,} rows could not be read; {reading.rejected} has them with their reasons")
 
 

@@ -39,6 +39,7 @@ _CHAIN_ID: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _COMPACT_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
 _NO_TIME: Final = "a transfer needs a time; leave such rows out, or fill in the time of their block (--blocks)"
+_EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; fill it in or leave the row out"
 
 Quick = Callable[[pa.Array], pa.Array]
@@ -71,23 +72,30 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
     """Addresses in the one spelling of each row's chain (``contract.addresses``); of a ``token``, also native."""
     found = pa.nulls(raw.table.num_rows, pa.string())
-    parse = parse_token if token else parse_address
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
-        if family_of(chain) == "evm":
+        spelt_as = _EVM_CHAIN if raw.is_evm and family_of(chain) is None else chain
+        if family_of(spelt_as) == "evm":
             _count_wrong_checksums(raw, name)
         mapped = _mapped(
             raw,
             name,
-            partial(parse, chain),
+            partial(_address, chain, spelt_as, token),
             pa.string(),
             optional=optional,
             missing=_MISSING_ADDRESS if name in {"from_address", "to_address"} else _MISSING,
-            quick=partial(parse_addresses, chain),
+            quick=partial(parse_addresses, spelt_as),
             among=of_chain,
         )
         found = pc.if_else(of_chain, mapped, found)
     return found
+
+
+def _address(chain: str, spelt_as: str, is_token: bool, value: str | bytes) -> str:
+    try:
+        return (parse_token if is_token else parse_address)(spelt_as, value)
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"of chain {spelt_as} ", f"of chain {chain} ")) from error
 
 
 def _count_wrong_checksums(raw: RawTable, name: str) -> None:
@@ -105,6 +113,8 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
     """Transaction hashes in one spelling: of EVM chains 0x and lower case, of TRON and TON bare hexadecimal."""
     named = chains.unique().drop_null().to_pylist()
     family = family_of(named[0]) if len(named) == 1 else None
+    if family is None and raw.is_evm:
+        family = "evm"
     return _mapped(
         raw,
         name,

@@ -69,7 +69,7 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
         return FileTransfers(TRANSFERS.empty_table(), None, 0, 0)
     raw, layout = _recognised(raw, options)
     if layout.decode is not None:
-        raw = layout.decode(raw)
+        raw = replace(layout.decode(raw), is_evm=True)
     raw = _adjusted(raw, options)
     if options.block_times:
         raw = with_times(raw, options.block_times)
@@ -104,6 +104,7 @@ class _Found:
     layout: Layout | None = None
     column_map: ColumnMap = field(default_factory=ColumnMap)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_evm: bool = False
 
 
 _MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
@@ -114,8 +115,8 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
     """The file under our names, and the layout that reads it."""
     found = _layout_of(raw, options)
     if found.layout is not None:
-        return raw, found.layout
-    raw = mapped(_only(raw, found.only), found.column_map)
+        return replace(raw, is_evm=found.layout.is_evm), found.layout
+    raw = replace(mapped(_only(raw, found.only), found.column_map), is_evm=found.is_evm)
     if _LOGS.fits(raw.columns):
         return raw, _LOGS
     check_complete(raw)
@@ -133,7 +134,7 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
                 return _Found(layout.format, layout)
     preset = preset_for(names, chosen, format)
     if preset is not None:
-        return _Found(preset[0].format, None, preset[1], preset[0].only)
+        return _Found(preset[0].format, None, preset[1], preset[0].only, preset[0].is_evm)
     if chosen and (is_complete(names, chosen) or not advice(names, chosen, format)):
         return _Found(_MAPPED.format, None, chosen)
     raise _unknown(raw, options)

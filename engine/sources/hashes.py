@@ -19,13 +19,16 @@ _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
 def parse_hash(family: Family | None, value: str | bytes) -> str:
-    """The hash of a transaction: 0x and lower case; bare digits on TRON and TON, where base64 is read too. Solana's
-    signatures stay as they are. Raises ``ValueError`` for text that cannot be a hash."""
+    """The hash of a transaction: 0x and lower case on EVM chains; bare digits on TRON and TON, from base64 too.
+
+    Elsewhere text stays as it is, but for the case of hexadecimal after 0x. Raises ``ValueError`` for text that cannot
+    be a hash.
+    """
     text = f"0x{value.hex()}" if isinstance(value, bytes) else value.strip().strip("\"'")
     if len(text) > MAX_LENGTH or not _VISIBLE.fullmatch(text):
         raise ValueError(f"{shown(value)} is not the hash of a transaction; check the export")
-    if family == "solana":
-        return text
+    if family in {None, "solana"}:
+        return text.lower() if text[:2] in {"0x", "0X"} else text
     found = _SPELT.fullmatch(text)
     if found is None and family == "ton" and _BASE64.fullmatch(text):
         padded = text.replace("-", "+").replace("_", "/").rstrip("=") + "="
@@ -37,7 +40,7 @@ def parse_hash(family: Family | None, value: str | bytes) -> str:
 
 def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:
     """Hashes of 32 bytes in hexadecimal as ``parse_hash`` spells them, null for all other texts."""
-    if family == "solana":
+    if family in {None, "solana"}:
         return pa.nulls(len(texts), pa.string())
     digits = pc.utf8_lower(pc.utf8_slice_codeunits(texts, -64))
     spelt = digits if _prefixed(family, "") == "" else pc.binary_join_element_wise("0x", digits, "")

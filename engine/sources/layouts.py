@@ -41,6 +41,11 @@ class Layout:
     decode: Callable[[RawTable], RawTable] | None = None
     """Turns the file's rows into those that ``read`` understands, where they are something else."""
 
+    @property
+    def is_evm(self) -> bool:
+        """Whether only EVM chains have files of this layout."""
+        return self.format != "holderlake"
+
     def fits(self, names: Collection[str]) -> bool:
         """Whether a file with these columns is of this layout."""
         return self.needs <= set(names) and self.lacks.isdisjoint(names)

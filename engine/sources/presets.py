@@ -30,6 +30,11 @@ class Preset:
     lacks: tuple[str, ...] = ()
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def is_evm(self) -> bool:
+        """Whether only EVM chains have such files; the others name their chain."""
+        return "chain" not in self.constants
+
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
         """The map of a file with these columns, None where it is of another layout. What is ``chosen`` wins."""
         found, missing = self._found(names, chosen)

@@ -56,6 +56,8 @@ class RawTable:
     """The place of each row in the file, from 0, where rows were left out or repeated."""
     passed_over: int = 0
     """Rows of the file that hold no transfer and were left out."""
+    is_evm: bool = False
+    """Whether the layout is one of EVM chains only, so that addresses of chains without a known family are theirs."""
 
     @property
     def columns(self) -> list[str]:

@@ -94,7 +94,7 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
     from pipelines.nodes import Asked, import_from_nodes
 
-    asked = Asked(chain, token or [], all_tokens, native, traces, from_block, to_block, confirmations)
+    asked = Asked(chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations)
     import_from_nodes(shared.settings(), urls or [], asked, json)
 
 

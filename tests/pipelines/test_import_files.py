@@ -23,6 +23,7 @@ from tests.engine.sources.foreign import (
     CLICKHOUSE,
     CLICKHOUSE_MAP,
     ETL,
+    HASHES,
     RPC_LOGS,
     TIMELESS,
     TOKEN,
@@ -220,3 +221,20 @@ def test_labels_import_apart_from_a_bad_file(run: Run) -> None:
     assert ended.code == 3
     assert "bad.csv, line 2, column address: 'vitalik.eth' is not an address of chain eth" in ended.stderr
     assert ended.lines[0]["labels"] == 1
+
+
+def test_an_import_without_a_transfer_fails(run: Run) -> None:
+    Path("none.csv").write_bytes(as_csv(ETL).splitlines()[0] + b"\n")
+    ended = run("import", "none.csv", "--chain", "eth")
+    assert (ended.code, "none.csv: there is no transfer to import" in ended.stderr) == (1, True)
+    Path("logs.json").write_bytes(as_json([APPROVAL]))
+    ended = run("import", "logs.json", "--chain", "eth")
+    assert (ended.code, "1 rows are something else" in ended.stderr) == (1, True)
+
+
+def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:
+    rows = [{**row, "to_address": row["to_address"][2:], "transaction_hash": HASHES[0][2:]} for row in ETL]
+    Path("linea.csv").write_bytes(as_csv(rows))
+    assert run("import", "linea.csv", "--chain", "linea", "--json").lines[0]["negative balances"] == 0
+    Path("bad.csv").write_bytes(as_csv([{**ETL[0], "to_address": "0x12"}]))
+    assert "'0x12' is not an address of chain linea" in run("import", "bad.csv", "--chain", "linea").stderr
