@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +19,7 @@ from engine.store import Store
 from engine.verifying import verify
 from tests.damage import KINDS, damage
 from tests.engine.damaged import TOKENS, answers, copied, files_of, fill, kind_of, outcome
-from tests.engine.world import END, holders
+from tests.engine.world import END, held, holders
 
 CASES = int(os.environ.get("HOLDERLAKE_DAMAGE_CASES", "30"))
 
@@ -45,6 +47,51 @@ def test_the_whole_store_is_verified_and_answers(whole: Path, expected: dict[str
         CATALOG, "catalog-copy.sqlite", "transfers", "openings", ".part", ".run", ".volume",
     }  # fmt: skip
     assert outcome(root, expected) == "right"
+
+
+def as_version_0_1_0(root: Path) -> None:
+    """Take out of a store what that version did not have."""
+    (root / "catalog-copy.sqlite").unlink()
+    with closing(sqlite3.connect(root / CATALOG)) as catalog:
+        catalog.executescript(
+            "DROP VIEW listed; DROP TABLE files; DELETE FROM settings WHERE name = 'writes'; PRAGMA user_version = 2;"
+        )
+
+
+def test_a_store_of_version_0_1_0_gets_checksums(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
+    root = copied(whole, tmp_path / "store")
+    as_version_0_1_0(root)
+    with Store(root) as store:
+        assert answers(store) == expected
+        assert not store.view().manifest.sums
+    assert verify(root).is_fine
+    with Store(root) as store:
+        assert store.view().manifest.sums
+    assert outcome(root, expected) == "right"
+
+
+@pytest.mark.parametrize("copy", ["kept", "lost"])
+def test_an_emptied_catalogue_never_deletes_transfers(
+    whole: Path, expected: dict[str, Any], tmp_path: Path, copy: str
+) -> None:
+    root = copied(whole, tmp_path / "store")
+    (root / CATALOG).write_bytes(b"")
+    if copy == "lost":
+        (root / "catalog-copy.sqlite").unlink()
+    before = files_of(root / "transfers")
+    assert outcome(root, expected) == "refused"
+    assert files_of(root / "transfers") == before
+    done = rebuild(root)
+    assert done.catalog == {"kept": "copy", "lost": "files"}[copy]
+    with Store(root) as store:
+        if copy == "kept":
+            assert answers(store) == expected
+        assert [held(store, token=key) for key in TOKENS] == [balances(whole, key) for key in TOKENS]
+
+
+def balances(root: Path, key: tuple[str, str]) -> dict[str, int]:
+    with Store(root) as store:
+        return held(store, token=key)
 
 
 def chosen(root: Path, rng: Random) -> Path:
