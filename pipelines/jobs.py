@@ -84,7 +84,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
     """The only step of the backfill. However it ends, Dagster is told of the partitions that were filled."""
     quicken()
     if config.refresh and not config.refresh_since:
-        config = config.model_copy(update={"refresh_since": workspace.now().isoformat(timespec="seconds")})
+        config = config.model_copy(update={"refresh_since": workspace.now().isoformat()})
     run = _Run(context, config, workspace)
     try:
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
@@ -119,7 +119,8 @@ class _Run:
 
     async def carry_out(self, config: BackfillConfig) -> None:
         """Fill all partitions. However that ends, load the warehouse and report what landed to Dagster."""
-        since = parse_when(config.refresh_since) if config.refresh_since else None
+        # to the microsecond: a partition that was written in the same second before is not refreshed yet
+        since = datetime.fromisoformat(config.refresh_since) if config.refresh_since else None
         async with self._workspace.provider(self._context.run_id) as provider:
             with cancelling(provider):
                 try:

@@ -9,6 +9,7 @@ WITH moments AS (
         lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
     FROM maps
     SEMI JOIN watched USING (chain, token_address)
+    SEMI JOIN (FROM comparable WHERE family = 'maps') AS comparable USING (chain, token_address, timestamp)
 ),
 large AS (
     SELECT clusters.*, moments.previous_timestamp

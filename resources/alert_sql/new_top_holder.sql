@@ -10,6 +10,7 @@ WITH moments AS (
         SELECT DISTINCT chain, token_address, timestamp
         FROM holders
         SEMI JOIN watched USING (chain, token_address)
+        SEMI JOIN (FROM comparable WHERE family = 'holders') AS comparable USING (chain, token_address, timestamp)
     )
 ),
 news AS (

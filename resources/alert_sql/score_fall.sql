@@ -4,6 +4,7 @@ WITH scores AS (
     SELECT chain, token_address, timestamp, service_score, top_10_adjusted, bundles
     FROM maps
     SEMI JOIN watched USING (chain, token_address)
+    SEMI JOIN (FROM comparable WHERE family = 'maps') AS comparable USING (chain, token_address, timestamp)
     WHERE service_score IS NOT NULL
 ),
 falls AS (

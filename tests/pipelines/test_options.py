@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from pipelines.plan_report import sentences
 from pipelines.rebuild import rebuild
 from pipelines.runs import fill as fill_by_job
 from resources import commits
+from resources.alert_settings import AlertRule
+from resources.alerts import Span, evaluate, tokens_of
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 
@@ -143,6 +145,17 @@ def test_views_through_time_compare_the_newest_options_only(make_workspace: Make
     (changed,) = ask("SELECT DISTINCT from_timestamp FROM holder_changes('2026-06-01', '2026-07-01')").to_pylist()
     assert changed["from_timestamp"] == JUNE
     assert ask("SELECT count(*) AS n FROM holder_partitions")["n"][0].as_py() == 2
+
+
+def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80), HOLDERS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250)
+    fill(workspace, HOLDERS, CHAIN, JUNE)
+    workspace.warehouse.load(workspace.lake)
+    rule = AlertRule(rule="new_top_holder", top=200)
+    tokens = tokens_of(rule, workspace.settings.watchlist, None)
+    span = Span(MAY - timedelta(days=1), JUNE, timedelta(days=31))
+    assert evaluate(workspace.warehouse, "news", rule, tokens, span) == []
 
 
 def test_partitions_without_recorded_options_count_as_the_first_defaults(make_workspace: MakeWorkspace) -> None:
