@@ -14,6 +14,7 @@ import pytest
 from engine import catalog
 from engine.catalog_copy import CATALOG
 from engine.errors import UnusableStore
+from engine.sources.rpc.checkpoints import Checkpoints
 from engine.store import Store
 from tests.engine.damaged import files_of
 from tests.engine.world import COIN, held, holders, table, transfer
@@ -153,3 +154,9 @@ def test_flipped_bits_are_noticed_in_a_store_that_is_open(root: Path) -> None:
         part.write_bytes(changed)
         with pytest.raises(UnusableStore, match="changed since it was written"):
             held(store, token=COIN)
+
+
+def test_damaged_checkpoints_of_nodes_are_reported_with_the_remedy(root: Path) -> None:
+    (root / "nodes.sqlite").write_bytes(b"not a database" * 1_000)
+    with pytest.raises(UnusableStore, match=r"nodes\.sqlite can't be used .* move it away and repeat the command"):
+        Checkpoints(root, "eth")

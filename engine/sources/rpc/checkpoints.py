@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from engine.errors import BadSource
+from engine.errors import BadSource, UnusableStore
 from engine.sources.rpc.intervals import Interval, merged
 
 _FILE: Final = "nodes.sqlite"
@@ -54,9 +54,16 @@ class Checkpoints:
         self._chain = chain
         # one thread at a time uses it, but not always the same
         self._database = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.executescript(_SCHEMA)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            raise UnusableStore(
+                f"{root / _FILE} can't be used ({error}); if it is damaged, move it away and repeat the command: its "
+                "blocks are read again, and transfers that are stored are not added twice"
+            ) from error
 
     def __enter__(self) -> Checkpoints:
         return self
