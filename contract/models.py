@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -242,8 +243,16 @@ class SupplyStats(Model):
     bundles: Measured
 
 
+def score_name(names: Mapping[str, Any]) -> str | None:
+    """Return the key of the service score: the first of ``service_score``, ``decentralization_score`` and the keys that
+    end in ``_score``, in alphabetical order; None without any."""
+    found = sorted(name for name in names if name.endswith("_score"))
+    preferred = [name for name in ("service_score", "decentralization_score") if name in found]
+    return next(iter(preferred + found), None)
+
+
 class Scores(Model):
-    """Concentration. The score is read under ``service_score`` or any one other key ending in ``_score``."""
+    """Concentration. The service score is read under the key that ``score_name`` chooses."""
 
     service_score: Number | None = None
     gini_index: Measured
@@ -255,10 +264,8 @@ class Scores(Model):
     def _any_score_key(cls, value: Any) -> Any:
         if not isinstance(value, dict) or "service_score" in value:
             return value
-        names = [name for name in value if name.endswith("_score")]
-        if len(names) > 1:
-            raise ValueError(f"more than one score: {', '.join(sorted(names))}; which one is meant can't be known")
-        return {**value, "service_score": value[names[0]]} if names else value
+        name = score_name(value)
+        return {**value, "service_score": value[name]} if name else value
 
 
 class Metrics(Model):
@@ -300,7 +307,7 @@ def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
     metadata = dict(older["metadata"])
     supply = metadata.pop("identified_supply", None) or {}
     cexs, dexs, others = (supply.get(f"share_in_{kind}") for kind in ("cexs", "dexs", "other_contracts"))
-    known = [share for share in (cexs, dexs, others) if share is not None]
+    known = [share for share in (cexs, dexs, others) if isinstance(share, int | float | Decimal)]
     rest = {key: item for key, item in older.items() if key not in ("metadata", "decentralization_score")}
     return rest | {
         "metadata": metadata,

@@ -140,8 +140,12 @@ def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: st
             alone = [_decoded([raw], [token], shape, chain, build) for raw, token in pairs]
             tables = {name: pa.concat_tables(one.tables[name] for one in alone) for name in alone[0].tables}
             return Decoded(tables, [replace(note, answer=k) for k, one in enumerate(alone) for note in one.unreadable])
-    answer, unreadable = lenient.read(raws[0], shape, chain)
-    return Decoded(_built(lambda: build([answer], tokens, True)), unreadable)
+
+    def odd() -> Decoded:
+        answer, unreadable = lenient.read(raws[0], shape, chain)
+        return Decoded(build([answer], tokens, True), unreadable)
+
+    return _leniently(odd)
 
 
 def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
@@ -150,21 +154,27 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
         return Decoded(build([structs.read(raw, shape) for raw in raws], False))
     except _ODD:
         pass
-    answers, unreadable = [], []
-    for place, raw in enumerate(raws):
-        try:
-            answer, notes = lenient.read(raw, shape)
-        except MalformedAnswer as error:
-            error.answer = place
-            raise
-        answers.append(answer)
-        unreadable += [replace(note, answer=place) for note in notes]
-    return Decoded(_built(lambda: build(answers, True)), unreadable)
+
+    def odd() -> Decoded:
+        answers, unreadable = [], []
+        for place, raw in enumerate(raws):
+            try:
+                answer, notes = lenient.read(raw, shape)
+            except MalformedAnswer as error:
+                error.answer = place
+                raise
+            answers.append(answer)
+            unreadable += [replace(note, answer=place) for note in notes]
+        return Decoded(build(answers, True), unreadable)
+
+    return _leniently(odd)
 
 
-def _built(build: Callable[[], Tables]) -> Tables:
-    """Return the tables of what the lenient mode read: no answer may end a run."""
+def _leniently(decode: Callable[[], Decoded]) -> Decoded:
+    """Return what the lenient mode decodes. Whatever it raises rejects the answer: no answer may end a run."""
     try:
-        return build()
+        return decode()
+    except MalformedAnswer:
+        raise
     except _ODD as error:
-        raise MalformedAnswer(f"no table holds the answer: {error}") from error
+        raise MalformedAnswer(f"$: no table holds the answer: {error}") from error

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from contract.chains import normalise_address
-from contract.models import GROUPED_TRANSFER
+from contract.models import GROUPED_TRANSFER, score_name
 from contract.times import from_unix
 from contract.wire import MalformedAnswer
 from resources.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
@@ -34,7 +34,6 @@ from resources.decoding.structs import (
     Transfer,
     TransferData,
     UnknownTransfer,
-    score_name,
 )
 
 UNREADABLE_ROW: Final = "unreadable_row"

@@ -13,10 +13,11 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw
 
+from contract.models import score_name
 from contract.tables import TABLES, assemble
 from resources.decoding.columns import amounts_of, figure_of, integers_of, texts_of, written
 from resources.decoding.holders import Columns, Common, Owners, details_columns, holding_columns, ranked
-from resources.decoding.structs import NULL, SCORE_COUNT, SCORE_FIGURES, Nodes, score_name
+from resources.decoding.structs import NULL, SCORE_COUNT, SCORE_FIGURES, Nodes
 from resources.decoding.transfers import Transfers
 
 _NO_NODES: Final = Nodes()

@@ -7,7 +7,6 @@ A field without a default identifies its row. Every other field may be absent or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -204,14 +203,6 @@ class Chain(Struct):
 
 SCORE_FIGURES: Final = ("gini_index", "herfindahl_hirschman_index")
 SCORE_COUNT: Final = "nakamoto_coefficient"
-
-
-def score_name(names: Mapping[str, Any]) -> str | None:
-    """Return the key of the service score: the first of ``service_score``, ``decentralization_score`` and the keys that
-    end in ``_score``, in alphabetical order; None without any."""
-    found = sorted(name for name in names if name.endswith("_score"))
-    preferred = [name for name in ("service_score", "decentralization_score") if name in found]
-    return next(iter(preferred + found), None)
 
 
 def read(raw: bytes, shape: Any) -> Any:

@@ -71,9 +71,9 @@ def test_a_missing_score_is_null() -> None:
     assert scored().metrics.scores.service_score is None
 
 
-def test_two_strange_scores_are_refused_for_which_is_meant_cannot_be_known() -> None:
-    with pytest.raises(MalformedAnswer, match="more than one score: one_score, two_score"):
-        scored(one_score=1.0, two_score=2.0)
+def test_of_several_scores_the_preferred_one_is_read() -> None:
+    assert scored(two_score=2.0, one_score=1.0).metrics.scores.service_score == 1.0
+    assert scored(a_score=1.0, decentralization_score=2.0).metrics.scores.service_score == 2.0
 
 
 def test_service_score_wins_over_another_score_beside_it() -> None:

@@ -18,13 +18,14 @@ from msgspec.json import encode
 from contract.tables import TABLES
 from resources import decoding
 from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
-from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
+from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, older_map, scores, token_map, transfer
 from tests.examples import some
 
 AS_OF = datetime(2026, 11, 20)
 
 DECODERS = {
     "map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
+    "older map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
     "holders": lambda raw: decoding.holder_rows([raw], "eth", [TOKEN], AS_OF),
     "subgraph": lambda raw: decoding.subgraph_rows([raw], "friends", "eth", AS_OF),
     "addresses": lambda raw: decoding.address_rows([raw], "eth", AS_OF),
@@ -33,6 +34,7 @@ DECODERS = {
 }
 BASES: dict[str, Any] = {
     "map": token_map(),
+    "older map": older_map(),
     "holders": [holder(BOB, 2, address_details=details(label="Ü")), holder(ALICE, 1)],
     "subgraph": [transfer(ALICE, BOB), transfer(BOB, CAROL, total_value=3)],
     "addresses": [{"address": address, "address_details": details()} for address in (BOB, ALICE)],
@@ -271,6 +273,14 @@ def test_a_figure_that_cannot_be_read_leaves_the_rest_of_the_map(changed: Any, p
     decoded = decode("map", token_map(metrics=token_map()["metrics"] | changed))
     assert places(decoded) == [(UNREADABLE_VALUE, path)]
     assert [table.num_rows for table in decoded.tables.values()] == [1, 4, 4, 1, 3]
+
+
+@pytest.mark.parametrize("share", ["most", None, [], True, Raw(b"NaN")])
+def test_an_odd_share_of_an_older_map_leaves_the_rest_of_it(share: Any) -> None:
+    supply = {"share_in_cexs": share, "share_in_dexs": 0.25, "share_in_other_contracts": 0.5}
+    decoded = decode("map", older_map(metadata=token_map()["metadata"] | {"identified_supply": supply}))
+    assert rows(decoded, "maps")[0]["dexs"] == 0.25
+    assert len(rows(decoded, "map_nodes")) == 3
 
 
 def test_a_block_of_a_wrong_type_leaves_the_other_blocks() -> None:
