@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
@@ -26,6 +25,7 @@ from pipelines import replay as replaying
 from pipelines.cli import app
 from pipelines.rebuild import rebuild, survey
 from resources import journal
+from resources.decoding import Decoded
 from resources.lake import LakeError
 from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill, spoil
@@ -103,10 +103,10 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
     old = workspace.lake.read("holders")
     calls, was = workspace.ledger.report("endpoint"), HOLDERS.rows
 
-    def doubled(*arguments: Any) -> dict[str, pa.Table]:
-        table = was(*arguments)["holders"]
+    def doubled(*arguments: Any) -> Decoded:
+        table = was(*arguments).tables["holders"]
         place = table.column_names.index("rank")
-        return {"holders": table.set_column(place, table.schema.field(place), pc.multiply(table["rank"], 2))}
+        return Decoded({"holders": table.set_column(place, table.schema.field(place), pc.multiply(table["rank"], 2))})
 
     from dataclasses import replace
 

@@ -348,7 +348,7 @@ def replaced(name: str, column: pa.Array) -> pa.Table:
     [
         (replaced("amount", pa.array([1.5])), "amount came as double, which is not exact"),
         (replaced("rank", pa.array([1.0])), "rank came as double"),
-        (replaced("share", pa.array([None], pa.float64())), "share may not be null"),
+        (replaced("address", pa.array([None], pa.string())), "address may not be null"),
         (replaced("rank", pa.array(["first"])), "do not fit the table"),
         (holders("eth", DAY, {"0xa": {"0x1": 1}}).drop_columns(["fetched_at"]), "fetched_at"),
         (holders("eth", DAY, {"0xa": {"0x1": 1}}).append_column("odd", pa.array([1])), "odd"),
