@@ -52,6 +52,7 @@ WORLD = the_world()
 PASTS = [WORLD.start + (WORLD.end - WORLD.start) * part / 5 for part in (-1, 1, 3, 5)]
 INSTANTS = [past.replace(microsecond=0) for past in reversed(PASTS)]
 UNKNOWN = "0x" + "9" * 40
+COIN, FINE, LATE = (("eth", "0x" + digits * 20) for digits in ("c0", "f1", "1a"))
 _FILL = """
 import os, signal, sys
 left = int(os.environ.get("DIES_AT", "0"))
@@ -128,13 +129,16 @@ def test_the_lake_has_the_rows_that_come_over_http_for_all_chains_and_times_befo
 def test_amounts_of_256_bits_are_those_that_come_over_http(
     make_workspace: MakeWorkspace, make_direct: MakeWorkspace, tmp_path: Path
 ) -> None:
-    chain = [transfer(f"{name} -> {other}", UINT256 // 5, at) for at, (name, other) in enumerate(["ab", "ac", "bd"], 9)]
-    fine = [transfer("mint -> a", UINT256, 7, token=("eth", "fine")), transfer("a -> b", 1, 8, token=("eth", "fine"))]
+    chain = [
+        transfer(f"{name} -> {other}", UINT256 // 5, at, token=COIN)
+        for at, (name, other) in enumerate(["ab", "ac", "bd"], 9)
+    ]
+    fine = [transfer("mint -> a", UINT256, 7, token=FINE), transfer("a -> b", 1, 8, token=FINE)]
     instants = [from_unix(second) for second in (20, 10, 8, 7, 5)]
-    chosen: dict[str, Any] = {"watchlist": {"eth": ["coin", "fine"]}}
+    chosen: dict[str, Any] = {"watchlist": {"eth": [COIN[1], FINE[1]]}}
     with (
         world(
-            transfer("mint -> a", UINT256, 6), *chain, *fine, tokens=[a_token(("eth", "fine"), decimals=30)]
+            transfer("mint -> a", UINT256, 6, token=COIN), *chain, *fine, tokens=[a_token(FINE, decimals=30)]
         ) as store,
         KeyStore(tmp_path / "keys.sqlite") as keys,
         BackgroundService(store, keys) as service,
@@ -145,7 +149,7 @@ def test_amounts_of_256_bits_are_those_that_come_over_http(
             fill_all(workspace, instants)
         expected = rows(asked.lake)
         assert rows(computed.lake) == expected
-    assert max(int(row["amount_exact"] or 0) for row in expected["holders"] if row["token_address"] == "coin") > 2**254
+    assert max(int(row["amount_exact"] or 0) for row in expected["holders"] if row["token_address"] == COIN[1]) > 2**254
     assert any(row["amount_exact"] for row in expected["clusters"])
 
 
@@ -193,23 +197,23 @@ def test_a_further_token_is_computed_alone_and_a_refresh_computes_all(make_direc
 
 
 def test_history_that_was_imported_late_shows_after_a_refresh_and_as_a_revision(make_direct: MakeWorkspace) -> None:
-    with world(transfer("mint -> a", 9, 1)) as store:
-        workspace = make_direct(store, watchlist={"eth": ["coin"]})
+    with world(transfer("mint -> a", 9, 1, token=COIN)) as store:
+        workspace = make_direct(store, watchlist={"eth": [COIN[1]]})
         fill(workspace, HOLDERS, "eth", from_unix(5))
-        store.add_transfers(table([transfer("a -> b", 4, 2)]), "late")
+        store.add_transfers(table([transfer("a -> b", 4, 2, token=COIN)]), "late")
         (landed,) = fill(workspace, HOLDERS, "eth", from_unix(5), refresh=True)
     assert (landed.rows["holders"], landed.revisions) == (2, 1)
 
 
 def test_a_token_that_was_unknown_lands_when_it_is_retried_after_its_import(make_direct: MakeWorkspace) -> None:
-    with world(transfer("mint -> a", 9, 1)) as store:
-        workspace = make_direct(store, watchlist={"eth": ["coin", "late"]})
+    with world(transfer("mint -> a", 9, 1, token=COIN)) as store:
+        workspace = make_direct(store, watchlist={"eth": [COIN[1], LATE[1]]})
         fill(workspace, MAPS, "eth", from_unix(5))
-        assert [(one.subject, one.code) for one in failures(workspace)] == [("late", "unknown_token")]
-        store.add_transfers(table([transfer("mint -> b", 1, 3, token=("eth", "late"))]), "late")
+        assert [(one.subject, one.code) for one in failures(workspace)] == [(LATE[1], "unknown_token")]
+        store.add_transfers(table([transfer("mint -> b", 1, 3, token=LATE)]), "late")
         report = retry(workspace, failures(workspace))
     assert (len(report.landed), report.failed, report.calls, report.credits) == (1, [], 0, 0)
-    assert set(workspace.lake.read("maps")["token_address"].to_pylist()) == {"coin", "late"}
+    assert set(workspace.lake.read("maps")["token_address"].to_pylist()) == {COIN[1], LATE[1]}
 
 
 # ---------------------------------------------------------------------- what it costs
