@@ -226,7 +226,7 @@ def test_the_sensor_runs_where_rules_are_named(home: Home, alerts: dict[str, Any
 def test_a_rule_warns_as_a_check_of_its_asset_with_the_evidence(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
-    token = "HVYQr764WqjREApVWyEHGP5VK8o7GynPsDi4tSH7B7D"
+    token = "ZVYQr764WqjREApVWyEHGP5VK8o7GynPsDi4tSH7B7D"
     workspace = make_workspace(
         watchlist={"solana": [token]},
         alerts={"rules": {"big": {"rule": "cluster_share"}, "bigger": {"rule": "cluster_share", "threshold": 0.9}}},
