@@ -110,7 +110,7 @@ class Task:
             self.book, keys, self.rules, token, seconds, self.scored, [scene.supply], scene.held(), scene.kinds,
             scene.held(scene.is_free), scene.held(scene.is_free & scene.is_fresh), top, graphs,
             scene.told([*scene.texts[:limit], *magic]), scene.labels(texts),
-            [[]],  # the statements keep holders only, so addresses below zero are not reported
+            [None],  # the statements keep holders only, so addresses below zero are not reported
         )  # fmt: skip
 
 

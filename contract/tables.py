@@ -173,8 +173,8 @@ _TABLES: Final = (
         _text("other_scores", "JSON of further scores by name, where the provider gives more than one"),
         _text(
             "negative_balances",
-            "JSON of the addresses that the history leaves below zero: their count, and address, raw balance and since "
-            "(unix seconds) of the 100 lowest; null where there are none, or the provider does not report them",
+            "JSON of the addresses that the history leaves below zero: their count, and address and raw balance of the "
+            "100 lowest; null where there are none, or the provider does not report them",
         ),
     ),
     _table(

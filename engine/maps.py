@@ -35,7 +35,7 @@ from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds
 from engine.graph import Graphs, Top, graphs_of
 from engine.labels import AddressLabel
 from engine.manifest import View
-from engine.negatives import Negative, negatives_of, summary_of
+from engine.negatives import summaries_of
 from engine.records import Rules, TokenInfo
 from engine.relationships import TokenBook, link_columns
 from engine.scene import Scene
@@ -73,7 +73,7 @@ class Drawing:
     graphs: Graphs
     known: Activity
     labels: list[AddressLabel]
-    negatives: list[list[Negative]]
+    negatives: list[str | None]
 
     @property
     def drawn(self) -> Array:
@@ -170,7 +170,7 @@ def _drawing(scene: Scene) -> Drawing:
         graphs,
         known,
         labels_of_kinds(store, scene.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
-        negatives_of(view, (token.chain, token.address), held.owing, seconds),
+        summaries_of(view, held.owing, len(seconds)),
     )
 
 
@@ -221,7 +221,7 @@ def _map_columns(drawing: Drawing) -> Columns:
         "gini_index": [figures[one].gini_index for one in drawn],
         "herfindahl_hirschman_index": [figures[one].herfindahl_hirschman_index for one in drawn],
         "nakamoto_coefficient": [figures[one].nakamoto_coefficient for one in drawn],
-        "negative_balances": [summary_of(drawing.negatives[one]) for one in drawn],
+        "negative_balances": [drawing.negatives[one] for one in drawn],
     }
 
 

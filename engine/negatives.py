@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Final
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from contract.times import from_unix, to_unix
 from engine.arrays import upto
-from engine.balances import Rows, owing_at
+from engine.balances import Rows, largest, owing_at
 from engine.manifest import View
 from engine.parts import changes_of
 from engine.store import Store
@@ -65,12 +65,41 @@ def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
     return pa.concat_tables([NEGATIVES.empty_table(), *found])
 
 
-def summary_of(negatives: Sequence[Negative]) -> str | None:
-    """Return the JSON of the column ``negative_balances`` of ``maps``: the count, and the lowest addresses."""
-    if not negatives:
-        return None
-    lowest = [asdict(one) | {"balance": str(one.balance)} for one in negatives[:_LISTED]]
-    return json.dumps({"count": len(negatives), "lowest": lowest})
+def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
+    """Return how many addresses of each token are below zero at the end of the second, where there are some."""
+    view, seconds = store.view(), np.array([to_unix(as_of)])
+    keys = [(one.chain, one.token_address) for one in store.histories()]
+    counts = {key: len(owing_at(view, key, seconds).addresses) for key in keys}
+    return {key: count for key, count in counts.items() if count}
+
+
+def summaries_of(view: View, owing: Rows, instants: int) -> list[str | None]:
+    """Return the JSON of the column ``negative_balances`` of ``maps`` at each instant; None where no address is below.
+
+    ``owing`` are balances below zero, the lowest first. The JSON has the count, and address and raw balance of the
+    lowest. It does not say since when: that takes all transfers of the addresses, which a map has no time for.
+    """
+    if not len(owing.addresses):
+        return [None] * instants
+    counts = np.cumsum(sum(np.bincount(ends, minlength=instants + 1) * sign for ends, sign in _signed(owing)))
+    found, places = largest(owing, instants, _LISTED)
+    listed, which = np.unique(places, return_inverse=True)
+    rows = owing.at(listed)
+    texts, balances = view.dictionary.texts(rows.addresses), to_ints(rows.balances)
+    order = sorted(range(len(listed)), key=lambda place: (balances[place], texts[place]))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    written = [json.dumps({"address": texts[one], "balance": str(balances[one])}) for one in order]
+    ranks = rank[which][np.lexsort((rank[which], found))].tolist()
+    ends = np.searchsorted(found, np.arange(instants + 1)).tolist()
+    return [
+        f'{{"count": {count}, "lowest": [{", ".join(written[one] for one in ranks[first:last])}]}}' if count else None
+        for count, first, last in zip(counts.tolist(), ends, ends[1:], strict=False)
+    ]
+
+
+def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
+    return (rows.firsts, 1), (rows.lasts, -1)
 
 
 def negatives_of(view: View, key: tuple[str, str], owing: Rows, seconds: Array) -> list[list[Negative]]:

@@ -19,7 +19,7 @@ from contract.extras import MapRules, RulesRequest
 from contract.requests import ChainsRequest
 from contract.times import utc_now
 from engine.errors import EngineError, UnusableStore
-from engine.negatives import all_negative_balances
+from engine.negatives import negative_counts
 from engine.rules import rules_in_force
 from engine.unlisted import QUARANTINE
 from engine.verifying import verify
@@ -173,11 +173,11 @@ def _negative_balances(settings: Settings) -> Finding:
     """Count the addresses that the imports of the own store leave below zero."""
     try:
         with open_own_store(settings) as store:
-            found = all_negative_balances(store, utc_now())
+            counts = negative_counts(store, utc_now())
     except UnusableStore as error:
         return Finding("negative balances", False, str(error), "see the line of the store")
-    tokens = found.group_by(["chain", "token_address"]).aggregate([]).num_rows
-    shown = f"{found.num_rows:,} addresses of {tokens:,} tokens below zero" if tokens else "none"
+    tokens = len(counts)
+    shown = f"{sum(counts.values()):,} addresses of {tokens:,} tokens below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, shown, advice)
 

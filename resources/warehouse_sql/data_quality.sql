@@ -11,7 +11,8 @@
 -- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
 -- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again. negative_balance
 -- (warning): the history of the own store leaves an address below zero, because transfers are missing or its source
--- rounds amounts; found is the raw balance, and each token's newest map is looked at. negative_amount (error): an
+-- rounds amounts; found is the raw balance in each token's newest map, and what names the first map since which it is
+-- below zero ('holderlake negative-balances' knows the second). negative_amount (error): an
 -- answer gives a holder less than zero. unreadable_row and unreadable_value (warning): a row of an answer was left out,
 -- or a value of it is null, because it could not be read; what names the place. The view odd_rows lists its own rules.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
@@ -104,15 +105,30 @@ FROM (
 WHERE known_at < timestamp
 UNION ALL
 SELECT
-    'negative_balance', 'warning', chain, timestamp, 'maps', token_address,
-    CAST(json_extract_string(one, '$.balance') AS DOUBLE),
-    json_extract_string(one, '$.address') || ' is below zero by ' || ltrim(json_extract_string(one, '$.balance'), '-')
-    || ' (raw) since ' || make_timestamp(CAST(json_extract(one, '$.since') AS BIGINT) * 1000000) || ' UTC; one of '
-    || json_extract_string(negative_balances, '$.count') || ' addresses'
+    'negative_balance', 'warning', chain, timestamp, 'maps', token_address, CAST(balance AS DOUBLE),
+    address || ' is below zero by ' || ltrim(balance, '-') || ' (raw) in all maps since ' || since || '; one of '
+    || addresses || ' addresses'
 FROM (
-    SELECT *, unnest(CAST(json_extract(negative_balances, '$.lowest[*]') AS JSON[])) AS one
-    FROM (FROM maps QUALIFY timestamp = max(timestamp) OVER (PARTITION BY chain, token_address))
+    SELECT *, min(timestamp) OVER (PARTITION BY chain, token_address, address, place - streak) AS since
+    FROM (
+        SELECT
+            *, json_extract_string(one, '$.address') AS address, json_extract_string(one, '$.balance') AS balance,
+            row_number() OVER (PARTITION BY chain, token_address, address ORDER BY timestamp) AS streak
+        FROM (
+            SELECT
+                *, json_extract_string(negative_balances, '$.count') AS addresses,
+                unnest(CAST(json_extract(negative_balances, '$.lowest[*]') AS JSON[])) AS one
+            FROM (
+                SELECT
+                    chain, token_address, timestamp, negative_balances,
+                    row_number() OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS place,
+                    max(timestamp) OVER (PARTITION BY chain, token_address) AS newest
+                FROM maps
+            )
+        )
+    )
 )
+WHERE timestamp = newest
 UNION ALL
 SELECT
     'negative_amount', 'error', chain, timestamp, 'holders', token_address, CAST(amount AS DOUBLE),

@@ -63,7 +63,7 @@ def test_maps_carry_the_addresses_below_zero() -> None:
         (row,) = draw(store)["maps"]
     assert json.loads(row["negative_balances"]) == {
         "count": 2,
-        "lowest": [{"address": "d", "balance": "-6", "since": 8}, {"address": "a", "balance": "-5", "since": 7}],
+        "lowest": [{"address": "d", "balance": "-6"}, {"address": "a", "balance": "-5"}],
     }
 
 
