@@ -58,6 +58,10 @@ def leave_threads() -> None:
         os._exit(0)
 
 
+class CannotListen(ValueError):
+    """An address at which this machine cannot listen."""
+
+
 def raise_open_files(wanted: int = 4 * MOST_CONNECTIONS) -> int:
     """Raise this process's limit of open files as far as the system allows, up to ``wanted``. Return the limit."""
     if sys.platform == "win32":
@@ -76,17 +80,17 @@ def raise_open_files(wanted: int = 4 * MOST_CONNECTIONS) -> int:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets at all addresses of a host. Raises ``ValueError`` with the reason where that can't be."""
+    """Sockets at all addresses of a host. Raises ``CannotListen`` with the reason."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         places = dict.fromkeys((family, address) for family, _, _, _, address in found)
         sockets = [_listen_at(family, address) for family, address in places]
     except OSError as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise ValueError(f"can't listen on {host}, port {port}: {reason}") from error
+        raise CannotListen(f"can't listen on {host}, port {port}: {reason}") from error
     listening = [one for one in sockets if one is not None]
     if not listening:
-        raise ValueError(f"can't listen on {host}, port {port}: this machine has no such address")
+        raise CannotListen(f"can't listen on {host}, port {port}: this machine has no such address")
     return listening
 
 

@@ -69,7 +69,7 @@ FROM (
 WHERE written_at >= next_written_at + INTERVAL 1 DAY
 UNION ALL
 SELECT
-    'failure', if(code = 'no_holders', 'info', 'warning'), chain, timestamp, endpoint, subject, NULL,
+    'failure', CASE code WHEN 'no_holders' THEN 'info' ELSE 'warning' END, chain, timestamp, endpoint, subject, NULL,
     code || ': ' || reason
 FROM failures
 WHERE place IS NULL

@@ -204,7 +204,7 @@ def test_each_cell_of_the_notebook_answers_its_question(
     assert [len(line.get_xdata()) for line in plot.lines] == [len(concentration)] * 2
     assert set(made["changes"]["change"]) == {"entered", "left", "up", "down"}
     merged = made["lineage"].filter(made["lineage"]["event"] == "merged")
-    assert merged["members"].to_list() == [65, 82]
+    assert merged["members"].to_list() == [66, 83]
     assert made["flows"].num_rows > 5
     assert {str(made["flows"].schema.field(name).type) for name in ("deposits", "withdrawals")} == {
         "decimal128(38, 18)"

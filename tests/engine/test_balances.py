@@ -145,13 +145,12 @@ def test_a_balance_below_nothing_is_no_holder_and_is_reported(build: Build) -> N
     store = build(transfer("mint -> a", 5), transfer("b -> a", 3), transfer("c -> a", 4))
     assert holders(store) == [("a", 12)]
     reported = negative_balances(store, *COIN, from_unix(END)).to_pylist()
-    assert reported == [{"address": "c", "balance": "-4"}, {"address": "b", "balance": "-3"}]
+    assert [(row["address"], row["balance"]) for row in reported] == [("c", "-4"), ("b", "-3")]
 
 
 def test_a_lossless_history_has_nothing_to_report(build: Build) -> None:
     reported = negative_balances(build(transfer("mint -> a", 5)), *COIN, from_unix(END))
     assert reported.num_rows == 0
-    assert reported.schema.types == [pa.string(), pa.string()]
 
 
 # ---------------------------------------------------------------------- no answer
