@@ -69,10 +69,11 @@ def keys_list(json: Json = False) -> None:
 def keys_revoke(prefix: Prefix) -> None:
     """Ends a key at once."""
     from pipelines.accounts import prefix_of
+    from service.failures import UnknownKey
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):
-            raise ValueError(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
+            raise UnknownKey(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
     show.out.print(f"Revoked {prefix}.")
 
 
