@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from contract.batches import Batches
-from contract.extras import RulesRequest
+from contract.extras import MapRules, RulesRequest
 from contract.prices import credits_text
 from contract.requests import Request
 from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
@@ -57,6 +57,10 @@ _ASIDE: Final = 32
 
 _RULES_SECONDS: Final = 10.0
 """How long to wait for the provider's rules, which most providers do not publish."""
+
+
+_LONGEST_RULES: Final = 100_000
+"""Characters of rules that are kept; each map has a copy."""
 
 
 def rules_text(rules: Mapping[str, Any]) -> str:
@@ -263,10 +267,11 @@ class Provider:
     async def _requested_rules(self) -> str | None:
         try:
             answer = await asyncio.wait_for(self._client.exchange(RulesRequest()), _RULES_SECONDS)
-            found = json.loads(answer.raw)
+            found = MapRules.model_validate_json(answer.raw)  # another provider may answer anything here
         except (ProviderError, TimeoutError, ValueError, RecursionError):
             return None
-        return rules_text(found) if isinstance(found, dict) else None
+        text = rules_text(found.model_dump())
+        return text if len(text) <= _LONGEST_RULES else None
 
     async def _shared(self, ask: _Ask) -> tuple[ArchivedAnswer, int | None]:
         """The archived answer, and what this caller paid: of several who want the same at once, one asks and pays."""

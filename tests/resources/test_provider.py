@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -23,6 +24,8 @@ from hypothesis import strategies as st
 from contract.prices import CHAINS as CHAINS_PRICE
 from contract.prices import MAP_BASE
 from contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
+from engine.records import Rules
+from engine.rules import rules_in_force
 from resources import errors
 from resources.archive import AnswerArchive
 from resources.client import Limits, ProviderClient
@@ -704,3 +707,31 @@ def test_details_are_read(tmp_path: Path) -> None:
         assert fetched.answer.address_details.label == "Alice"
 
     play(tmp_path, [answer({"address": "a", "address_details": details(label="Alice")})], work)
+
+
+# ------------------------------------------------------------------------ rules of maps
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        answer({"hello": "world"}),
+        answer([1, 2]),
+        error(403, detail="Forbidden"),
+        error(404),
+        reset(),
+        answer({**rules_in_force(Rules()), "time_allowed": ["0x" + "1" * 200_000]}),
+    ],
+)
+def test_odd_answers_about_rules_leave_them_unknown_and_stop_nothing(tmp_path: Path, other: Step) -> None:
+    async def work(stage: Stage) -> tuple[str | None, bool]:
+        return await stage.provider.rules(), bool((await stage.provider.fetch(a_map(), AS_OF)).raw)
+
+    assert play(tmp_path, [other, MAP], work) == (None, True)
+
+
+def test_rules_of_a_provider_that_publishes_them_are_kept(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> str | None:
+        return await stage.provider.rules()
+
+    assert json.loads(play(tmp_path, [answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
