@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
-_VERSION: Final = 5
+_VERSION: Final = 6
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
@@ -214,6 +214,9 @@ def _bring_up_to_date(catalog: sqlite3.Connection, root: Path, take_over: TakeOv
     if columns and "folded_symbol" not in columns:
         catalog.create_function("folded", 1, folded, deterministic=True)
         _run(catalog, _ADD_FOLDED_TEXTS)
+    of_files = {row[1] for row in catalog.execute("PRAGMA table_info(files)")}
+    if of_files and "signature" not in of_files:
+        catalog.execute("ALTER TABLE files ADD COLUMN signature TEXT")
     _make_tables(catalog)
     if columns:
         _save_words(catalog, catalog.execute("SELECT chain, address, name FROM tokens").fetchall())

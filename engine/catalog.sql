@@ -76,7 +76,8 @@ CREATE TABLE IF NOT EXISTS files ( -- what each listed or replaced file has to b
     path TEXT PRIMARY KEY,
     size INTEGER NOT NULL, -- bytes
     crc32 INTEGER NOT NULL,
-    replaced_at INTEGER -- second (unix) since which it is not listed; it is removed after a grace for readers
+    replaced_at INTEGER, -- second (unix) since which it is not listed; it is removed after a grace for readers
+    signature TEXT -- what its inode was when the sum was taken, see integrity.signature_of
 );
 CREATE TABLE IF NOT EXISTS labels (
     address TEXT NOT NULL,

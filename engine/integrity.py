@@ -1,12 +1,15 @@
 """Sizes and checksums of the store's files: written with them, compared before a file is used.
 
-The catalogue's table ``files`` holds both. A checksum is the CRC-32 of the whole file, the fastest in the standard
-library (4 GB/s on one core of the machine where it was chosen). A file is read for it once a process, and again when
-its size or time changes on disk.
+The catalogue's table ``files`` holds both, and the file's inode, size and times as of its write. A file that still has
+these is used without being read, so that a process maps only the pages it needs. Any other file is compared once a
+process, and again when its inode, size or times change. A checksum is the CRC-32 of the complete file, the fastest in
+the standard library (4 GB/s on one core of the machine where it was chosen). Bits that change on the disk without a
+write are found by ``verifying``.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 import zlib
@@ -22,41 +25,50 @@ _WITHOUT_SUM: Final = """
 SELECT path FROM listed WHERE path NOT IN (SELECT path FROM files WHERE replaced_at IS NULL) ORDER BY path
 """
 _RETIRE: Final = "UPDATE files SET replaced_at = ? WHERE replaced_at IS NULL AND path NOT IN (SELECT path FROM listed)"
-_SUMS: Final = "SELECT path, size, crc32 FROM files WHERE replaced_at IS NULL"
+_SUMS: Final = "SELECT path, size, crc32, signature FROM files WHERE replaced_at IS NULL"
+_ADD: Final = "INSERT OR REPLACE INTO files (path, size, crc32, signature) VALUES (?, ?, ?, ?)"
 
 
 class Sum(NamedTuple):
-    """Size and CRC-32 of a file."""
+    """Size and CRC-32 of a file, and its signature before it was read."""
 
     size: int
     crc32: int
+    signature: str | None = None
 
 
 Sums = Mapping[str, Sum]
 """Sums by path within the store, such as ``arrays/1f….part``."""
 
 
+def signature_of(path: str) -> str:
+    """Inode, size, and times of the last change of a file's content and of its inode: a write changes one of them."""
+    found = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+
+
 def sum_of(path: Path) -> Sum:
-    """Read a file once and return its size and checksum."""
+    """Read a file once and return its size, checksum and signature."""
     size = crc = 0
     block = bytearray(_BLOCK)
     view = memoryview(block)
+    signature = signature_of(str(path))
     with path.open("rb", buffering=0) as file:
         while read := file.readinto(block):
             crc = zlib.crc32(view[:read], crc)
             size += read
-    return Sum(size, crc)
+    return Sum(size, crc, signature)
 
 
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
     """Return the sums of all files that the catalogue lists; one of an earlier version has none yet."""
-    return {path: Sum(size, crc32) for path, size, crc32 in catalog.execute(_SUMS)}
+    return {path: Sum(*found) for path, *found in catalog.execute(_SUMS)}
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
     """Add the sums of listed files that have none, and note when files were replaced."""
     new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
-    catalog.executemany("INSERT OR REPLACE INTO files (path, size, crc32) VALUES (?, ?, ?)", new)
+    catalog.executemany(_ADD, new)
     catalog.execute(_RETIRE, (int(time.time()),))
 
 
@@ -72,18 +84,20 @@ class FileChecks:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._passed: dict[str, tuple[int, int, int]] = {}
+        self._folder = str(root)
+        self._passed: dict[str, str] = {}
 
     def path(self, path: str, sums: Sums) -> Path:
         """Return where the file is. Raises ``DamagedFile`` where it is missing or differs from its sum."""
         whole = self._root / path
         try:
-            status = whole.stat()
+            signature = signature_of(f"{self._folder}/{path}")
         except OSError as error:
             raise self._damaged(path, "is missing") from error
-        signature = (status.st_ino, status.st_size, status.st_mtime_ns)
         if self._passed.get(path) != signature:
-            self._check(path, whole, sums.get(path), status.st_size)
+            expected = sums.get(path)  # None in a store of an earlier version, until its next write
+            if expected and expected.signature != signature:
+                self._compare(path, whole, expected)
             self._passed[path] = signature
         return whole
 
@@ -91,26 +105,23 @@ class FileChecks:
         """Whether a file that passed is another one on disk now. One that was removed since is not."""
         passed = self._passed.get(path)
         try:
-            status = (self._root / path).stat()
+            return passed is not None and passed != signature_of(f"{self._folder}/{path}")
         except OSError:
             return False
-        return passed is not None and passed != (status.st_ino, status.st_size, status.st_mtime_ns)
 
     def forget(self, paths: Iterable[str]) -> None:
         """Compare these files again at the next use."""
         for path in paths:
             self._passed.pop(path, None)
 
-    def _check(self, path: str, whole: Path, expected: Sum | None, size: int) -> None:
-        if expected is None:  # of a store of an earlier version, until its next write
-            return
-        if size != expected.size:
-            raise self._damaged(path, f"has {size:,} bytes instead of {expected.size:,}")
+    def _compare(self, path: str, whole: Path, expected: Sum) -> None:
         try:
             found = sum_of(whole)
         except OSError as error:
             raise self._damaged(path, f"can't be read ({error.strerror})") from error
-        if found != expected:
+        if found.size != expected.size:
+            raise self._damaged(path, f"has {found.size:,} bytes instead of {expected.size:,}")
+        if found.crc32 != expected.crc32:
             raise self._damaged(path, f"changed since it was written: its checksum is {found.crc32:08x} instead of "
                                       f"{expected.crc32:08x}")  # fmt: skip
 

@@ -6,12 +6,12 @@ holder.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from json.encoder import encode_basestring_ascii
 from typing import Final
 
 import numpy as np
@@ -89,7 +89,9 @@ def summaries_of(view: View, owing: Rows, instants: int) -> list[str | None]:
     order = sorted(range(len(listed)), key=lambda place: (balances[place], texts[place]))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    written = [json.dumps({"address": texts[one], "balance": str(balances[one])}) for one in order]
+    quoted = map(encode_basestring_ascii, texts)
+    entries = [f'{{"address": {text}, "balance": "{balance}"}}' for text, balance in zip(quoted, balances, strict=True)]
+    written = [entries[one] for one in order]
     ranks = rank[which][np.lexsort((rank[which], found))].tolist()
     ends = np.searchsorted(found, np.arange(instants + 1)).tolist()
     return [

@@ -81,7 +81,6 @@ class Remembered:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.tokens: Answers[tuple[str, str], TokenInfo] = Answers()
-        self.indexed: list[tuple[str, str]] | None = None
         self._labels: dict[str | None, Answers[str, AddressLabel]] = {}
 
     def labels(self, chain: str | None) -> Answers[str, AddressLabel]:
@@ -440,11 +439,7 @@ class Store:
 
     def indexed_tokens(self) -> list[tuple[str, str]]:
         """Keys of the tokens whose transfers count on every map."""
-        if self._remembered:
-            if self._remembered.indexed is None:
-                self._remembered.indexed = self._read_indexed_tokens()
-            return self._remembered.indexed
-        return self._read_indexed_tokens()
+        return self.derive("indexed tokens", self.metadata_generation(), self._read_indexed_tokens)
 
     def _read_indexed_tokens(self) -> list[tuple[str, str]]:
         with self._catalog() as catalog:

@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from engine.catalog_copy import CATALOG
+from engine import integrity
+from engine.catalog_copy import CATALOG, COPY
+from engine.errors import DamagedFile
+from engine.integrity import Sum, sum_of
 from engine.rebuilding import rebuild
 from engine.store import Store
 from engine.verifying import verify
 from tests.damage import KINDS, damage
-from tests.engine.damaged import TOKENS, answers, copied, files_of, fill, kind_of, outcome
-from tests.engine.world import END, held, holders
+from tests.engine.damaged import NEW, TOKENS, answers, copied, files_of, fill, kind_of, outcome
+from tests.engine.world import END, held, holders, table, transfer
 
 CASES = int(os.environ.get("HOLDERLAKE_DAMAGE_CASES", "30"))
 
@@ -67,6 +70,43 @@ def test_a_store_of_version_0_1_0_gets_checksums(whole: Path, expected: dict[str
     assert verify(root).is_fine
     with Store(root) as store:
         assert store.view().manifest.sums
+    assert outcome(root, expected) == "right"
+
+
+def test_files_unchanged_since_their_write_are_not_read_for_checksums(
+    whole: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def noted(path: Path) -> Sum:
+        read.append(path)
+        return sum_of(path)
+
+    monkeypatch.setattr(integrity, "sum_of", noted)
+    with Store(whole) as store:
+        assert answers(store) == expected
+    assert not read
+
+
+def test_a_changed_file_with_its_old_times_is_refused(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
+    root = copied(whole, tmp_path / "store")
+    with Store(root) as store:
+        store.add_transfers(table([transfer("x -> y", 5, token=NEW)]), "one more file")
+    path = max((root / "arrays").glob("*.part"), key=lambda path: path.stat().st_mtime_ns)
+    times = path.stat()
+    damage(path, Random(1), "flip")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with Store(root) as store, pytest.raises(DamagedFile, match="changed since it was written"):
+        holders(store, token=NEW)
+
+
+def test_a_catalogue_without_signatures_of_files_gets_the_column(
+    whole: Path, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    root = copied(whole, tmp_path / "store")
+    (root / COPY).unlink()
+    with closing(sqlite3.connect(root / CATALOG)) as catalog:
+        catalog.executescript("ALTER TABLE files DROP COLUMN signature; PRAGMA user_version = 5;")
     assert outcome(root, expected) == "right"
 
 
