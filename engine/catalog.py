@@ -6,6 +6,7 @@ What the histories hold is the store's work, finding tokens is that of ``search`
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sqlite3
 import unicodedata
@@ -133,7 +134,7 @@ def _connected(root: Path) -> sqlite3.Connection:
 def _exists(root: Path) -> bool:
     """Whether there is a catalogue; SQLite itself makes an empty one where there is none."""
     try:
-        return (root / CATALOG).stat().st_size > 0
+        return os.stat(f"{root}/{CATALOG}").st_size > 0  # noqa: PTH116 - for each connection, and a Path costs more
     except OSError:
         return False
 
