@@ -1,7 +1,8 @@
 """Random damage to every kind of file of a home: no traceback, no wrong figure in silence, nothing unlisted deleted.
 
-``HOLDERLAKE_DAMAGES`` names how many damages are tried (1,000 for the full run), ``HOLDERLAKE_DAMAGES_CLI`` how many of
-them through commands in processes of their own.
+``HOLDERLAKE_DAMAGES`` is how many damages are tried (1,000 for the full run), counted from ``HOLDERLAKE_DAMAGES_FROM``,
+and ``HOLDERLAKE_DAMAGES_CLI`` how many with commands in processes of their own; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the
+kinds. With ``-s`` each damage is a line: its number, the damaged file, the kind and the outcome.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime
@@ -24,23 +26,32 @@ import pytest
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from assets.tokens import TOKENS
+from engine.store import Store
 from pipelines.cli import _expected_errors
+from pipelines.doctor import _store
 from pipelines.file_checks import check_files
 from pipelines.repair import repair_before_run
+from pipelines.runs import dagster_instance
+from resources.alert_book import AlertBook
+from resources.alert_settings import AlertRule
+from resources.settings import Settings
 from resources.workspace import Workspace
-from tests.damage import damage
+from tests.damage import KINDS, damage
+from tests.engine import damaged as stores
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "24"))
+FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))
+CHOSEN_KINDS = os.environ.get("HOLDERLAKE_DAMAGE_KINDS", ",".join(KINDS)).split(",")
 COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "1"))
 ROOT = Path(__file__).parents[2]
-FIGURES = "SELECT chain, timestamp, token_address, rank, address, amount FROM holders ORDER BY ALL"
+TABLES = ("tokens", "holders", "maps", "map_nodes", "clusters", "cluster_members", "grouped_transfers")
 
 
 @pytest.fixture
-def template(make_workspace: MakeWorkspace) -> Workspace:
-    """A home with two chains, one instant each, loaded."""
+def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A home with two chains, one instant each, loaded; with a store, alerts and a history of Dagster."""
     watched = make_workspace().settings.watchlist
     made = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("solana", "eth")})
     endpoint = made._endpoint()
@@ -50,6 +61,10 @@ def template(make_workspace: MakeWorkspace) -> Workspace:
             fill(made, family, chain, MAY)
     made.warehouse.load(made.lake)
     made.close()
+    stores.fill(made.settings.engine_store)
+    monkeypatch.setenv("DAGSTER_HOME", "")  # which opening a history sets
+    shutil.copytree(empty_history, made.settings.dagster_home)
+    use_state(made.settings)
     return made
 
 
@@ -63,14 +78,42 @@ def use(workspace: Workspace) -> bool:
     """Do what a user does next: doctor, an ingest of another instant, a load. Returns whether doctor found a fault."""
     found = any(not one.fine for one in check_files(workspace))
     repair_before_run(workspace, ["solana", "eth"], {"20260501T000000Z"}, every_byte=True)
-    for family in (HOLDERS, MAPS):
+    for family in (TOKENS, HOLDERS, MAPS):
         fill(workspace, family, "eth", MAY, JUNE)
     workspace.warehouse.load(workspace.lake)
     return found
 
 
-def figures(workspace: Workspace) -> list[dict[str, Any]]:
-    return [row for row in workspace.warehouse.query(FIGURES).to_pylist() if row["timestamp"] == MAY]
+def use_state(settings: Settings) -> None:
+    """Read and write Dagster's history and the alerts, as a run does."""
+    with dagster_instance(settings.dagster_home) as history:
+        history.add_dynamic_partitions("chain", ["eth"])
+        assert not history.get_runs_count()
+    AlertBook(settings.alerts_book).began("rule", AlertRule(rule="new_top_holder"), JUNE)
+
+
+def after(workspace: Workspace, chosen: Path, expected: set[str], answers: dict[str, Any]) -> str:
+    """Use a home of which a file is damaged. Returns the outcome; a wrong figure or a silent loss fails."""
+    settings = workspace.settings
+    if chosen.is_relative_to(settings.engine_store):
+        found = not _store(settings).fine
+        outcome = {"right": "all figures", "refused": "refused in a sentence"}[
+            stores.outcome(settings.engine_store, answers)
+        ]
+    else:
+        found = use(workspace)
+        rows = figures(workspace)
+        assert rows <= expected, f"a wrong figure: {sorted(rows - expected)[:2]}"
+        assert found or rows == expected, "rows are missing, and doctor found nothing"
+        outcome = "all figures" if rows == expected else "some figures missing"
+        use_state(settings)
+    return f"{'found by doctor' if found else 'not found'}, {outcome}"
+
+
+def figures(workspace: Workspace) -> set[str]:
+    """All rows of the first instant, without the time at which they were fetched."""
+    rows = {table: workspace.warehouse.query(f"SELECT * EXCLUDE fetched_at FROM {table}") for table in TABLES}
+    return {f"{table}: {row}" for table in TABLES for row in rows[table].to_pylist() if row["timestamp"] == MAY}
 
 
 def copy_of(template: Workspace, home: Path) -> Path:
@@ -83,31 +126,32 @@ def copy_of(template: Workspace, home: Path) -> Path:
 
 def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Workspace, tmp_path: Path) -> None:
     expected = figures(template)
+    assert {row.partition(":")[0] for row in expected} == set(TABLES)
+    with Store(template.settings.engine_store) as store:
+        answers = stores.answers(store)
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
-    outcomes: Counter[str] = Counter()
-    for number in range(DAMAGES):
+    failures = []
+    for number in range(FIRST, FIRST + DAMAGES):
         home = tmp_path / f"home-{number}"
         stray = copy_of(template, home)
-        chosen = home / paths[number % len(paths)]
-        what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, Random(number))}"
+        rng = Random(number)
+        chosen, kind = home / paths[number % len(paths)], rng.choice(CHOSEN_KINDS)
+        what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         workspace = Workspace(template.settings.model_copy(update={"home": home}), template._endpoint)
         try:
-            found = use(workspace)
-            rows = figures(workspace)
-            assert all(row in expected for row in rows), f"{what}: a wrong figure"
-            assert found or rows == expected, f"{what}: rows are missing, and doctor found nothing"
-            kept = "all figures" if rows == expected else "some figures missing"
-            outcomes[f"{'found by doctor' if found else 'not found, harmless'}, {kept}"] += 1
+            outcome = after(workspace, chosen, expected, answers)
         except _expected_errors() as error:
-            assert len(str(error).splitlines()) <= 2, f"{what}: {error}"
-            outcomes["refused in a sentence"] += 1
-        assert stray.read_text() == "mine", what
+            outcome = "refused in a sentence" if len(str(error).splitlines()) <= 2 else "too long an error"
+        except Exception:
+            outcome = traceback.format_exc()
+        if "\n" in outcome or outcome == "too long an error" or stray.read_text() != "mine":
+            failures.append(f"{what}: {outcome}")
+        sys.stdout.write("\t".join(("damage", str(number), str(chosen.relative_to(home)), kind, repr(outcome))) + "\n")
         workspace.close()
         del workspace
         gc.collect()
         shutil.rmtree(home)
-    sys.stdout.write(f"{dict(outcomes)}\n")
-    assert sum(outcomes.values()) == DAMAGES
+    assert not failures, "\n".join(failures)
 
 
 def test_commands_on_a_damaged_home_print_no_traceback(template: Workspace, tmp_path: Path) -> None:
