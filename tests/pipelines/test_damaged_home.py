@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -46,6 +45,11 @@ FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))
 CHOSEN_KINDS = os.environ.get("HOLDERLAKE_DAMAGE_KINDS", ",".join(KINDS)).split(",")
 COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "1"))
 ROOT = Path(__file__).parents[2]
+INGEST = ("ingest", "--chain", "eth", "--at", "2026-06-01")
+OF_WAREHOUSE = (
+    "sql", "--json", "SELECT * EXCLUDE fetched_at FROM holders WHERE timestamp < '2026-05-02' ORDER BY ALL",
+)  # fmt: skip
+OF_STORE = ("negative-balances", "--json", "--at", "2026-06-01")
 TABLES = ("tokens", "holders", "maps", "map_nodes", "clusters", "cluster_members", "grouped_transfers")
 
 
@@ -154,34 +158,48 @@ def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Worksp
     assert not failures, "\n".join(failures)
 
 
-def test_commands_on_a_damaged_home_print_no_traceback(template: Workspace, tmp_path: Path) -> None:
+def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a home, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", *words],
+        cwd=ROOT,
+        env={**os.environ, **environment, "HOLDERLAKE_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_commands_on_a_damaged_home_print_no_traceback_and_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     endpoint = template._endpoint()
     assert endpoint.api_key is not None
-    settings = {
+    environment = {
         "HOLDERLAKE_PROVIDER__URL": endpoint.base_url,
         "HOLDERLAKE_API_KEY": endpoint.api_key.get_secret_value(),
         "HOLDERLAKE_WATCHLIST": json.dumps(template.settings.watchlist),
     }
-    codes: Counter[str] = Counter()
-    for number in range(COMMAND_DAMAGES):
+    copy_of(template, tmp_path / "home-whole")
+    expected = {query: run(environment, tmp_path / "home-whole", *query) for query in (OF_WAREHOUSE, OF_STORE)}
+    assert all(json.loads(done.stdout) for done in expected.values())
+    failures = []
+    for number in range(FIRST, FIRST + COMMAND_DAMAGES):
         home = tmp_path / f"home-{number}"
         stray = copy_of(template, home)
         rng = Random(f"command {number}")
-        chosen = home / rng.choice(paths)
-        what = f"{chosen.relative_to(home)}, {damage(chosen, rng)}"
-        for words in (["doctor"], ["ingest", "--chain", "eth", "--at", "2026-06-01"], ["sql", "SELECT 1"]):
-            done = subprocess.run(
-                [sys.executable, "-m", "pipelines.cli", *words],
-                cwd=ROOT,
-                env={**os.environ, **settings, "HOLDERLAKE_HOME": str(home)},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert "Traceback" not in done.stderr, f"{what}: {words[0]}: {done.stderr}"
-            assert done.returncode in (0, 1, 3), f"{what}: {words[0]}: {done.stderr}"
-            codes[f"{words[0]} {done.returncode}"] += 1
-        assert stray.read_text() == "mine", what
+        chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
+        what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
+        query = OF_STORE if chosen.is_relative_to(home / "engine") else OF_WAREHOUSE
+        commands = {"doctor": ("doctor",), "ingest": INGEST, "query": query}
+        done = {name: run(environment, home, *words) for name, words in commands.items()}
+        for name, one in done.items():
+            if "Traceback" in one.stderr or one.returncode not in {0, 1, 3}:
+                failures.append(f"{what}: {name}: {one.stderr}")
+        if not done["query"].returncode and done["query"].stdout != expected[query].stdout:
+            failures.append(f"{what}: other figures: {done['query'].stdout}")
+        if stray.read_text() != "mine":
+            failures.append(f"{what}: an unlisted file is gone")
+        codes = " ".join(f"{name} {one.returncode}" for name, one in done.items())
+        sys.stdout.write("\t".join(("command", str(number), str(chosen.relative_to(home)), kind, codes)) + "\n")
         shutil.rmtree(home)
-    sys.stdout.write(f"{dict(codes)}\n")
+    assert not failures, "\n".join(failures)
