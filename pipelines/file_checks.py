@@ -35,6 +35,23 @@ _DATABASES: Final = {
     "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
 }
 """SQLite files of a home, and what to do where one is damaged."""
+_LEDGER_SUMS: Final = """
+    SELECT kept, name
+    FROM (
+        SELECT 'day' AS kept, day AS name, cost FROM entries
+        UNION ALL SELECT 'run', run_id, cost FROM entries
+        UNION ALL SELECT 'day', name, -cost FROM days
+        UNION ALL SELECT 'run', name, -cost FROM runs
+        UNION ALL SELECT 'state', state, 1 FROM entries WHERE state NOT IN ('reserved', 'settled', 'released')
+    )
+    GROUP BY kept, name
+    HAVING sum(cost) <> 0
+    LIMIT 1
+"""
+"""A day or run whose calls do not add up to the sum that the ledger stores of it, or a state that does not exist.
+
+SQLite's own check of a file that is opened for reading only leaves out CHECK constraints.
+"""
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:
@@ -112,8 +129,12 @@ def _damage_of(path: Path, remedy: str) -> str | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
             ((found,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
+            if found == "ok" and path.name == "ledger.sqlite" and db.execute(_LEDGER_SUMS).fetchone():
+                found = "its calls do not add up to its sums of days and runs"
     except sqlite3.DatabaseError as error:
         return str(explained(path, error, remedy)).partition(";")[0]
+    except UnicodeDecodeError:  # sqlite3 quotes a damaged name in its error
+        return f"{path} is damaged (a name in it is no UTF-8)"
     return None if found == "ok" else f"{path} is damaged ({found})"
 
 

@@ -371,7 +371,7 @@ class CreditLedger:
                 "SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)
             ).fetchone()
             ceilings = tuple(self._ceilings(db, today, run_id))
-        charged, known = (first[0] - told, spent - first[1]) if first else (None, None)
+        charged, known = (first[0] - told, spent - first[1]) if first and told is not None else (None, None)
         return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at), charged, known)
 
     def left_this_month(self) -> int | None:

@@ -43,6 +43,7 @@ _BALANCES: Final = (
     f"DELETE FROM told WHERE typeof(credits) <> 'integer' OR credits > {MOST_CREDITS}",
     f"DELETE FROM told_first WHERE typeof(credits) <> 'integer' OR credits > {MOST_CREDITS} "
     "OR typeof(settled) <> 'integer'",
+    "DELETE FROM told WHERE at IS NOT NULL AND julianday(at) IS NULL",
 )
 
 

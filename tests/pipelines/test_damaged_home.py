@@ -33,6 +33,7 @@ from pipelines.repair import repair_before_run
 from pipelines.runs import dagster_instance
 from resources.alert_book import AlertBook
 from resources.alert_settings import AlertRule
+from resources.ledger import ReportRow
 from resources.settings import Settings
 from resources.workspace import Workspace
 from tests.damage import KINDS, damage
@@ -96,7 +97,9 @@ def use_state(settings: Settings) -> None:
     AlertBook(settings.alerts_book).began("rule", AlertRule(rule="new_top_holder"), JUNE)
 
 
-def after(workspace: Workspace, chosen: Path, expected: set[str], answers: dict[str, Any]) -> str:
+def after(
+    workspace: Workspace, chosen: Path, expected: set[str], charges: list[ReportRow], answers: dict[str, Any]
+) -> str:
     """Use a home of which a file is damaged. Returns the outcome; a wrong figure or a silent loss fails."""
     settings = workspace.settings
     if chosen.is_relative_to(settings.engine_store):
@@ -105,7 +108,9 @@ def after(workspace: Workspace, chosen: Path, expected: set[str], answers: dict[
             stores.outcome(settings.engine_store, answers)
         ]
     else:
+        spent = workspace.ledger.report("endpoint")
         found = use(workspace)
+        assert found or spent == charges, f"other costs: {spent}"
         rows = figures(workspace)
         assert rows <= expected, f"a wrong figure: {sorted(rows - expected)[:2]}"
         assert found or rows == expected, "rows are missing, and doctor found nothing"
@@ -129,7 +134,8 @@ def copy_of(template: Workspace, home: Path) -> Path:
 
 
 def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Workspace, tmp_path: Path) -> None:
-    expected = figures(template)
+    expected, charges = figures(template), template.ledger.report("endpoint")
+    template.close()
     assert {row.partition(":")[0] for row in expected} == set(TABLES)
     with Store(template.settings.engine_store) as store:
         answers = stores.answers(store)
@@ -143,7 +149,7 @@ def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Worksp
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         workspace = Workspace(template.settings.model_copy(update={"home": home}), template._endpoint)
         try:
-            outcome = after(workspace, chosen, expected, answers)
+            outcome = after(workspace, chosen, expected, charges, answers)
         except _expected_errors() as error:
             outcome = "refused in a sentence" if len(str(error).splitlines()) <= 2 else "too long an error"
         except Exception:

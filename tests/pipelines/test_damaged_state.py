@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -14,6 +16,7 @@ from dagster import DagsterInstance
 from assets.holders import HOLDERS
 from assets.maps import MAPS
 from pipelines.commands import shared
+from pipelines.file_checks import check_files
 from pipelines.runs import dagster_instance, ingest_day, loads_once
 from resources.database import DatabaseError
 from resources.errors import AnswerNotKept
@@ -74,6 +77,36 @@ def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) 
         DatabaseError, match=r"ledger\.sqlite is damaged .*; move it away, and the next command restores"
     ):
         _ = again.ledger
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["entries SET cost = cost + 64", "days SET cost = 0", "runs SET cost = 0", "entries SET state = 'settl%d'"],
+)
+def test_doctor_finds_calls_of_the_ledger_that_do_not_add_up(workspace: Workspace, change: str) -> None:
+    reopened(workspace)
+    assert all(one.fine for one in check_files(workspace))
+    with closing(sqlite3.connect(workspace.settings.ledger)) as ledger, ledger:
+        ledger.executescript("DROP TRIGGER entry_closed; PRAGMA ignore_check_constraints = on")  # as damage does
+        ledger.execute(f"UPDATE {change}")
+    (found,) = (one for one in check_files(workspace) if not one.fine)
+    assert "do not add up" in found.found
+    assert "move it away" in found.advice
+
+
+def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
+    reopened(workspace)
+    ledger = workspace.settings.ledger
+    ledger.write_bytes(ledger.read_bytes().replace(b"typeof(cost)", b"typeo\xe6(cost)"))
+    (found,) = (one for one in check_files(workspace) if not one.fine)
+    assert "ledger.sqlite is damaged" in found.found
+
+
+def test_a_damaged_time_of_the_remaining_credits_is_forgotten(workspace: Workspace) -> None:
+    again = reopened(workspace)
+    with closing(sqlite3.connect(workspace.settings.ledger)) as ledger, ledger:
+        ledger.execute("INSERT OR REPLACE INTO told VALUES (1, 5, '2026-11-22T19:35:\x113.6')")
+    assert again.ledger.totals().told_at is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
