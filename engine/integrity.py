@@ -4,7 +4,7 @@ The catalogue's table ``files`` holds both, and the file's inode, size and times
 these is used without being read, so that a process maps only the pages it needs. Any other file is compared once a
 process, and again when its inode, size or times change. A checksum is the CRC-32 of the complete file, the fastest in
 the standard library (4 GB/s on one core of the machine where it was chosen). Bits that change on the disk without a
-write are found by ``verifying``.
+write are found by ``FileChecks.read_all``, which a service runs when it starts, and by ``verifying``.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class FileChecks:
         self._root = root
         self._folder = str(root)
         self._passed: dict[str, str] = {}
+        self._differing: dict[str, tuple[str, DamagedFile]] = {}
 
     def path(self, path: str, sums: Sums) -> Path:
         """Return where the file is. Raises ``DamagedFile`` where it is missing or differs from its sum."""
@@ -94,6 +95,7 @@ class FileChecks:
             signature = signature_of(f"{self._folder}/{path}")
         except OSError as error:
             raise self._damaged(path, "is missing") from error
+        self._refuse_differing(path, signature)
         if self._passed.get(path) != signature:
             expected = sums.get(path)  # None in a store of an earlier version, until its next write
             if expected and expected.signature != signature:
@@ -104,6 +106,8 @@ class FileChecks:
     def changed(self, path: str) -> bool:
         """Whether a file that passed is another one on disk now. One that was removed since is not."""
         passed = self._passed.get(path)
+        if path in self._differing:
+            return True
         try:
             return passed is not None and passed != signature_of(f"{self._folder}/{path}")
         except OSError:
@@ -113,6 +117,28 @@ class FileChecks:
         """Compare these files again at the next use."""
         for path in paths:
             self._passed.pop(path, None)
+
+    def read_all(self, sums: Sums) -> list[DamagedFile]:
+        """Read every file and compare it with its sum, also one that looks as it was written.
+
+        Return the damage. These files are refused from then on, until they are written again. Files that an import
+        removes meanwhile are left out.
+        """
+        for path, expected in sums.items():
+            try:
+                signature = signature_of(f"{self._folder}/{path}")
+                self._compare(path, self._root / path, expected)
+            except DamagedFile as error:
+                self._differing[path] = signature, error
+            except OSError:
+                continue
+        return [error for _, error in self._differing.values()]
+
+    def _refuse_differing(self, path: str, signature: str) -> None:
+        known = self._differing.get(path)
+        if known is not None and known[0] == signature:
+            raise known[1].with_traceback(None)
+        self._differing.pop(path, None)
 
     def _compare(self, path: str, whole: Path, expected: Sum) -> None:
         try:

@@ -27,7 +27,7 @@ from engine import catalog as catalogue
 from engine import indexed
 from engine.catalog import EMPTY, INFO_COLUMNS, token_info
 from engine.changelog import EVERY_PAST, ChangeLog, note_change
-from engine.errors import EngineError
+from engine.errors import DamagedFile, EngineError
 from engine.importing.change import Change
 from engine.importing.place import FOLDERS, Place, remove_killed_imports
 from engine.importing.room import refuse_if_too_large
@@ -398,6 +398,10 @@ class Store:
             names = [part.file for part in parts if part.kind != OPENING]
         found = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
         return found or [str(self._empty_file())]
+
+    def read_all_files(self) -> list[DamagedFile]:
+        """Compare all files with their checksums, and refuse those that differ from then on. Return the damage."""
+        return self._checks.read_all(self.view().manifest.sums)
 
     def _empty_file(self) -> Path:
         path = self.root / "transfers" / EMPTY

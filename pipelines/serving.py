@@ -6,6 +6,7 @@ import logging
 import logging.config
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.errors import EngineError
 from engine.store import Store
 from pipelines import show
 from pipelines.accounts import open_keys
@@ -89,7 +91,17 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
     """Open the store that is served and the keys; the sample world has its own rules."""
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
+        threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
         yield store, keys
+
+
+def _read_files(store: Store) -> None:
+    """Log each damaged file of the store. A question that needs one gets 503 from then on."""
+    try:
+        for damage in store.read_all_files():
+            _log.error("%s", damage)
+    except EngineError as error:
+        _log.error("the store's files were not compared: %s", error)
 
 
 def _message(settings: Settings, store: Store) -> str:

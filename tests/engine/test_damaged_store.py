@@ -173,3 +173,24 @@ def test_random_damage_is_answered_right_or_refused(
         for (file, kind, found), count in sorted(outcomes.items()):
             sys.stdout.write(f"\n{file:22} {kind:9} {found:8} {count:4}")
     assert sum(outcomes.values()) == CASES
+
+
+def test_bits_that_rot_without_a_write_are_found_by_reading_all_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(10_000))
+    whole = sum_of(tmp_path / "file")
+    damage(tmp_path / "file", Random(1), "flip")
+    sums = {"file": whole._replace(signature=integrity.signature_of(str(tmp_path / "file")))}
+    checks = integrity.FileChecks(tmp_path)
+    assert checks.path("file", sums) == tmp_path / "file"
+    (found,) = checks.read_all(sums)
+    assert "changed since it was written" in str(found)
+    assert checks.changed("file")
+    with pytest.raises(DamagedFile):
+        checks.path("file", sums)
+    (tmp_path / "file").write_bytes(bytes(10_000))
+    assert checks.path("file", sums) == tmp_path / "file"
+
+
+def test_reading_all_files_of_a_whole_store_finds_nothing(whole: Path) -> None:
+    with Store(whole) as store:
+        assert store.read_all_files() == []
