@@ -145,7 +145,7 @@ def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Worksp
         home = tmp_path / f"home-{number}"
         stray = copy_of(template, home)
         rng = Random(number)
-        chosen, kind = home / paths[number % len(paths)], rng.choice(CHOSEN_KINDS)
+        chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         workspace = Workspace(template.settings.model_copy(update={"home": home}), template._endpoint)
         try:
