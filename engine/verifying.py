@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ SELECT chain, token_address, transfers, first_block, last_block
 FROM parts JOIN histories ON token = number
 WHERE file = ?
 """
+_DISTRUST: Final = "UPDATE files SET signature = NULL WHERE path = ? AND signature IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,15 @@ def verify(
             if problem:
                 found.damaged.append(_described(root, path, problem))
             step(sums[path].size)
+    if reads and found.damaged:
+        _distrust(root, [one.path for one in found.damaged])
     return found
+
+
+def _distrust(root: Path, paths: list[str]) -> None:
+    """Take the signatures of damaged files away, so that each process compares them before it uses them."""
+    with suppress(DamagedCatalog), catalogue.opened(root) as catalog:
+        catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
 def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine import catalog as catalogue
 from engine import integrity
 from engine.catalog_copy import CATALOG, COPY
 from engine.errors import DamagedFile
@@ -194,3 +195,18 @@ def test_bits_that_rot_without_a_write_are_found_by_reading_all_files(tmp_path: 
 def test_reading_all_files_of_a_whole_store_finds_nothing(whole: Path) -> None:
     with Store(whole) as store:
         assert store.read_all_files() == []
+
+
+def test_a_file_that_verify_found_damaged_is_refused_even_if_it_looks_as_written(
+    whole: Path, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    root = copied(whole, tmp_path / "store")
+    parts = sorted((root / "arrays").glob("*.part"))
+    for part in parts:
+        damage(part, Random(1), "flip")
+    with catalogue.opened(root) as catalog:  # as if the bits had changed without a write
+        for part in parts:
+            seen = (integrity.signature_of(str(part)), f"arrays/{part.name}")
+            catalog.execute("UPDATE files SET signature = ? WHERE path = ?", seen)
+    assert verify(root).damaged
+    assert outcome(root, expected) == "refused"
