@@ -88,6 +88,10 @@ class Remembered:
         return self._labels.setdefault(chain, Answers())
 
 
+_MOST_TOKENS: Final = 100_000
+"""Tokens whose metadata is kept in memory."""
+
+
 @dataclass(frozen=True)
 class History:
     """A token's stored transfers: their number, and unix seconds of the first and the last."""
@@ -429,7 +433,17 @@ class Store:
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         """Metadata of the tokens that are known among the keys."""
         memory = self._remembered
-        return memory.tokens.of(keys, self._read_tokens) if memory else self._read_tokens(keys)
+        if memory:
+            return memory.tokens.of(keys, self._read_tokens)
+        known: dict[tuple[str, str], TokenInfo] = self.derive("tokens", self.metadata_generation(), dict)
+        found = {key: known[key] for key in keys if key in known}
+        missing = [key for key in keys if key not in found]
+        if missing:
+            read = self._read_tokens(missing)
+            if len(known) < _MOST_TOKENS:
+                known.update(read)
+            found |= read
+        return found
 
     def _read_tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         sql = f"""
