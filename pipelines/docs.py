@@ -102,9 +102,9 @@ shows that.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
-the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them at no
-cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in each
-session and each cursor.
+the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them
+at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
+each session and each cursor.
 
 Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
 """
