@@ -5,8 +5,9 @@ finished are logged as materialised, so that the next run is for the rest only.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from dagster import (
@@ -32,8 +33,9 @@ from assets.family import Asking, Family, Landed, missing, slice_of
 from assets.ingest import ingest
 from assets.interrupts import cancelling, end_as_cancelled, retried
 from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
+from assets.preparing import prepare_run
 from contract.prices import credits_text
-from contract.tables import TABLES
+from contract.tables import FAMILY_TABLES, TABLES
 from contract.times import InstantAhead, check_passed, parse_when
 from resources.database import DatabaseError
 from resources.errors import Cancelled, PermanentError, TransientError
@@ -93,10 +95,14 @@ def _landed(
     days: Sequence[tuple[str, str]],
 ) -> list[Landed]:
     """Fetch the run's partitions. Whatever stops it, the partitions that are complete by then are logged."""
+    run_id, wanted = context.run.run_id, dict[str, list[datetime]]()
     try:
-        return asyncio.run(_ingest_days(context.run.run_id, family, config, workspace, days))
+        wanted = _wanted(config, workspace, days)
+        families = sum(map(context.job_def.has_node_named, FAMILY_TABLES))
+        prepare_run(workspace, run_id, wanted, families, every_byte=True)
+        return asyncio.run(_ingest_days(run_id, family, config, workspace, wanted))
     except Exception as error:
-        _log_finished(context, family, config, workspace, days)
+        _log_finished(context, family, config, workspace, wanted)
         if isinstance(error, Cancelled):
             end_as_cancelled(context.instance, context.run.run_id, error)
         if isinstance(error, PERMANENT) or may_have_cost(error):
@@ -180,19 +186,24 @@ def _instants(config: IngestConfig, workspace: Workspace, day: str) -> list[date
     return [when for when in own if when <= now]
 
 
+def _wanted(config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]) -> dict[str, list[datetime]]:
+    """Return the run's instants of each chain, in their order. Raises ``InstantAhead`` as ``_instants`` does."""
+    wanted: dict[str, list[datetime]] = {}
+    for chain, day in days:
+        wanted.setdefault(chain, []).extend(_instants(config, workspace, day))
+    return {chain: sorted(instants) for chain, instants in wanted.items()}
+
+
 async def _ingest_days(
-    run_id: str, family: Family, config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]
+    run_id: str, family: Family, config: IngestConfig, workspace: Workspace, wanted: Mapping[str, Sequence[datetime]]
 ) -> list[Landed]:
     landed: list[Landed] = []
     async with workspace.provider(run_id) as provider:
         asking = Asking(provider, workspace, config.refresh)
         with cancelling(provider):
-            for chain in dict.fromkeys(chain for chain, _ in days):
-                instants = [when for own, day in days if own == chain for when in _instants(config, workspace, day)]
+            for chain, instants in wanted.items():
                 try:
-                    landed += await ingest(
-                        asking, family, chain, sorted(instants), config.tokens or None, workspace.on_landed
-                    )
+                    landed += await ingest(asking, family, chain, instants, config.tokens or None, workspace.on_landed)
                 except TransientError as error:
                     error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
                     raise
@@ -205,12 +216,14 @@ def _log_finished(
     family: Family,
     config: IngestConfig,
     workspace: Workspace,
-    days: Sequence[tuple[str, str]],
+    wanted: Mapping[str, Sequence[datetime]],
 ) -> None:
-    """Logs the partitions that a failing run finished all the same."""
-    for chain, day in days:
-        slices = [slice_of(workspace, chain, when) for when in _instants(config, workspace, day)]
-        if slices and not any(missing(workspace, family, part, config.tokens or None) for part in slices):
+    """Log the partitions that a failing run finished."""
+    for chain, instants in wanted.items():
+        for _, of_day in groupby(instants, key=datetime.date):
+            slices = [slice_of(workspace, chain, when) for when in of_day]
+            if any(missing(workspace, family, part, config.tokens or None) for part in slices):
+                continue
+            key = partition_key(chain, slices[0].as_of)
             for table in family.tables:
-                key = partition_key(chain, slices[0].as_of)
                 context.log_event(AssetMaterialization(table, partition=key, metadata={"finished before": "a failure"}))

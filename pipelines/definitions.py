@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dagster import Definitions, definitions, in_process_executor
 
 from assets.alert_checks import alert_checks
 from assets.definitions import all_assets, all_checks
 from pipelines.embedded import make_workspace
 from pipelines.jobs import all_jobs
+from pipelines.repair import repair_before_run
 from pipelines.schedules import daily_schedule, transfers_schedule
 from pipelines.sensors import alerts_sensor, chain_sensor, parked_sensor
 from resources.settings import load_settings
@@ -17,6 +20,7 @@ from resources.workspace import Workspace
 def build_defs(workspace: Workspace | None = None) -> Definitions:
     """The definitions over a workspace; over that of the settings where none is given."""
     chosen = workspace or make_workspace(load_settings())
+    chosen.repair = partial(repair_before_run, chosen)
     has_nodes = bool(chosen.settings.node_chains)
     return Definitions(
         assets=all_assets(has_nodes),

@@ -37,6 +37,7 @@ from assets.ingest import ingest
 from assets.interrupts import cancelling, end_as_cancelled
 from assets.materialise import PERMANENT, may_have_cost, metadata_of
 from assets.partitions import partition_key
+from assets.preparing import prepare_run
 from assets.warehouse import history_of
 from contract.prices import credits_text
 from contract.times import parse_when
@@ -87,6 +88,8 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         config = config.model_copy(update={"refresh_since": workspace.now().isoformat()})
     run = _Run(context, config, workspace)
     try:
+        wanted = dict.fromkeys(run.chains, run.instants)
+        prepare_run(workspace, context.run_id, wanted, len(run.families), every_byte=False)
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.carry_out(config))
     except Cancelled as error:
@@ -95,7 +98,9 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         if not isinstance(error, PERMANENT) and not may_have_cost(error):
             raise
         context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
-        raise Failure(_way_on(config, workspace, error), allow_retries=False) from error
+        has_begun = workspace.prepared_run == context.run_id
+        reason = _way_on(config, workspace, error) if has_begun else str(error)
+        raise Failure(reason, allow_retries=False) from error
     unpark(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.landed
     if missing:

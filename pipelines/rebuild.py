@@ -20,8 +20,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from rich.progress import Progress
-
 from pipelines import show
 from pipelines.lake_places import alone, emptied, lakes_of, recovered, take_over, writers_held
 from pipelines.rebuild_report import Missing, Rebuilt
@@ -112,25 +110,25 @@ class Building:
     def run(self) -> None:
         """Replays what the journal holds and was not replayed yet, and takes over what the journal does not tell of."""
         paths = [path for path in journal.records(self._workspace.archive) if path not in self._done]
-        self.replay(paths)
+        with show.progress("making partitions again", len({path.parent for path in paths})) as bar:
+            self.replay(paths, lambda: bar.advance(bar.task_ids[0]))
         self._done |= set(paths)
         self._carry_over()
 
-    def replay(self, paths: Sequence[Path]) -> None:
-        """Replay commits: files of the journal, in its order."""
+    def replay(self, paths: Sequence[Path], done: Callable[[], None] = lambda: None) -> None:
+        """Replay commits: files of the journal, in its order. ``done`` is called after each partition."""
         chains = groupby(paths, key=lambda path: path.parents[2])
         _ = self._workspace.ledger  # opened once, before there are threads
-        with show.progress("making partitions again", len({path.parent for path in paths})) as bar:
-            with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
-                made = [pool.submit(self._chain, list(of_one), bar) for _, of_one in chains]
-                try:
-                    for one in made:
-                        one.result()
-                finally:
-                    self._stopped = True
-            self._stopped = False
+        with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
+            made = [pool.submit(self._chain, list(of_one), done) for _, of_one in chains]
+            try:
+                for one in made:
+                    one.result()
+            finally:
+                self._stopped = True
+        self._stopped = False
 
-    def _chain(self, paths: Sequence[Path], bar: Progress) -> None:
+    def _chain(self, paths: Sequence[Path], done: Callable[[], None]) -> None:
         """Replays a chain's commits, until one of another chain fails."""
 
         async def replayed() -> None:
@@ -138,7 +136,7 @@ class Building:
                 if self._stopped:
                     return
                 await self._partition(list(of_one))
-                bar.advance(bar.task_ids[0])
+                done()
 
         asyncio.run(replayed())
 

@@ -24,6 +24,7 @@ from pipelines.replay import replay
 from resources import journal
 from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
 from resources.errors import TransientError
+from resources.free_space import check_free_space
 from resources.journal import UNREADABLE, Commit
 from resources.lake import FAILURES
 from resources.workspace import Workspace
@@ -151,6 +152,7 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
     to_ask = [failure for failure in chosen if failure.code not in _PAID]
     if not to_ask and not (refresh and unread):
         return
+    check_free_space(workspace, len({failure.place for failure in chosen}))
     async with workspace.provider(_RUN) as provider:
         with cancelling(provider):
             await _ask(Asking(provider, workspace, again=True), to_ask, report)

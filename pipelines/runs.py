@@ -17,7 +17,6 @@ from assets.alert_checks import ALERT_PREFIX
 from assets.families import FAMILIES
 from assets.family import Landed
 from assets.partitions import CHAINS, partition_key
-from contract.times import partition_text
 from pipelines import show
 from pipelines.definitions import build_defs
 from pipelines.errors import RunCancelled, RunFailed
@@ -25,10 +24,8 @@ from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
 from pipelines.plan import families_of
 from pipelines.plan_scope import within_plan
-from pipelines.repair import repair_before_run
 from pipelines.telling import Progress
 from resources.database import DatabaseError
-from resources.free_space import check_free_space
 from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
@@ -103,8 +100,6 @@ def ingest_day(
 ) -> None:
     """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     workspace.check()
-    check_free_space(workspace, len(FAMILIES) * len(instants))
-    repair_before_run(workspace, [chain], {partition_text(when) for when in instants}, every_byte=True)
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
     instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
@@ -131,8 +126,6 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     if not families:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
     workspace.skipped |= {one.family: one.reason for one in left_out}
-    check_free_space(workspace, len(chains) * len(instants) * len(families))
-    repair_before_run(workspace, chains, {partition_text(when) for when in instants}, every_byte=False)
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),

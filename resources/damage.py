@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
 from typing import Final
 
@@ -50,10 +51,9 @@ def damages(
     """
     if lake.provider_damage:
         yield Damage(lake.provider_path, lake.provider_damage, None)
-    for path in lake.manifest_paths():
-        place = _, chain, timestamp = commits.place_of(path)
-        if chain not in (chains or (chain,)) or timestamp not in (timestamps or (timestamp,)):
-            continue
+    wanted = product([None] if chains is None else chains, [None] if timestamps is None else timestamps)
+    for path in chain.from_iterable(commits.manifest_paths(lake.root, *one) for one in wanted):
+        place = commits.place_of(path)
         try:
             manifest = commits.parsed_manifest(path.read_bytes(), path)
         except FileNotFoundError:  # another process is finishing its commit

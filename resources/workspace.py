@@ -55,6 +55,10 @@ class Workspace:
         """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
         """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
+        self.repair: Callable[..., None] | None = None
+        """Repairs damaged partitions of chains and timestamps; set by the definitions of Dagster's runs."""
+        self.prepared_run = ""
+        """The run that checked free space and repaired partitions; its later steps do not repeat that."""
         self.engine: Engine | None = None
         """The provider's engine, where it is at hand and may be asked without a call."""
 

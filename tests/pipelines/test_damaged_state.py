@@ -20,7 +20,6 @@ from pipelines.file_checks import check_files
 from pipelines.runs import dagster_instance, ingest_day, loads_once
 from resources.database import DatabaseError
 from resources.errors import AnswerNotKept
-from resources.free_space import LEAST_FREE
 from resources.ledger import CreditLedger
 from resources.settings import SettingsError
 from resources.workspace import Workspace
@@ -128,17 +127,6 @@ def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))
     with pytest.raises(SettingsError, match="is a file; name a folder"):
         shared.settings()
-
-
-def test_a_run_needs_free_space_before_it_pays(
-    make_workspace: MakeWorkspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = make_workspace()
-    free = shutil.disk_usage(workspace.settings.home)._replace(free=LEAST_FREE)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    with pytest.raises(SettingsError, match=r"has 210 MB free, and this run needs about .* Nothing was fetched"):
-        ingest_day(workspace, instance, "solana", [MAY])
-    assert workspace.ledger.totals().spent == 0
 
 
 def test_a_paid_answer_that_cannot_be_written_is_named_with_its_cost(
