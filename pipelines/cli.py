@@ -373,10 +373,21 @@ def tables(json: Json = False) -> None:
 
 @app.command("lake-views")
 def lake_views() -> None:
-    """Prints SQL that makes the warehouse's tables, views and macros over the lake's Parquet files, for any DuckDB."""
+    """Prints SQL that makes the warehouse's tables, views and macros over the lake's Parquet files, for any DuckDB.
+
+    It reads every byte of the lake once, and names damaged files on standard error. The SQL leaves their partitions
+    out.
+    """
+    from resources.damage import damages
     from resources.lake_views import script
 
-    sys.stdout.write(script(_reading().lake))
+    lake = _reading().lake
+    damaged = [one for one in damages(lake, every_byte=True) if one.place]
+    for one in damaged:
+        show.err.print(f"Left out, because it is damaged: {one}", soft_wrap=True)
+    if damaged:
+        show.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost", soft_wrap=True)
+    sys.stdout.write(script(lake, damaged))
 
 
 @app.command()

@@ -97,8 +97,16 @@ whole.
 
 `holderlake lake-views > lake.sql` writes a script that makes the same tables, views and macros over the lake's Parquet
 files, for any DuckDB: `duckdb -init lake.sql`. It counts the partitions that are committed when it is read; read it
-again to see later ones. A partition that is written anew while a query runs may be seen half there: that is what the
-warehouse is for. Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
+again to see later ones. While a partition is written again, a query may see only a part of it; the warehouse never
+shows that.
+
+A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
+read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
+the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them
+at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
+each session and each cursor.
+
+Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
 """
 
 _COMMANDS_HEAD: Final = """\

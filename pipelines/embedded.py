@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from contract.prices import CREDIT
 from pipelines.stores import engine_rules, open_store
+from resources.lake import SAMPLE_PROVIDER
 from resources.settings import AddressSet, Settings, SettingsError
 from resources.sources import DayReport
 from resources.workspace import Endpoint, Workspace
@@ -158,7 +159,7 @@ def _local(settings: Settings) -> _Local:
     """Which store answers where no provider is named."""
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
-        return _Local(sample_store(settings.home), f"sample world {_world_version()}", folder / "accounts.sqlite")
+        return _Local(sample_store(settings.home), f"{SAMPLE_PROVIDER}{_world_version()}", folder / "accounts.sqlite")
     accounts = settings.home / "embedded" / "accounts.sqlite"
     return _Local(
         settings.engine_store,

@@ -10,7 +10,6 @@ from typing import Any
 from assets.family import Landed
 from assets.landing import FINAL_FAILURES
 from contract.times import utc_now
-from pipelines import show
 from pipelines.errors import RunCancelled, RunFailed, SomeFailed
 from pipelines.plan import families_of
 from pipelines.report import InLake, in_lake, landed_report
@@ -51,8 +50,6 @@ class Outcome:
         found = in_lake(self.workspace, self.chains, self.instants, families, self.began)
         skipped = self.skipped | self.workspace.skipped
         landed_report(found, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
-        for family, reason in skipped.items():
-            show.err.print(f"Skipped {family}: {reason}")
         self._raise_failures(found, len(self.chains) * len(self.instants) * len(families))
 
     def _raise_failures(self, found: InLake, wanted: int) -> None:

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pyarrow as pa
 
 from resources import lake_views
+from resources.damage import damages
 from resources.lake import Lake
 from resources.settings import load_settings
 from resources.warehouse import Warehouse, answer, quiet
@@ -74,8 +76,16 @@ def warehouse(path: Path | str | None = None) -> Frames:
 def lake(root: Path | str | None = None) -> Frames:
     """The lake's Parquet files at ``root``, with the same tables, views and macros; by default that of the settings.
 
-    It counts the partitions that are committed at this call.
+    It counts the partitions that are committed at this call, and leaves out those with damaged files. To find these,
+    the call reads every byte of the lake once.
     """
+    chosen = Lake(Path(root) if root else load_settings().lake)
     connection = quiet(duckdb.connect())
-    connection.execute(lake_views.script(Lake(Path(root) if root else load_settings().lake)))
-    return Frames(lambda sql, parameters: answer(connection.cursor(), sql, parameters))
+    connection.execute(lake_views.script(chosen, damages(chosen, every_byte=True)))
+    turn = Lock()
+
+    def ask(sql: str, parameters: Sequence[Any] | None) -> pa.Table:
+        with turn:  # not a cursor: it would not have the variables of the script
+            return answer(connection, sql, parameters)
+
+    return Frames(ask)

@@ -43,6 +43,9 @@ SUBJECT_COLUMNS: Final = {
 }
 """The column that tells what a row was asked for, by the kind of subject."""
 
+SAMPLE_PROVIDER: Final = "sample world "
+"""The names of providers over the sample data begin so; a version of the data follows."""
+
 _log = logging.getLogger(__name__)
 _PROVIDER: Final = "_provider.json"
 _READ_ATTEMPTS: Final = 5
@@ -294,6 +297,12 @@ class Lake:
         if held not in (None, provider) and (
             self.provider_damage is None or provider != next((one.provider for one in self.manifests()), None)
         ):
+            if held and held.startswith(SAMPLE_PROVIDER) and provider.startswith(SAMPLE_PROVIDER):
+                raise LakeError(
+                    f"the lake {self.root} was filled with the sample data of another version of Holderlake ({held!r}; "
+                    f"this version has {provider!r}). You can still read it, but not add to it. To go on, set "
+                    "HOLDERLAKE_HOME to a new folder and run 'holderlake demo'"
+                )
             raise LakeError(
                 f"the lake {self.root} holds answers of {held!r}, and answers of {provider!r} do not belong "
                 "among them; set HOLDERLAKE_HOME to another folder for that provider"

@@ -1,36 +1,116 @@
 """The lake without the warehouse: a script of views over its Parquet files, for those who bring a DuckDB of their own.
 
 The script makes the warehouse's tables as views, and all its views and macros over them, so a query gives the same
-answer on either. It counts what the manifests tell when it is run; run it again to see what was committed since.
+answer on either. It counts the partitions that are committed when it is read; read it again to see later ones.
+
+DuckDB refuses a query over Parquet files when one of them is damaged. So the script compares each partition with its
+manifest, and leaves a damaged partition out. Variables name the intact files of a table, where not all are intact.
+Variables belong to a session: read the script in each session over a damaged lake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from contract.tables import TABLES, Table
-from resources import layout
+from contract.tables import FAMILY_TABLES, TABLES, Table
+from contract.text import printable
+from resources import commits, layout
+from resources.damage import Damage
 from resources.lake import SIDE_TABLES, Lake
 from resources.layout import column_name, quoted
 
 _HEAD: Final = """\
--- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (2.0 or later):
+-- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
 --     duckdb -init lake.sql        or        connection.execute(open("lake.sql").read())
--- It counts the partitions that are committed when it is read; read it again to see later ones.
+-- It counts the partitions that are committed when it is read; read it again to see later ones. It leaves out
+-- partitions with damaged files; 'holderlake rebuild --damaged' repairs them at no cost.
 """
 
 _MANIFESTS: Final = """
+CREATE OR REPLACE TEMP TABLE _files AS
+WITH found AS (
+    SELECT
+        filename,
+        size,
+        regexp_extract(
+            filename,
+            '/(\\w+)/chain=([^/]+)/timestamp=([^/]+)/part-(\\w+)\\.parquet$',
+            ['table_name', 'chain', 'timestamp', 'part']
+        ) AS named
+    FROM read_blob({globs})
+)
+SELECT
+    filename,
+    size,
+    named.table_name AS table_name,
+    named.chain AS chain,
+    named.timestamp AS timestamp,
+    if(named.table_name IN ({sides}), named.part, {families}[named.table_name]) AS family
+FROM found
+WHERE named.table_name <> '';
+
 CREATE OR REPLACE TABLE _manifests AS
-SELECT family, chain, strptime("timestamp", '%Y%m%dT%H%M%SZ') AS timestamp, provider, written_at, tables, covered
-FROM read_json(
-    {paths},
-    hive_partitioning = false,
-    columns = {{
-        family: 'VARCHAR', chain: 'VARCHAR', timestamp: 'VARCHAR', provider: 'VARCHAR', written_at: 'TIMESTAMP',
-        tables: 'MAP(VARCHAR, STRUCT("rows" BIGINT))', covered: 'VARCHAR[]'
-    }}
+WITH read AS (
+    SELECT
+        regexp_extract(
+            filename,
+            '/chain=([^/]+)/timestamp=([^/]+)/(\\w+)\\.json$',
+            ['chain', 'timestamp', 'family']
+        ) AS named,
+        sha256(content) AS sha256,
+        TRY_CAST(
+            TRY_CAST(try(decode(content)) AS JSON) AS STRUCT(
+                family VARCHAR, chain VARCHAR, timestamp VARCHAR, provider VARCHAR, written_at TIMESTAMP,
+                tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[]
+            )
+        ) AS manifest
+    FROM read_blob({manifests})
+),
+readable AS (
+    SELECT unnest(manifest)
+    FROM read
+    WHERE manifest.family = named.family
+        AND manifest.chain = named.chain
+        AND manifest.timestamp = named.timestamp
+        AND try_strptime(manifest.timestamp, '%Y%m%dT%H%M%SZ') IS NOT NULL
+        AND manifest.provider IS NOT NULL
+        AND manifest.written_at IS NOT NULL
+        AND manifest.tables IS NOT NULL
+        AND manifest.covered IS NOT NULL
+        AND NOT list_contains(CAST({damaged} AS VARCHAR[]), sha256)
+),
+listed AS (
+    SELECT family, chain, timestamp, file.key AS table_name, file.value."rows" AS row_count, file.value.bytes AS size
+    FROM (SELECT family, chain, timestamp, unnest(map_entries(tables)) AS file FROM readable)
+),
+not_intact AS (
+    SELECT family, chain, timestamp
+    FROM listed
+    ANTI JOIN _files USING (family, chain, timestamp, table_name, size)
+    WHERE NOT coalesce(table_name IN ({sides}) AND row_count = 0 AND size = 0, false)
+    UNION ALL
+    FROM (SELECT family, chain, timestamp FROM listed WHERE coalesce(row_count, -1) < 0)
+)
+SELECT * REPLACE (strptime(timestamp, '%Y%m%dT%H%M%SZ') AS timestamp)
+FROM readable
+ANTI JOIN not_intact USING (family, chain, timestamp);
+"""
+_INTACT: Final = """
+SET VARIABLE {name}_files = (
+    SELECT if(bool_and(is_intact), NULL, coalesce(list(filename) FILTER (is_intact), []))
+    FROM (
+        SELECT filename, coalesce(tables['{name}'].bytes = size, false) AS is_intact
+        FROM _files
+        LEFT JOIN _manifests
+            ON _manifests.family = _files.family
+            AND _manifests.chain = _files.chain
+            AND _manifests.timestamp = strptime(_files.timestamp, '%Y%m%dT%H%M%SZ')
+        WHERE table_name = '{name}'
+    )
 );
 """
 _OWN: Final = """
@@ -55,7 +135,7 @@ _TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS
 SELECT {columns}
 FROM (
-    FROM read_parquet({paths}, hive_partitioning = false, union_by_name = true)
+    FROM {files}
     UNION ALL BY NAME SELECT {nulls} WHERE false
 ) AS files
 SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
@@ -65,7 +145,7 @@ _SIDE_TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS
 SELECT {columns}
 FROM (
-    FROM read_parquet({paths}, hive_partitioning = false, union_by_name = true, filename = true)
+    FROM {files}
     UNION ALL BY NAME SELECT {nulls} WHERE false
 ) AS files
 SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
@@ -73,6 +153,11 @@ SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
     AND committed.timestamp = files.as_of
     AND committed.family = regexp_extract(files.filename, 'part-(\\w+)\\.parquet$', 1);
 """
+_ALL_OR_INTACT: Final = """\
+FROM read_parquet(
+    coalesce(getvariable('{name}_files'), [{paths}]), hive_partitioning = false, union_by_name = true, filename = true
+)"""
+_NO_FILES: Final = "SELECT CAST(NULL AS VARCHAR) AS filename WHERE false"
 _EMPTY: Final = """
 CREATE OR REPLACE VIEW {name} AS
 SELECT {columns}
@@ -80,28 +165,62 @@ WHERE false;
 """
 
 
-def script(lake: Lake) -> str:
-    """The SQL. Files are named by their whole paths."""
-    return "".join(_statements(lake.root.resolve()))
+def script(lake: Lake, damaged: Iterable[Damage] = ()) -> str:
+    """The SQL. Files are named by their whole paths.
+
+    The script finds files that are missing, cut short or unreadable each time it is read. ``damaged`` names those that
+    only a comparison of every byte finds; the script leaves their partitions out until they are written again.
+    """
+    return "".join(_statements(lake.root.resolve(), list(damaged)))
 
 
-def _statements(root: Path) -> Iterator[str]:
+def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
     sides = ", ".join(map(quoted, SIDE_TABLES))
+    manifests = f"{root}/_manifests/chain=*/timestamp=*/*.json"
+    tables = [table for table in TABLES.values() if next(root.glob(_pattern(table)), None) is not None]
+    globs = [manifests, *(f"{root}/{_pattern(table)}" for table in tables)]
+    families = {table: family for family, names in FAMILY_TABLES.items() for table in sorted(names)}
     yield _HEAD
-    yield _MANIFESTS.format(paths=quoted(f"{root}/_manifests/chain=*/timestamp=*/*.json"))
+    yield from (f"-- Left out, because it is damaged: {printable(str(one))}\n" for one in damaged)
+    yield _MANIFESTS.format(
+        manifests=quoted(manifests),
+        globs=_list(globs),
+        sides=sides,
+        families="MAP {" + ", ".join(f"{quoted(table)}: {quoted(family)}" for table, family in families.items()) + "}",
+        damaged=_list(_manifest_digests(root, damaged)),
+    )
+    yield from (_INTACT.format(name=table.name) for table in tables)
+    yield "\nDROP TABLE _files;\n"
     yield _OWN.format(sides=sides)
-    yield from (_view(root, table) for table in TABLES.values())
+    yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
     yield from (f"\n{statement}" for statement in layout.asking("VIEW"))
 
 
-def _view(root: Path, table: Table) -> str:
-    if next(root.glob(f"{table.name}/chain=*/timestamp=*/part-*.parquet"), None) is None:
+def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
+    """Return the SHA-256 of the manifests of damaged partitions. A partition that is written again has another one."""
+    for place in sorted({one.place for one in damaged if one.place}):
+        with suppress(OSError):
+            yield hashlib.sha256(commits.manifest_path(root, *place).read_bytes()).hexdigest()
+
+
+def _view(root: Path, table: Table, *, is_empty: bool) -> str:
+    if is_empty:
         return _EMPTY.format(name=table.name, columns=_nulls(table, column_name))
     columns = ", ".join("as_of AS timestamp" if name == "as_of" else name for name in table.schema.names)
-    side = table.name in SIDE_TABLES
-    paths = quoted(f"{root}/{table.name}/chain=*/timestamp=*/{'part-*' if side else 'part-0'}.parquet")
-    view = _SIDE_TABLE if side else _TABLE
-    return view.format(name=table.name, columns=columns, paths=paths, nulls=_nulls(table))
+    read = _ALL_OR_INTACT.format(name=table.name, paths=quoted(f"{root}/{_pattern(table)}"))
+    files = f"query(if(len(getvariable('{table.name}_files')) = 0, {quoted(_NO_FILES)}, {quoted(read)}))"
+    view = _SIDE_TABLE if table.name in SIDE_TABLES else _TABLE
+    return view.format(name=table.name, columns=columns, files=files, nulls=_nulls(table))
+
+
+def _pattern(table: Table) -> str:
+    """Return the glob of a table's files below the lake's folder."""
+    return f"{table.name}/chain=*/timestamp=*/{'part-*' if table.name in SIDE_TABLES else 'part-0'}.parquet"
+
+
+def _list(texts: Iterable[str]) -> str:
+    """Return texts as an SQL list."""
+    return "[" + ", ".join(map(quoted, texts)) + "]"
 
 
 def _nulls(table: Table, named: Callable[[str], str] = str) -> str:

@@ -318,6 +318,12 @@ def test_a_lake_belongs_to_its_first_provider(lake: Lake) -> None:
     assert lake.manifest("holders", "eth", DAYS[1]) is None
 
 
+def test_a_lake_of_older_sample_data_is_refused_with_the_reason(lake: Lake) -> None:
+    lake.claim("sample world 0123456789ab")
+    with pytest.raises(LakeError, match=r"another version of Holderlake.*HOLDERLAKE_HOME to a new folder.*demo"):
+        lake.check_provider("sample world ba9876543210")
+
+
 @pytest.mark.parametrize("chain", ["", "../eth", "a/b", "a b", "é", "eth\n"])
 def test_a_chain_that_is_not_safe_in_a_path_is_refused(lake: Lake, chain: str) -> None:
     with pytest.raises(LakeError, match="is not a chain id"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -16,8 +19,10 @@ import pytest
 
 from contract.tables import TABLES
 from resources import frames, lake_views, layout
+from resources.damage import damages
 from resources.lake import Lake
 from resources.warehouse import Warehouse, WarehouseError
+from tests.processes import HOLDERLAKE
 from tests.resources.lakes import LEARNT, failures, holders, map_tables, rows, transfer, write, write_holders
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +128,152 @@ def test_a_table_that_nothing_was_written_of_is_there_and_empty(tmp_path: Path) 
         connection.execute(lake_views.script(lake))
         assert connection.sql("FROM revisions").fetchall() == []
         assert len(connection.sql("FROM latest_holders").fetchall()) == 1
+
+
+# Damage
+
+
+@pytest.fixture
+def two_days(tmp_path: Path) -> Lake:
+    """A lake with a partition of holders, with a failure, on each of two days."""
+    lake = Lake(tmp_path / "lake")
+    for number, instant in enumerate(INSTANTS[:2]):
+        held = holders("eth", instant, {"0xa": {f"0x{number}": 1}})
+        write(lake, "holders", "eth", instant, {"holders": held}, {"0xa"}, failures("eth", instant, ("holders", "0xb")))
+    return lake
+
+
+def first_file(lake: Lake, table: str) -> Path:
+    (path,) = lake.root.glob(f"{table}/chain=eth/timestamp=20241201T000000Z/*")
+    return path
+
+
+def listed(lake: Lake, every_byte: bool = False) -> list[tuple[str]]:
+    """Addresses of holders, after all tables and views were read."""
+    found = damages(lake, every_byte=True) if every_byte else ()
+    with duckdb.connect() as connection:
+        connection.execute(lake_views.script(lake, found))
+        for table in (*TABLES, *layout.OWN_TABLES, "latest_holders", "data_quality"):
+            connection.sql(f"FROM {table}").fetchall()
+        assert (
+            connection.sql("SELECT count(*) FROM failures").fetchall()
+            == connection.sql("SELECT count(*) FROM partitions").fetchall()
+        )
+        return connection.sql("SELECT address FROM holders ORDER BY ALL").fetchall()
+
+
+def changed(name: str, value: Any) -> Callable[[bytes], bytes]:
+    return lambda data: json.dumps(json.loads(data) | {name: value}).encode()
+
+
+ODD_MANIFESTS: Mapping[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[:50],
+    "empty": lambda _: b"",
+    "binary": lambda _: bytes(range(256)),
+    "zeros": lambda data: bytes(len(data)),
+    "flipped bit": lambda data: bytes([data[0] ^ 4]) + data[1:],
+    "flipped text": lambda data: data.replace(b"eth", b"e\xe4h"),
+    "list": lambda _: b"[1, 2]",
+    "null": lambda _: b"null",
+    "deep": lambda _: b"[" * 20_000,
+    "other chain": changed("chain", "base"),
+    "other family": changed("family", "tokens"),
+    "unknown family": changed("family", "../../x"),
+    "odd timestamp": changed("timestamp", "yesterday"),
+    "odd time": changed("written_at", "never"),
+    "number of provider": changed("provider", None),
+    "tables as list": changed("tables", [1]),
+    "tables of texts": changed("tables", {"holders": "x"}),
+    "negative rows": changed("tables", {"holders": {"rows": -1, "bytes": 5, "sha256": "x"}}),
+    "other table": changed("tables", {"tokens": {"rows": 1, "bytes": 5, "sha256": "x"}}),
+    "path as table": changed("tables", {"../../etc": {"rows": 0, "bytes": 0, "sha256": ""}}),
+    "covered as number": changed("covered", 3),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_MANIFESTS.values(), ids=ODD_MANIFESTS.keys())
+def test_a_damaged_manifest_hides_its_own_partition_only(two_days: Lake, odd: Callable[[bytes], bytes]) -> None:
+    path = first_file(two_days, "_manifests")
+    path.write_bytes(odd(path.read_bytes()))
+    assert listed(two_days) == [("0x1",)]
+    (found,) = damages(two_days, every_byte=True)
+    assert f"-- Left out, because it is damaged: {path}" in lake_views.script(two_days, [found])
+
+
+def test_a_manifest_with_a_table_twice_does_not_break_the_script(two_days: Lake) -> None:
+    path = first_file(two_days, "_manifests")
+    twice = b'"tables":{"holders":{"rows":1,"bytes":2,"sha256":""},'
+    path.write_bytes(path.read_bytes().replace(b'"tables":{', twice))
+    assert ("0x1",) in listed(two_days)
+
+
+@pytest.mark.parametrize("table", ["holders", "failures"])
+@pytest.mark.parametrize("kind", ["truncate", "empty", "delete", "junk"])
+def test_a_damaged_parquet_file_hides_its_own_partition_only(two_days: Lake, table: str, kind: str) -> None:
+    path = first_file(two_days, table)
+    data = {"truncate": path.read_bytes()[:-20], "empty": b"", "junk": b"not Parquet"}
+    path.unlink() if kind == "delete" else path.write_bytes(data[kind])
+    assert listed(two_days) == [("0x1",)]
+
+
+def test_a_damage_that_keeps_the_size_of_a_file_is_left_out(two_days: Lake) -> None:
+    path = first_file(two_days, "holders")
+    path.write_bytes(bytes(path.stat().st_size))
+    assert listed(two_days, every_byte=True) == [("0x1",)]
+    assert frames.lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
+
+
+def test_a_manifest_with_a_wrong_digest_is_left_out(two_days: Lake) -> None:
+    path = first_file(two_days, "_manifests")
+    path.write_bytes(path.read_bytes().replace(b'"sha256":"', b'"sha256":"?'))
+    assert listed(two_days, every_byte=True) == [("0x1",)]
+
+
+def test_a_damaged_partition_is_counted_after_it_is_written_again(two_days: Lake) -> None:
+    path = first_file(two_days, "holders")
+    path.write_bytes(bytes(path.stat().st_size))
+    script = lake_views.script(two_days, damages(two_days, every_byte=True))
+    write_holders(two_days, "eth", INSTANTS[0], {"0xa": {"0x0": 1}})
+    with duckdb.connect() as connection:
+        connection.execute(script)
+        assert connection.sql("SELECT address FROM holders ORDER BY ALL").fetchall() == [("0x0",), ("0x1",)]
+
+
+def test_a_table_with_damaged_files_only_is_empty(two_days: Lake) -> None:
+    for path in two_days.root.glob("holders/*/*/part-0.parquet"):
+        path.write_bytes(b"not Parquet")
+    assert listed(two_days) == []
+
+
+def test_a_script_finds_damage_and_commits_later_than_itself(two_days: Lake) -> None:
+    script = lake_views.script(two_days)
+    write_holders(two_days, "eth", INSTANTS[2], {"0xa": {"0x2": 1}})
+    first_file(two_days, "holders").write_bytes(b"not Parquet")
+    with duckdb.connect() as connection:
+        connection.execute(script)
+        assert connection.sql("SELECT address FROM holders ORDER BY ALL").fetchall() == [("0x1",), ("0x2",)]
+        write_holders(two_days, "eth", INSTANTS[0], {"0xa": {"0x0": 1}})
+        connection.execute(script)
+        assert len(connection.sql("FROM holders").fetchall()) == 3
+
+
+def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> None:
+    path = first_file(two_days, "holders")
+    path.write_bytes(b"not Parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", HOLDERLAKE, "lake-views"],
+        cwd=ROOT,
+        env={"HOLDERLAKE_HOME": str(two_days.root.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert f"Left out, because it is damaged: {path}" in done.stderr
+    assert "rebuild --damaged" in done.stderr
+    with duckdb.connect() as connection:
+        connection.execute(done.stdout)
+        assert connection.sql("SELECT address FROM holders").fetchall() == [("0x1",)]
 
 
 # Frames
