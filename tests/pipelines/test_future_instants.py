@@ -81,6 +81,15 @@ def test_a_day_without_a_passed_instant_is_not_marked_as_materialised(
     assert not instance.get_materialized_partitions(AssetKey("holders"))
 
 
+def test_a_run_of_a_day_without_a_passed_instant_is_not_retried(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _workspace(make_workspace, MORNING, schedule={"offsets": ["12:00"]})
+    assert not _materialise(workspace, instance, DAY)
+    (run,) = instance.get_runs()
+    assert run.tags["dagster/max_retries"] == "0"
+
+
 def test_the_jobs_refuse_an_instant_ahead(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _workspace(make_workspace, MORNING)
     with pytest.raises(RunFailed, match="lies in the future"):
