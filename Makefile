@@ -60,7 +60,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(INSTALL) -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m engine.warm # compiles loops once, or the first map would wait for it
+	@$(BIN)/python -m holderlake.engine.warm # compiles loops once, or the first map would wait for it
 	@touch $@
 
 $(TOOLS): $(READY) requirements-dev.lock

@@ -6,11 +6,11 @@ from typing import Final
 
 from dagster import AssetChecksDefinition, AssetsDefinition
 
-from assets.checks import checks_of
-from assets.families import FAMILIES
-from assets.materialise import asset_of
 from assets.transfers import transfers_asset
 from assets.warehouse import warehouse_asset
+from holderlake.dagster.assets import asset_of
+from holderlake.dagster.checks import checks_of
+from holderlake.ingest.streams.all import FAMILIES
 
 _ABOUT: Final = {
     "chains": "From `GET /v0/chains`, asked once a day.",

@@ -16,12 +16,12 @@ from dagster import (
     multi_asset,
 )
 
-from assets.interrupts import retried
-from assets.materialise import DUE, OWNERS, PERMANENT, days_of
-from assets.partitions import CHAIN_BY_DAY, partition_key
-from resources.settings import SettingsError
-from resources.sources import DayReport
-from resources.workspace import Workspace
+from holderlake.dagster.assets import DUE, OWNERS, PERMANENT, days_of
+from holderlake.dagster.interrupts import retried
+from holderlake.dagster.partitions import CHAIN_BY_DAY, partition_key
+from holderlake.provider.node_imports import DayReport
+from holderlake.settings import SettingsError
+from holderlake.workspace import Workspace
 
 _DESCRIPTION: Final = (
     "**A chain's token transfers, from its nodes (JSON-RPC).** A day's blocks go into the engine's store, each once; "

@@ -10,13 +10,14 @@ from dagster import (
     BackfillPolicy,
     FreshnessPolicy,
     MaterializeResult,
+    MetadataValue,
     ResourceParam,
     multi_asset,
 )
 
-from assets.materialise import DUE, OWNERS, days_of
-from assets.partitions import CHAIN_BY_DAY
-from resources.workspace import Workspace
+from holderlake.dagster.assets import DUE, OWNERS, days_of
+from holderlake.dagster.partitions import CHAIN_BY_DAY
+from holderlake.workspace import Workspace
 
 _MOST_TOKENS: Final = 4
 """Tokens side by side in the metadata of one partition: each takes a quarter of a second."""
@@ -70,8 +71,9 @@ def warehouse_asset(deps: list[str]) -> AssetsDefinition:
 
 def history_of(workspace: Workspace, chain: str, day: str, most: int = _MOST_TOKENS) -> dict[str, Any]:
     """Plots of the history of a chain's first watched tokens up to the end of a day (YYYY-MM-DD)."""
-    from assets.history_plots import history_metadata  # noqa: PLC0415 - half a second that only who draws waits for
+    from holderlake.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
 
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
     tokens = workspace.settings.watchlist.get(chain, [])[:most]
-    return history_metadata(workspace.warehouse, chain, tokens, until)
+    plots = history_markdown(workspace.warehouse, chain, tokens, until)
+    return {name: MetadataValue.md(text) for name, text in plots.items()}

@@ -25,14 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, write_raw
-from cluster.answers import Asked, answers
-from cluster.build import build as build_tables
-from cluster.duck import Duck
-from cluster.spark import Spark, session
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.store import Store
-from engine.sweep import sweep, sweep_holders
+from holderlake.cluster.answers import Asked, answers
+from holderlake.cluster.build import build as build_tables
+from holderlake.cluster.duck import Duck
+from holderlake.cluster.spark import Spark, session
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.store.store import Store
 from tests.spark import SparkCluster
 
 _AT: Final = datetime(2026, 1, 1)

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import msgspec
 
-from contract import wire
-from contract.tables import TABLES, learnt
-from contract.times import from_unix
-from resources import decoding
-from resources.decoding import structs
+from holderlake import decoding
+from holderlake.contract import exact_json
+from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.times import from_unix
+from holderlake.decoding import structs
 
 NODES: Final = 80
 RELATIONSHIPS: Final = 1_000
@@ -84,7 +84,7 @@ def a_map(seed: int) -> bytes:
     told = [transfer(rng, pair, token) for pair in pairs]
     figures = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
     scores = ("service_score", "gini_index", "herfindahl_hirschman_index")
-    return wire.encode(
+    return exact_json.encode(
         {
             "metadata": {"dt_update": "2026-11-20T00:00:00.123456", "ts_update": 1_795_132_800},
             "metrics": {
@@ -119,7 +119,7 @@ def a_map(seed: int) -> bytes:
 def some_holders(seed: int) -> bytes:
     """500 holders with their details."""
     rng = random.Random(seed)
-    return wire.encode([holder(rng, address(rng), rank) for rank in range(1, 501)])
+    return exact_json.encode([holder(rng, address(rng), rank) for rank in range(1, 501)])
 
 
 def some_relationships(seed: int) -> bytes:
@@ -127,13 +127,13 @@ def some_relationships(seed: int) -> bytes:
     rng = random.Random(seed)
     token, *own = (address(rng) for _ in range(NODES + 1))
     pairs = rng.sample([(one, other) for one in own for other in own if one != other], RELATIONSHIPS)
-    return wire.encode([transfer(rng, pair, token) for pair in pairs])
+    return exact_json.encode([transfer(rng, pair, token) for pair in pairs])
 
 
 def some_addresses(seed: int) -> bytes:
     """The details of 1,000 addresses."""
     rng = random.Random(seed)
-    return wire.encode([{"address": address(rng), "address_details": details(rng)} for _ in range(1_000)])
+    return exact_json.encode([{"address": address(rng), "address_details": details(rng)} for _ in range(1_000)])
 
 
 def usual(ways: dict[str, Callable[[bytes], object]], answers: Sequence[bytes], rounds: int) -> dict[str, float]:
@@ -162,7 +162,7 @@ def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
     return {
         "plain data, nothing more (msgspec)": msgspec.json.decode,
         "structs (decoding.structs)": lambda raw: structs.read(raw, shape),
-        "bytes to tables (resources.decoding)": decode,
+        "bytes to tables (holderlake.decoding)": decode,
         "an odd value in it (decoding.lenient)": lambda raw: decode(odd(raw)),
     }
 

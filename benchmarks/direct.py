@@ -25,14 +25,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from assets.family import Asking, Landed
-from assets.holders import HOLDERS
-from assets.ingest import ingest
-from assets.maps import MAPS
-from pipelines.embedded import make_workspace, sample_period
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.stream import Asking, Landed
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.local.embedded import make_workspace, sample_period
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 from pipelines.jobs import stretches
-from resources.settings import Settings
-from resources.workspace import Workspace
 
 Found = dict[str, float]
 

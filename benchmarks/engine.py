@@ -36,14 +36,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.raw_ways import TOOLS, measured
-from contract.chains import ZERO_ADDRESS
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.holders import holders_as_of
-from engine.maps import map_as_of
-from engine.records import TRANSFERS, Label, TokenInfo
-from engine.store import Store
-from engine.sweep import sweep
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+from holderlake.engine.store.store import Store
 
 TOKENS: Final = 200
 INDEXED: Final = 10

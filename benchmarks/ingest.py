@@ -133,9 +133,9 @@ def floor(work: Work) -> dict[str, float]:
 
 def ours(work: Work) -> dict[str, float]:
     """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
-    from assets.family import Asking
-    from assets.ingest import ingest
-    from assets.maps import MAPS
+    from holderlake.ingest.partition import ingest
+    from holderlake.ingest.stream import Asking
+    from holderlake.ingest.streams.maps import MAPS
 
     workspace = _workspace(work)
     began = time.perf_counter()
@@ -197,9 +197,9 @@ def dlt_with_our_arrow(work: Work) -> dict[str, float]:
 def _workspace(work: Work) -> Any:
     from pydantic import SecretStr
 
-    from resources.sections import ProviderSettings
-    from resources.settings import Settings
-    from resources.workspace import Endpoint, Workspace
+    from holderlake.settings import Settings
+    from holderlake.settings.sections import ProviderSettings
+    from holderlake.workspace import Endpoint, Workspace
 
     asked = ProviderSettings(url=work.url, rate_per_minute=work.rate)
     settings = Settings(home=work.home, provider=asked, watchlist={"eth": work.tokens})

@@ -14,9 +14,9 @@ from dlt.sources.helpers import requests
 from dlt.sources.rest_api import rest_api_source
 
 from benchmarks.ingest_floor import SCORES, SUPPLY
-from contract.tables import TABLES, learnt
-from contract.times import to_unix
-from resources.decoding import map_tables
+from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.times import to_unix
+from holderlake.decoding import map_tables
 
 if TYPE_CHECKING:
     from benchmarks.ingest import Work

@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import SecretStr
 
-from engine.sources.rpc.importing import ChainImport, Manners, Wish
-from engine.sources.rpc.node import Node
-from engine.sources.rpc.reading import EventReader, in_order
-from engine.sources.rpc.width import Width
-from engine.store import Store
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.reading import EventReader, in_order
+from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, Wish
+from holderlake.engine.sources.rpc.importing.width import Width
+from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
 
 LOGS_A_CALL: Final = 97

@@ -25,11 +25,11 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from contract.prices import CREDIT
-from contract.times import to_unix
-from engine.store import Store
-from pipelines.embedded import sample_period, sample_store
-from service.keys import KeyStore
+from holderlake.contract.prices import CREDIT
+from holderlake.contract.times import to_unix
+from holderlake.engine.store.store import Store
+from holderlake.local.embedded import sample_period, sample_store
+from holderlake.service.billing.keys import KeyStore
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 3
@@ -37,10 +37,10 @@ ROUNDS = 3
 _SERVICE = """
 import sys
 from pathlib import Path
-from engine.store import Store
-from service.keys import KeyStore
-from service.run import serve
-from service.settings import ServiceSettings
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import serve
+from holderlake.service.settings import ServiceSettings
 settings = ServiceSettings(calls_per_minute=10**9, cache_bytes=64 << 20)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)
@@ -51,7 +51,7 @@ import sys
 from pathlib import Path
 import uvicorn
 from fastapi import FastAPI, Response
-from service.protocol import limited_protocol
+from holderlake.service.runtime.protocol import limited_protocol
 body = Path(sys.argv[1]).read_bytes()
 app = FastAPI()
 @app.get("/constant")

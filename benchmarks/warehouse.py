@@ -30,9 +30,9 @@ from typing import Any, Final
 import duckdb
 
 from benchmarks.warehouse_lake import Size, make_lake
-from resources import lake_views
-from resources.lake import Lake
-from resources.warehouse import Warehouse, quiet
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import lake_views
+from holderlake.warehouse.warehouse import Warehouse, quiet
 
 HELD_BACK: Final = 100
 """Partitions that the readers see arrive."""
@@ -40,7 +40,7 @@ HELD_BACK: Final = 100
 READER: Final = """
 import json, sys, time
 from pathlib import Path
-from resources.warehouse import Warehouse
+from holderlake.warehouse.warehouse import Warehouse
 
 warehouse, folder = Warehouse(Path(sys.argv[1])), Path(sys.argv[2])
 reads, slowest, partial, failed = 0, 0.0, 0, []
@@ -64,8 +64,8 @@ print(json.dumps(told))
 LOADER: Final = """
 import sys
 from pathlib import Path
-from resources.lake import Lake
-from resources.warehouse import Warehouse
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
 
 print("loading", flush=True)
 Warehouse(Path(sys.argv[1])).load(Lake(Path(sys.argv[2])))

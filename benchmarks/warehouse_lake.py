@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from contract.chains import KNOWN_CHAINS
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES
-from resources.lake import Lake
+from holderlake.contract.chains import KNOWN_CHAINS
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES
+from holderlake.lake.lake import Lake
 
 FIRST_DAY = datetime(2025, 1, 1)
 _CLUSTER = 5

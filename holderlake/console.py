@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from contract.text import printable
+from holderlake.contract.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from resources.settings import SettingsError
+from holderlake.settings import SettingsError
 
 
 class RunFailed(Exception):

@@ -15,19 +15,19 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from contract.bounded import MEGABYTE
-from contract.times import utc_now
-from resources.archive import AnswerArchive
-from resources.at_hand import Engine
-from resources.client import Limits, ProviderClient
-from resources.lake import Lake
-from resources.ledger import CreditLedger
-from resources.ledger_restore import restore_if_older
-from resources.plan_limits import PlanLimits
-from resources.provider import Provider
-from resources.settings import Settings
-from resources.sources import DayReport
-from resources.warehouse import Warehouse
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.times import utc_now
+from holderlake.http.bounded_body import MEGABYTE
+from holderlake.lake.lake import Lake
+from holderlake.provider.client import Limits, ProviderClient
+from holderlake.provider.fetcher import Provider
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.ledger.restore import restore_if_older
+from holderlake.provider.local_engine import Engine
+from holderlake.provider.node_imports import DayReport
+from holderlake.provider.plan_limits import PlanLimits
+from holderlake.settings import Settings
+from holderlake.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

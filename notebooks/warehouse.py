@@ -15,7 +15,7 @@ def ask_the_warehouse():
     import marimo as mo
     import matplotlib.pyplot as plt
 
-    from resources.frames import warehouse
+    from holderlake.warehouse.dataframes import warehouse
 
     ask = warehouse()
     mo.md(

@@ -6,15 +6,15 @@ from functools import partial
 
 from dagster import Definitions, definitions, in_process_executor
 
-from assets.alert_checks import alert_checks
 from assets.definitions import all_assets, all_checks
-from pipelines.embedded import make_workspace
+from holderlake.dagster.alert_checks import alert_checks
+from holderlake.local.embedded import make_workspace
+from holderlake.maintenance.repair import repair_before_run
+from holderlake.settings import load_settings
+from holderlake.workspace import Workspace
 from pipelines.jobs import all_jobs
-from pipelines.repair import repair_before_run
 from pipelines.schedules import daily_schedule, transfers_schedule
 from pipelines.sensors import alerts_sensor, chain_sensor, parked_sensor
-from resources.settings import load_settings
-from resources.workspace import Workspace
 
 
 def build_defs(workspace: Workspace | None = None) -> Definitions:

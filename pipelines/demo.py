@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.prices import credits_text
-from contract.tables import TABLES
-from pipelines import show
-from pipelines.embedded import sample_period
+from holderlake import console
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import TABLES
+from holderlake.local.embedded import sample_period
+from holderlake.workspace import Workspace
 from pipelines.runs import dagster_instance, fill
-from resources.workspace import Workspace
 
 _INSTANTS: Final = 9
 
@@ -64,10 +64,10 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
     landed = _landed(workspace)
     answers = [(question, sql, workspace.warehouse.query(sql)) for question, sql in _QUESTIONS]
     if as_json:
-        show.as_json(_as_json(landed, calls - calls_before, spent - spent_before, seconds, answers))
+        console.as_json(_as_json(landed, calls - calls_before, spent - spent_before, seconds, answers))
         return
     _print(workspace, landed, answers)
-    show.out.print(
+    console.out.print(
         f"{calls - calls_before:,} calls, {credits_text(spent - spent_before)} credits, {seconds:.1f} s. "
         "Run it again: nothing is asked or paid twice.\n"
     )
@@ -102,17 +102,17 @@ def _as_json(
 
 
 def _print(workspace: Workspace, landed: list[dict[str, Any]], answers: list[tuple[str, str, pa.Table]]) -> None:
-    show.rows("What landed", list(landed[0]), (list(line.values()) for line in landed))
-    show.out.print()
+    console.rows("What landed", list(landed[0]), (list(line.values()) for line in landed))
+    console.out.print()
     for question, sql, rows in answers:
-        show.out.print(question, style="bold")
-        show.out.print(sql.strip("\n"), style="dim")
-        show.arrow("", rows)
-        show.out.print()
+        console.out.print(question, style="bold")
+        console.out.print(sql.strip("\n"), style="dim")
+        console.arrow("", rows)
+        console.out.print()
 
 
 def _where_next(workspace: Workspace) -> None:
-    show.rows(
+    console.rows(
         "Where to look next",
         ("", ""),
         [

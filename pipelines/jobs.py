@@ -29,26 +29,27 @@ from dagster import (
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
-from assets.alert_checks import evaluate_alerts
-from assets.checks import evaluate
-from assets.families import FAMILIES
-from assets.family import Asking, Family, Landed
-from assets.ingest import ingest
-from assets.interrupts import cancelling, end_as_cancelled
-from assets.materialise import PERMANENT, may_have_cost, metadata_of
-from assets.partitions import partition_key
-from assets.preparing import prepare_run
 from assets.warehouse import history_of
-from contract.prices import credits_text
-from contract.times import parse_when
+from holderlake.backfill.paused import Selection, park, unpark
+from holderlake.backfill.plan import Plan, families_of, make_plan
+from holderlake.backfill.progress import Progress, Teller
+from holderlake.backfill.report import plan_markdown
+from holderlake.backfill.scope import within_plan
+from holderlake.contract.prices import credits_text
+from holderlake.contract.times import parse_when
+from holderlake.dagster.alert_checks import evaluate_alerts
+from holderlake.dagster.assets import PERMANENT, may_have_cost, metadata_of
+from holderlake.dagster.checks import evaluate
+from holderlake.dagster.interrupts import end_as_cancelled
+from holderlake.dagster.partitions import partition_key
+from holderlake.ingest.cancelling import cancelling
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.preparing import prepare_run
+from holderlake.ingest.stream import Asking, Family, Landed
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.provider.errors import Cancelled, TransientError
+from holderlake.workspace import Workspace
 from pipelines.history import quicken
-from pipelines.parking import Selection, park, unpark
-from pipelines.plan import Plan, families_of, make_plan
-from pipelines.plan_report import plan_markdown
-from pipelines.plan_scope import within_plan
-from pipelines.telling import Progress, Teller
-from resources.errors import Cancelled, TransientError
-from resources.workspace import Workspace
 
 INGEST = "ingest"
 BACKFILL = "backfill"

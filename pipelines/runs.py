@@ -13,20 +13,20 @@ from typing import Any, Final
 from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 from sqlalchemy.exc import SQLAlchemyError
 
-from assets.alert_checks import ALERT_PREFIX
-from assets.families import FAMILIES
-from assets.family import Landed
-from assets.partitions import CHAINS, partition_key
-from pipelines import show
+from holderlake import console
+from holderlake.backfill.plan import families_of
+from holderlake.backfill.progress import Progress
+from holderlake.backfill.scope import within_plan
+from holderlake.dagster.alert_checks import ALERT_PREFIX
+from holderlake.dagster.partitions import CHAINS, partition_key
+from holderlake.errors import RunCancelled, RunFailed
+from holderlake.ingest.stream import Landed
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.errors import RunCancelled, RunFailed
 from pipelines.history import let_go, quicken
 from pipelines.jobs import BACKFILL, INGEST
-from pipelines.plan import families_of
-from pipelines.plan_scope import within_plan
-from pipelines.telling import Progress
-from resources.database import DatabaseError
-from resources.workspace import Workspace
 
 _DAGSTER_YAML: Final = """\
 # Dagster's own settings. Nothing is told to anyone.
@@ -137,7 +137,7 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     }
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
     progress = Progress(len(chains) * len(instants) * len(families))
-    with show.progress("filling partitions", progress.partitions) as bar:
+    with console.progress("filling partitions", progress.partitions) as bar:
         heard_before = workspace.on_landed
 
         def heard(one: Landed) -> None:
@@ -180,7 +180,7 @@ def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
             name, table = check.check_name.replace("_", " "), check.asset_key.to_user_string()
             first = "".join(f"; first: {fault}" for fault in found.pop("first faults", [])[:1])
             said = ", ".join(f"{name} {value}" for name, value in found.items())
-            show.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {said}{first}")
+            console.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {said}{first}")
 
 
 def _first_error(result: ExecuteInProcessResult) -> str:

@@ -5,10 +5,10 @@ from datetime import datetime, time, timedelta
 
 from dagster import DefaultScheduleStatus, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule
 
-from assets.partitions import CHAINS, partition_key, tick_before
-from contract.times import partition_text
+from holderlake.contract.times import partition_text
+from holderlake.dagster.partitions import CHAINS, partition_key, tick_before
+from holderlake.workspace import Workspace
 from pipelines.jobs import INGEST, TRANSFERS
-from resources.workspace import Workspace
 
 
 def daily_schedule(workspace: Workspace) -> ScheduleDefinition:

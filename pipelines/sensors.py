@@ -17,17 +17,17 @@ from dagster import (
     sensor,
 )
 
-from assets.chains import CHAINS as CHAINS_FAMILY
-from assets.chains import listed
-from assets.family import slice_of
-from assets.partitions import CHAINS
-from contract.requests import ChainsRequest
-from contract.times import parse_when, utc_now
-from pipelines.alerting import tell
+from holderlake.alerts.delivery import tell
+from holderlake.backfill.paused import Parked
+from holderlake.backfill.paused import parked_backfills as parked_backfills_of
+from holderlake.contract.requests import ChainsRequest
+from holderlake.contract.times import parse_when, utc_now
+from holderlake.dagster.partitions import CHAINS
+from holderlake.ingest.stream import slice_of
+from holderlake.ingest.streams.chains import CHAINS as CHAINS_FAMILY
+from holderlake.ingest.streams.chains import listed
+from holderlake.workspace import Workspace
 from pipelines.jobs import BACKFILL
-from pipelines.parking import Parked
-from pipelines.parking import parked_backfills as parked_backfills_of
-from resources.workspace import Workspace
 
 _LATE_IS_LOOKED_FOR: Final = timedelta(minutes=15)
 """Late data is noticed by the clock, not by a load."""

@@ -21,6 +21,8 @@ from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
+
+pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures"]
 ROOM = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 # how long an example takes depends on who else computes here
@@ -109,7 +111,7 @@ class RunningService:
 @pytest.fixture(scope="session")
 def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The engine's store of the sample world."""
-    from pipelines.embedded import sample_store
+    from holderlake.local.embedded import sample_store
 
     return sample_store(tmp_path_factory.mktemp("home"))
 
@@ -117,9 +119,9 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """The real service over the sample world, on loopback."""
-    from engine.store import Store
-    from service.keys import KeyStore
-    from service.run import BackgroundService
+    from holderlake.engine.store.store import Store
+    from holderlake.service.billing.keys import KeyStore
+    from holderlake.service.run import BackgroundService
 
     with (
         Store(sample_folder) as store,
@@ -136,9 +138,9 @@ def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[...
 
     from pydantic import SecretStr
 
-    from pipelines.embedded import with_sample_watchlist
-    from resources.settings import Settings
-    from resources.workspace import Endpoint, Workspace
+    from holderlake.local.embedded import with_sample_watchlist
+    from holderlake.settings import Settings
+    from holderlake.workspace import Endpoint, Workspace
 
     def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
         chosen = with_sample_watchlist(Settings(home=tmp_path, **settings))

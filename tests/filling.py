@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from assets.family import Asking, Family, Landed
-from assets.ingest import ingest
-from resources.archive import AnswerArchive, StoredAnswer
-from resources.workspace import Workspace
+from holderlake.archive.archive import AnswerArchive, StoredAnswer
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.stream import Asking, Family, Landed
+from holderlake.workspace import Workspace
 
 MakeWorkspace = Callable[..., Workspace]
 

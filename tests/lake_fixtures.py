@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from resources.lake import Lake
-from resources.warehouse import Warehouse
-from tests.resources.lakes import DAYS, write_holders
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
+from tests.lakes import DAYS, write_holders
 
 
 @pytest.fixture

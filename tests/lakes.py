@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.tables import TABLES, amount_columns, build
-from resources.lake import Lake, Manifest
-from resources.warehouse import Warehouse
+from holderlake.contract.tables import TABLES, amount_columns, build
+from holderlake.lake.lake import Lake, Manifest
+from holderlake.warehouse.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
 LEARNT = datetime(2026, 12, 1, 12, 30)

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from service.database import METADATA
-from service.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.database.schema import METADATA
 from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 
@@ -43,9 +43,9 @@ class Ledger:
         """Another process, in which ``keys`` is the open store."""
         begin = (
             "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
-            f"from service.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
+            f"from holderlake.service.billing.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
         )
-        return start(begin + code, imports=["service.keys"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        return start(begin + code, imports=["holderlake.service.billing.keys"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     def kept(self) -> str:
         """Everything that the database holds, as text; bytes in hexadecimal digits."""

@@ -29,9 +29,9 @@ ROOT: Final = Path(__file__).parents[1]
 PIPE: Final = subprocess.PIPE
 DEVNULL: Final = subprocess.DEVNULL
 STDOUT: Final = subprocess.STDOUT
-HOLDERLAKE: Final = "from pipelines.cli import main; main()"
-DAGSTER: Final = ("pipelines.cli", "pipelines.definitions", "pipelines.runs", "pipelines.report")
-SERVICE: Final = ("engine.store", "service.keys", "service.run")
+HOLDERLAKE: Final = "from pipelines.cli.main import main; main()"
+DAGSTER: Final = ("pipelines.cli.main", "pipelines.definitions", "pipelines.runs", "pipelines.cli.reports")
+SERVICE: Final = ("holderlake.engine.store.store", "holderlake.service.billing.keys", "holderlake.service.run")
 
 Stream = IO[str] | int | None
 

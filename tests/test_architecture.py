@@ -1,37 +1,126 @@
-"""The rooms import each other in one direction only."""
+"""Imports run in one direction, without circles, and packages stay small enough to find a module in."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ALLOWED = {
+MOST_MODULES = 12
+MOST_LINES = 400
+LIBRARY = {
     "contract": set(),
-    "engine": {"contract"},
+    "storage": {"contract"},
+    "http": set(),
+    "console": {"contract"},
+    "settings": {"contract"},
+    "archive": {"contract", "storage"},
+    "provider": {"contract", "storage", "http", "archive"},
+    "decoding": {"contract"},
+    "lake": {"contract", "storage"},
+    "warehouse": {"contract", "settings", "lake"},
+    "workspace": {"contract", "http", "settings", "archive", "provider", "lake", "warehouse"},
+    "errors": {"settings"},
+    "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
+    "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
+    "alerts": {"contract", "storage", "settings", "warehouse", "workspace"},
+    "engine": {"contract", "http"},
     "cluster": {"contract", "engine"},
-    "service": {"contract", "engine"},
-    "resources": {"contract"},
-    "assets": {"contract", "resources"},
-    "explorer": {"contract", "resources"},
+    "service": {"contract", "engine", "storage"},
+    "export": {"contract", "storage", "warehouse", "console", "service"},
+    "explorer": {"contract", "warehouse"},
+    "maintenance": {
+        *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
+        "console",
+    },
+    "local": {"contract", "engine", "service", "settings", "provider", "lake", "workspace", "console", "errors"},
 }
+"""What each room of the library may import from the others."""
+DAGSTER = {*LIBRARY, "dagster"}
+APPLICATION = {"resources": set(), "assets": {"resources"}, "pipelines": {"resources", "assets"}}
 
 
-@pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_imports_only_what_stands_before_it(room: str) -> None:
-    for path in (ROOT / room).rglob("*.py"):
-        strangers = _rooms_imported(path) - ALLOWED[room] - {room}
-        assert not strangers, f"{path.relative_to(ROOT)} imports {strangers}"
+@pytest.mark.parametrize("room", LIBRARY)
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    for module in _modules(f"holderlake.{room}"):
+        found = {name.split(".")[1] for name in _imports(module) if name.startswith("holderlake.")}
+        strangers = found - LIBRARY[room] - {room}
+        assert not strangers, f"{module} imports {strangers}"
 
 
-def _rooms_imported(path: Path) -> set[str]:
-    rooms = {*ALLOWED, "pipelines"}
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        found |= {name.split(".")[0] for name in names} & rooms
-    return found
+@pytest.mark.parametrize("package", APPLICATION)
+def test_the_application_imports_the_library_and_never_backwards(package: str) -> None:
+    for module in _modules(package):
+        found = {name.split(".")[0] for name in _imports(module)}
+        strangers = (found & {*APPLICATION, "tests"}) - APPLICATION[package] - {package}
+        assert not strangers, f"{module} imports {strangers}"
+
+
+def test_only_one_room_of_the_library_imports_dagster() -> None:
+    for module in _modules("holderlake"):
+        if not module.startswith("holderlake.dagster"):
+            assert not any(name.split(".")[0] == "dagster" for name in _imports(module)), module
+
+
+@pytest.mark.parametrize("package", ["holderlake", *APPLICATION])
+def test_modules_and_packages_import_each_other_without_circles(package: str) -> None:
+    modules = {name for top in ("holderlake", *APPLICATION) for name in _modules(top)}
+    for parent in {package, *(name for name in _modules(package) if _is_package(name))}:
+        children: dict[str, set[str]] = {}
+        for module in modules:
+            own = _child(parent, module)
+            if own:
+                found = {_child(parent, name) for name in _imports(module)}
+                children.setdefault(own, set()).update(one for one in found if one and one != own)
+        assert not _circle(children), f"in {parent}: {_circle(children)}"
+
+
+def test_a_package_has_at_most_twelve_modules() -> None:
+    counts = {
+        folder: len(list(folder.glob("*.py")))
+        for top in ("holderlake", *APPLICATION)
+        for folder in [ROOT / top, *(path for path in (ROOT / top).rglob("*") if path.is_dir())]
+    }
+    assert not {str(folder): count for folder, count in counts.items() if count > MOST_MODULES}
+
+
+def _modules(package: str) -> Iterator[str]:
+    """Every module of a package, or the one module of that name."""
+    path = ROOT / package.replace(".", "/")
+    for file in [path.with_suffix(".py")] if path.with_suffix(".py").exists() else path.rglob("*.py"):
+        yield ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _is_package(module: str) -> bool:
+    return (ROOT / module.replace(".", "/")).is_dir()
+
+
+def _child(parent: str, module: str) -> str | None:
+    """The module or package directly below ``parent`` that ``module`` is part of."""
+    return module.removeprefix(f"{parent}.").split(".")[0] if module.startswith(f"{parent}.") else None
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    path = ROOT / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)
+
+
+def _circle(children: dict[str, set[str]]) -> list[str]:
+    """The names that are left when those that import nothing that is left are taken away again and again."""
+    left = dict(children)
+    while free := [name for name, found in left.items() if not found & set(left)]:
+        for name in free:
+            del left[name]
+    return sorted(left)

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from contract.tables import TABLES
-from engine.sources.files import FORMATS
-from pipelines.docs import FOLDER, PAGES
-from resources.alert_settings import BUILT_IN, AlertRule, AlertSettings
-from resources.sections import NodeSettings
+from docs.reference.pages import FOLDER, PAGES
+from holderlake.contract.tables import TABLES
+from holderlake.engine.sources.files.transfers import FORMATS
+from holderlake.settings.alerts import BUILT_IN, AlertRule, AlertSettings
+from holderlake.settings.sections import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_reference_page_is_what_the_code_says(page: str) -> None:
-    assert (FOLDER / page).read_text() == PAGES[page](), "run 'python -m pipelines.docs'"
+    assert (FOLDER / page).read_text() == PAGES[page](), "run 'python -m docs.reference.pages'"
 
 
 def test_the_page_of_sources_names_only_options_and_settings_that_there_are() -> None:
@@ -53,7 +53,7 @@ def test_the_page_of_alerts_names_the_rules_and_only_options_and_settings_that_t
     named = set(re.findall(r"^([a-z_]+) = ", text.split("[alerts]")[1].split("```")[0], re.MULTILINE))
     assert named <= {*AlertRule.model_fields, *AlertSettings.model_fields}
     assert set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)) == set(BUILT_IN)
-    assert {f"resources/alert_sql/{kind}.sql" for kind in BUILT_IN} == {
+    assert {f"holderlake/alerts/sql/{kind}.sql" for kind in BUILT_IN} == {
         str(path.relative_to(ROOT)) for path in (ROOT / "resources" / "alert_sql").iterdir()
     }
 

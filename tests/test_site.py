@@ -22,10 +22,10 @@ import pytest
 import typer.main
 from playwright.sync_api import Browser, expect
 
-from pipelines.cli import app
-from resources import layout
-from resources.lake import SIDE_TABLES
-from resources.settings import Settings
+from holderlake.lake.lake import SIDE_TABLES
+from holderlake.settings import Settings
+from holderlake.warehouse import schema
+from pipelines.cli.main import app
 from tests.browser import PHONE, opened_browser
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +95,7 @@ def pages(site: Path) -> dict[str, PageReader]:
 @pytest.fixture(scope="module")
 def warehouse() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        layout.install(connection)
+        schema.install(connection)
         yield connection
 
 
@@ -123,7 +123,7 @@ def test_each_table_of_a_warehouse_has_a_page_of_its_own_with_each_column_and_it
 
 
 def test_each_table_of_the_lake_tells_where_its_files_lie(pages: dict[str, PageReader]) -> None:
-    for name in {*layout.TABLES}:
+    for name in {*schema.TABLES}:
         text = pages[f"tables/{name}.html"].sections["Where it lies"]
         file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
         assert f"data/lake/{name}/chain=<chain>/timestamp=<as-of instant>/{file}" in text

@@ -1,11 +1,11 @@
-// Builds the page into ../static, or into the folder that is named. The same sources give the same bytes.
+// Builds the page into ../holderlake/explorer/static, or into the folder that is named. The same sources give the same bytes.
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const out = path.resolve(process.argv[2] ?? path.join(here, "..", "static"));
+const out = path.resolve(process.argv[2] ?? path.join(here, "..", "holderlake", "explorer", "static"));
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });

@@ -1,6 +1,6 @@
-"""Writes the reference pages of ``docs/`` from the code: ``python -m pipelines.docs``. A test holds the pages to it.
+"""Writes the reference pages of ``docs/`` from the code: ``python -m docs.reference.pages``..
 
-``python -m pipelines.docs data/warehouse.duckdb`` also renews the answers in ``questions.md``, from the demo's file.
+``python -m docs.reference.pages data/warehouse.duckdb`` also renews the answers in ``questions.md``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from pipelines.cli import app
-from pipelines.exit_codes import EXIT_CODES
-from pipelines.table_pages import ALL_TABLES, overview, table_page
-from resources.layout import Query, queries
-from resources.settings import Settings
-from resources.warehouse import Warehouse
+from docs.reference.tables import ALL_TABLES, overview, table_page
+from holderlake.settings import Settings
+from holderlake.warehouse.schema import Query, queries
+from holderlake.warehouse.warehouse import Warehouse
+from pipelines.cli.exit_codes import EXIT_CODES
+from pipelines.cli.main import app
 
-FOLDER: Final = Path(__file__).parents[1] / "docs"
+FOLDER: Final = Path(__file__).parents[1]
 
 _TABLES_HEAD: Final = """\
 # Tables
@@ -82,7 +82,7 @@ token or a time quick. Each table's comment states its key; rows that share one 
 ## From Python
 
 ```python
-from resources.frames import lake, warehouse
+from holderlake.warehouse.dataframes import lake, warehouse
 
 warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
 warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")

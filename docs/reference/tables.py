@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from assets.families import FAMILIES
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from resources import layout
-from resources.commits import SIDE_TABLES
-from resources.layout import OWN_TABLES, Query, queries
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.lake.commits import SIDE_TABLES
+from holderlake.warehouse import schema
+from holderlake.warehouse.schema import OWN_TABLES, Query, queries
 
 ALL_TABLES: Final = {**TABLES, **OWN_TABLES}
 
@@ -102,7 +102,7 @@ _OTHER_UNITS: Final = {"service_score": "0 to 100"}
 def table_page(table: Table) -> str:
     """A table's page."""
     name = table.name
-    head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(layout.key(table))}.\n"
+    head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(schema.key(table))}.\n"
     example = f"## An example\n\n```sql\n{EXAMPLES[name].strip()}\n```\n"
     where = _OWN_WHERE if name in OWN_TABLES else _where(table)
     return "\n".join([head, _columns(table), example, where]) + _asked_by(name)
@@ -148,12 +148,12 @@ def _where(table: Table) -> str:
 def _columns(table: Table) -> str:
     lines = ["## Columns\n", "| column | what it holds | unit | warehouse | lake |", "|---|---|---|---|---|"]
     for field in table.schema:
-        name = layout.column_name(field.name)
+        name = schema.column_name(field.name)
         never = "" if field.nullable else " NOT NULL"
         renamed = "" if name == field.name else f"`{field.name}`, "
         lake = "" if table.name in OWN_TABLES else f"{renamed}`{field.type}`"
         about = field.metadata[b"comment"].decode()
-        lines.append(f"| `{name}` | {about} | {_unit(field)} | `{layout.sql_type(field)}{never}` | {lake} |")
+        lines.append(f"| `{name}` | {about} | {_unit(field)} | `{schema.sql_type(field)}{never}` | {lake} |")
     return "\n".join(lines) + "\n"
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from assets.partitions import interval_of
-from contract.times import utc_now
-from resources.alert_book import AlertBook, Due
-from resources.alerts import Alert, Span, evaluate, tokens_of
-from resources.settings import Settings
-from resources.webhook import NotDelivered, Webhook, message_of
-from resources.workspace import Workspace
+from holderlake.alerts.outbox import AlertBook, Due
+from holderlake.alerts.rules import Alert, Span, evaluate, tokens_of
+from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
+from holderlake.contract.times import utc_now
+from holderlake.settings import Settings
+from holderlake.settings.cron import interval_of
+from holderlake.workspace import Workspace
 
 LOG: Final = "log"
 WEBHOOK: Final = "webhook"

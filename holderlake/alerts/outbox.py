@@ -1,7 +1,7 @@
 """The book of alerts: what was found, and how far the telling of each is; an SQLite file with a write-ahead log.
 
 A delivery is noted before it is tried and again when it was taken, so that one that was killed in between is sent once
-more, under the same key. What is news, and how it is sent, stands in ``pipelines.alerting``.
+more, under the same key. What is news, and how it is sent, stands in ``holderlake.alerts.delivery``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from resources.alert_settings import AlertRule
-from resources.alerts import Alert
-from resources.database import Database
+from holderlake.alerts.rules import Alert
+from holderlake.settings.alerts import AlertRule
+from holderlake.storage.sqlite import Database
 
 State = Literal["pending", "sending", "sent", "given_up"]
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from resources.alert_settings import AlertRule
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.settings.alerts import AlertRule
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 Tokens = Mapping[str, Sequence[str]]
 """Token addresses by chain."""
@@ -124,7 +124,7 @@ def _found(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
 @cache
 def rule_sql(kind: str) -> str:
     """The query of a kind of rule."""
-    return files("resources").joinpath("alert_sql", f"{kind}.sql").read_text()
+    return files("holderlake.alerts").joinpath("sql", f"{kind}.sql").read_text()
 
 
 def _table_of(tokens: Tokens) -> pa.Table:

@@ -21,8 +21,8 @@ import stamina
 from pydantic import SecretStr
 from yarl import URL
 
-from contract.times import to_unix, utc_now
-from resources.alerts import Alert
+from holderlake.alerts.rules import Alert
+from holderlake.contract.times import to_unix, utc_now
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64

@@ -19,12 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from contract.requests import Request
-from contract.times import partition_text
-from resources.claims import claimed
-from resources.database import DatabaseError
-from resources.files import write_whole
-from resources.packs import DamagedPiece, Packs, Piece, Place
+from holderlake.archive.segments import DamagedPiece, Packs, Piece, Place
+from holderlake.contract.requests import Request
+from holderlake.contract.times import partition_text
+from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.locks import claimed
+from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"

@@ -2,7 +2,7 @@
 
 It stands beside the answers, a small file a commit, so that the archive alone is enough to make the lake again. A
 commit is noted before it is made: one that was killed in between is asked for again, and noted again. The answers are
-``archive``'s matter, replaying is ``pipelines.replay``'s.
+``archive``'s matter, replaying is ``holderlake.maintenance.replay``'s.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 import msgspec
 import zstandard
 
-from contract.requests import ENDPOINTS, Request
-from contract.times import parse_partition
-from resources.archive import AnswerArchive
-from resources.files import write_whole
-from resources.names import BadName, chain_name, family_name, timestamp_name
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.requests import ENDPOINTS, Request
+from holderlake.contract.times import parse_partition
+from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.names import BadName, chain_name, family_name, timestamp_name
 
 UNREADABLE: Final = "malformed_answer"
 """The code of failures whose answer came, was paid, and could not be read: reading it again may help."""

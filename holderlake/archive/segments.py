@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import zstandard
 
-from resources.database import DamagedDatabase, Database, DatabaseError
-from resources.files import write_whole
-from resources.names import BadName, digest_name
+from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.names import BadName, digest_name
+from holderlake.storage.sqlite import DamagedDatabase, Database, DatabaseError
 
 SUFFIX: Final = ".zst"
 

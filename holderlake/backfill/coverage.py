@@ -1,6 +1,6 @@
 """What a lake lacks at many instants: which subjects of which partitions are yet to be asked for.
 
-It gives the same answers as ``assets.family.missing``, but reads each chain's manifests and holders once, so that a
+It gives the same answers as ``ingest.stream.missing``, but reads each chain's manifests and holders once, so that a
 large finished grid is known as finished within seconds. What the gaps cost is the plan's matter.
 """
 
@@ -15,15 +15,15 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.addresses import ADDRESSES
-from assets.family import Family, Slice, slice_of
-from assets.holders import HOLDERS
-from assets.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
-from contract.tables import TABLES
-from contract.times import partition_text
-from resources.lake import Lake, Manifest
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import partition_text
+from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
+from holderlake.ingest.stream import Family, Slice, slice_of
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake.lake import Lake, Manifest
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 Held = Mapping[tuple[str, str], Manifest]
 """What a chain's partitions hold, by family and timestamp (text, which is quicker than instants)."""
@@ -87,18 +87,18 @@ class Survey:
         subjects = self._subjects(workspace, gap.family, gap.part)
         held = self._held(gap.part.chain).get((gap.family.name, self._timestamps[gap.part.as_of]))
         kept = sorted(held.covered) if held and gap.other is not None else []
-        options = options_of(gap.family, workspace.settings)
+        options = options_of(gap.family.name, workspace.settings)
         return replace(gap, wanted=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
 
     def _gap(self, settings: Settings, family: Family, part: Slice, subjects: Sequence[str]) -> Gap:
         held = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
-        is_other = held is not None and bool(held.answered) and has_other_options(family, settings, held)
+        is_other = held is not None and bool(held.answered) and has_other_options(family.name, settings, held)
         recorded = None if held is None or held.options is None else held.options
         return Gap(
             family,
             part,
             self._missing(family, part, subjects),
-            options=chosen_options(family, settings, held, False),
+            options=chosen_options(family.name, settings, held, False),
             other=(recorded or FIRST_OPTIONS[family.name]) if is_other else None,
         )
 

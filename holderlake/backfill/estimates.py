@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from contract.requests import Request
-from resources.archive import AnswerArchive
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.requests import Request
 
 _READ_AT_MOST: Final = 300
 _ENOUGH_OF_A_KIND: Final = 30

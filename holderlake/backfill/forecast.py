@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
 
-from contract.prices import credits_text
-from resources.sections import Budget
+from holderlake.contract.prices import credits_text
+from holderlake.settings.sections import Budget
 
 _MONTHS_AT_MOST: Final = 1_200
 _MINUTES_A_DAY: Final = 1_440

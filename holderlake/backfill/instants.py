@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from contract.times import check_passed, parse_when, utc_now
+from holderlake.contract.times import check_passed, parse_when, utc_now
 
 _STEPS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _FAULTS_SHOWN: Final = 5

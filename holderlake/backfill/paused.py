@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from contract.times import parse_when, utc_now
-from resources.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
-from resources.files import write_whole
-from resources.workspace import Workspace
+from holderlake.contract.times import parse_when, utc_now
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
+from holderlake.storage.atomic_files import write_whole
+from holderlake.workspace import Workspace
 
 COMMAND = "holderlake backfill --parked"
 

@@ -13,24 +13,24 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from assets.addresses import ADDRESSES
-from assets.families import FAMILIES
-from assets.family import Family, sweeping
-from assets.holders import HOLDERS
-from assets.options import with_options
-from contract.prices import ADDRESS_METADATA
-from contract.requests import AddressesMetadataRequest, Request
-from contract.times import check_passed, partition_text, utc_now
-from pipelines.advice import Advice, Offer, advise
-from pipelines.allowance import Forecast, Purse, forecast
-from pipelines.grid import grid, past_instants
-from pipelines.plan_scope import LeftOut, within_plan
-from pipelines.sizes import Size, learn, measure_request
-from pipelines.survey import Gap, Survey, with_settings
-from resources.lake import SIDE_TABLES
-from resources.ledger import Totals
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.backfill.coverage import Gap, Survey, with_settings
+from holderlake.backfill.estimates import Size, learn, measure_request
+from holderlake.backfill.forecast import Forecast, Purse, forecast
+from holderlake.backfill.instants import grid, past_instants
+from holderlake.backfill.scope import LeftOut, within_plan
+from holderlake.backfill.suggestions import Advice, Offer, advise
+from holderlake.contract.prices import ADDRESS_METADATA
+from holderlake.contract.requests import AddressesMetadataRequest, Request
+from holderlake.contract.times import check_passed, partition_text, utc_now
+from holderlake.ingest.options import with_options
+from holderlake.ingest.stream import Family, sweeping
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake.lake import SIDE_TABLES
+from holderlake.provider.ledger.ledger import Totals
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 __all__ = ["EndpointLine", "Plan", "PlanLine", "families_of", "grid", "make_plan", "past_instants"]
 
@@ -333,7 +333,7 @@ def _price_requests(
 
 
 def _requests(workspace: Workspace, gap: Gap, refresh: bool) -> list[Request]:
-    settings = with_options(gap.family, workspace.settings, gap.options)
+    settings = with_options(gap.family.name, workspace.settings, gap.options)
     return [
         request
         for group in gap.family.batches(gap.wanted)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from assets.family import Landed
-from contract.prices import credits_text
+from holderlake.contract.prices import credits_text
+from holderlake.ingest.stream import Landed
 
 _EVERY_SECONDS: Final = 15.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from contract.prices import credits_text
-from pipelines import show
-from pipelines.advice import Advice
-from pipelines.allowance import Forecast, Month
-from pipelines.plan import EndpointLine, Plan
+from holderlake import console
+from holderlake.backfill.forecast import Forecast, Month
+from holderlake.backfill.plan import EndpointLine, Plan
+from holderlake.backfill.suggestions import Advice
+from holderlake.contract.prices import credits_text
 
 _MONTHS_SHOWN: Final = 12
 
@@ -17,7 +17,7 @@ _MONTHS_SHOWN: Final = 12
 def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None:
     """Prints a plan; ``next_step`` is the command that carries it out, nothing is said of it where there is none."""
     if as_json:
-        show.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
+        console.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
         return
     _families(plan)
     if plan.endpoints:
@@ -27,7 +27,7 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
     if plan.advice:
         _advice(plan.advice)
     for sentence in sentences(plan, next_step):
-        show.out.print(sentence, soft_wrap=True)
+        console.out.print(sentence, soft_wrap=True)
 
 
 def plan_markdown(plan: Plan) -> str:
@@ -120,7 +120,7 @@ def _families(plan: Plan) -> None:
     engine = ["from the engine"] if plan.computed else []
     sums += [plan.computed] if plan.computed else []
     lines.append(("together", None, None, plan.calls, *sums, credits_text(plan.credits)))
-    show.rows(
+    console.rows(
         f"Plan: {_count(plan.chains, 'chain')}, {_count(plan.instants, 'instant')}",
         ("family", "partitions", "whole already", "calls", "answers archived", "answers shared", *engine, "credits"),
         lines,
@@ -128,7 +128,7 @@ def _families(plan: Plan) -> None:
 
 
 def _endpoints(plan: Plan) -> None:
-    show.rows(
+    console.rows(
         "By endpoint",
         ("endpoint", "calls", "credits", "bytes", "bytes known from"),
         (
@@ -148,7 +148,7 @@ def _known_from(line: EndpointLine) -> str:
 def _months(months: list[Month]) -> None:
     shown = months if len(months) <= _MONTHS_SHOWN else [*months[: _MONTHS_SHOWN - 1], months[-1]]
     left_out = len(months) - len(shown)
-    show.rows(
+    console.rows(
         f"By month, as the ceilings allow{f' ({left_out:,} months before the last are left out)' if left_out else ''}",
         ("from", "renewal", "allowance", "calls", "credits"),
         (
@@ -165,12 +165,12 @@ def _months(months: list[Month]) -> None:
 
 
 def _advice(advice: list[Advice]) -> None:
-    show.out.print("Cheaper, if you can do without something", style="bold")
+    console.out.print("Cheaper, if you can do without something", style="bold")
     for one in advice:
         settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in one.settings.items())
         with_tables = f" (Plan it with {' '.join(f'--table {table}' for table in one.tables)}.)" if one.tables else ""
         also = f", with {settings}" if one.tables and settings else ""
-        show.out.print(
+        console.out.print(
             f"- {one.what}{also}: saves {credits_text(one.saves)}. Lost: {one.loses}.{with_tables}",
             soft_wrap=True,
         )

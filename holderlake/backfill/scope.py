@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from assets.family import Family
-from resources.plan_limits import PlanLimit
-from resources.workspace import Workspace
+from holderlake.ingest.stream import Family
+from holderlake.provider.plan_limits import PlanLimit
+from holderlake.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from assets.addresses import ADDRESSES
-from assets.blocks import covering_blocks
-from assets.family import Family
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.subgraphs import SUBGRAPHS
-from contract.requests import MAX_SUBGRAPH_ADDRESSES
-from pipelines.survey import changed
-from resources.settings import Settings
+from holderlake.backfill.coverage import changed
+from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
+from holderlake.ingest.stream import Family
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.covering_design import covering_blocks
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.settings import Settings
 
 _LOWEST_LIMIT: Final = 80
 

@@ -1,6 +1,6 @@
 """Bulk answers from the derived tables: the maps and holders of many tokens at many instants, as the lake's tables.
 
-Rows are those that ``engine.sweep`` gives from the embedded store, one partition of the lake (chain and instant) after
+Rows are those that ``engine.maps.batch`` gives from the embedded store, a partition (chain and instant) after
 another. Tokens, labels and rules come from an embedded store, which need not hold any transfer.
 """
 
@@ -15,14 +15,14 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from cluster.drawing import CEX, CONTRACT, DEX, DRAWN, PAID, Book, Task, rows_of
-from cluster.statements import ANSWERS, BUILD, Values
-from contract.chains import ZERO_ADDRESS
-from contract.requests import MapOptions
-from contract.times import from_unix, to_unix, utc_now
-from engine.balances import mappable_token
-from engine.labels import AddressLabel
-from engine.store import Store
+from holderlake.cluster.drawing import CEX, CONTRACT, DEX, DRAWN, PAID, Book, Task, rows_of
+from holderlake.cluster.statements import ANSWERS, BUILD, Values
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix, to_unix, utc_now
+from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.store.store import Store
 
 _DAY: Final = 86_400
 _KEYS: Final = ("chain", "as_of", "token_address")

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from cluster.answers import Engine
-from cluster.statements import BUILD
-from contract.times import utc_now
+from holderlake.cluster.answers import Engine
+from holderlake.cluster.statements import BUILD
+from holderlake.contract.times import utc_now
 
 _BUILDS: Final = pa.schema(
     [("location", pa.string()), ("finished_at", pa.timestamp("us")), ("files", pa.int64()), ("digest", pa.string())]

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.addresses import Activity, detail_columns
-from engine.adjacency import NEVER
-from engine.balances import Rows
-from engine.graph import Graphs, Top, connected
-from engine.holders import Listed, listed_table
-from engine.labels import UNLABELLED, AddressLabel
-from engine.links import Links
-from engine.maps import Drawing, drawn_tables
-from engine.records import Rules, TokenInfo
-from engine.words import Array, from_ints, lane_of
+from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
+from holderlake.engine.files.adjacency import NEVER
+from holderlake.engine.maps.graph import Graphs, Top, connected
+from holderlake.engine.maps.links import Links
+from holderlake.engine.maps.maps import Drawing, drawn_tables
+from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
+from holderlake.engine.queries.addresses import Activity, detail_columns
+from holderlake.engine.queries.balances import Rows
+from holderlake.engine.queries.holders import Listed, listed_table
+from holderlake.engine.records import Rules, TokenInfo
 
 CEX: Final = 1
 DEX: Final = 2

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.statements import Values, statement
+from holderlake.cluster.statements import Values, statement
 
 
 class Duck:

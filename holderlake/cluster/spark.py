@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import broadcast
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cluster.statements import Values, statement
+from holderlake.cluster.statements import Values, statement
 
 _ALWAYS: Final = {
     "spark.sql.ansi.enabled": "true",  # a sum that does not fit is an error, and never a null

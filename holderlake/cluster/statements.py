@@ -57,7 +57,7 @@ class Statement:
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
     """A statement by name, in the dialect of whoever runs it."""
-    folder = files("cluster").joinpath("sql")
+    folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
     (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")
     if tree is None:

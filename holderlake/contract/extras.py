@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from contract import prices
-from contract.models import (
+from holderlake.contract import prices
+from holderlake.contract.models import (
     Address,
     ChainId,
     GroupedTransferData,
@@ -22,7 +22,7 @@ from contract.models import (
     RawAmount,
     Share,
 )
-from contract.requests import Request, TokenRequest, query_text
+from holderlake.contract.requests import Request, TokenRequest, query_text
 
 X_TOKENS = "/v0/x/tokens"
 MAX_PAGE = 10_000

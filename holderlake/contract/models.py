@@ -2,7 +2,7 @@
 
 Open where the contract is open: unknown fields are kept, any text is a chain, any ``rel_type`` is a relationship.
 The older map shape (``decentralization_score``, ``identified_supply``, ``token_ref``) is read into the current one.
-Amounts are exact ``Decimal`` numbers; ``contract.wire`` reads and writes them without passing through a float.
+Amounts are exact ``Decimal`` numbers; ``contract.exact_json`` reads and writes them without passing through a float.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from contract.chains import address_of_token_id, normalise_address
+from holderlake.contract.chains import address_of_token_id, normalise_address
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
 _LONGEST_FRACTION = 400

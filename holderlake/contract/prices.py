@@ -42,7 +42,7 @@ EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
 ITEM: Final = 1 * CREDIT
-"""The last six are of ours alone: routes under ``/v0/x`` (contract.extras)."""
+"""The last six are of ours alone: routes under ``/v0/x`` (holderlake.contract.extras)."""
 
 
 def credits_text(hundredths: int) -> str:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from contract import prices
-from contract.models import (
+from holderlake.contract import prices
+from holderlake.contract.models import (
     Address,
     AddressMetadata,
     Chain,

@@ -21,12 +21,12 @@ from dagster import (
     multi_asset_check,
 )
 
-from assets.checks import days_of_run, results
-from assets.partitions import interval_of
-from contract.times import utc_now
-from resources.alert_settings import AlertRule
-from resources.alerts import TABLE_OF, Alert, Span, evaluate, tokens_of
-from resources.workspace import Workspace
+from holderlake.alerts.rules import TABLE_OF, Alert, Span, evaluate, tokens_of
+from holderlake.contract.times import utc_now
+from holderlake.dagster.checks import days_of_run, results
+from holderlake.settings.alerts import AlertRule
+from holderlake.settings.cron import interval_of
+from holderlake.workspace import Workspace
 
 ALERT_PREFIX: Final = "alert_"
 """Checks of alert rules are named by the rule, behind this."""

@@ -29,20 +29,21 @@ from dagster import (
 )
 from pydantic import Field
 
-from assets.family import Asking, Family, Landed, missing, slice_of
-from assets.ingest import ingest
-from assets.interrupts import cancelling, end_as_cancelled, retried
-from assets.partitions import CHAIN_BY_DAY, instants_of, partition_key
-from assets.preparing import prepare_run
-from contract.prices import credits_text
-from contract.tables import FAMILY_TABLES, TABLES
-from contract.times import InstantAhead, check_passed, parse_when
-from resources.database import DatabaseError
-from resources.errors import Cancelled, PermanentError, TransientError
-from resources.lake import LakeError
-from resources.settings import SettingsError
-from resources.warehouse import WarehouseError
-from resources.workspace import Workspace
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import FAMILY_TABLES, TABLES
+from holderlake.contract.times import InstantAhead, check_passed, parse_when
+from holderlake.dagster.interrupts import end_as_cancelled, retried
+from holderlake.dagster.partitions import CHAIN_BY_DAY, instants_of, partition_key
+from holderlake.ingest.cancelling import cancelling
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.preparing import prepare_run
+from holderlake.ingest.stream import Asking, Family, Landed, missing, slice_of
+from holderlake.lake.lake import LakeError
+from holderlake.provider.errors import Cancelled, PermanentError, TransientError
+from holderlake.settings import SettingsError
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.warehouse.warehouse import WarehouseError
+from holderlake.workspace import Workspace
 
 PERMANENT = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
 """Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
@@ -139,7 +140,7 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
         newest = max(landed, key=lambda one: one.as_of)
         total["newest instant"] = f"{newest.as_of.isoformat()}Z"
         if with_plots:
-            from assets.plots import plots  # noqa: PLC0415 - most of a second that only who draws waits for
+            from holderlake.dagster.plots import plots  # noqa: PLC0415 - most of a second that only who draws waits for
 
             total |= plots(table, workspace.lake, newest.chain, newest.as_of)
     return total

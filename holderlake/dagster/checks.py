@@ -28,13 +28,13 @@ from dagster import (
     multi_asset_check,
 )
 
-from assets.family import Family
-from assets.materialise import DUE, days_of
-from contract.tables import TABLES
-from contract.times import utc_now
-from resources.lake import Lake, Manifest
-from resources.layout import quoted
-from resources.workspace import Workspace
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.dagster.assets import DUE, days_of
+from holderlake.ingest.stream import Family
+from holderlake.lake.lake import Lake, Manifest
+from holderlake.warehouse.schema import quoted
+from holderlake.workspace import Workspace
 
 _SHOWN: Final = 10
 _MEMORY: Final = "256MB"
@@ -62,7 +62,9 @@ class Rule:
         return self.name.replace("_", " ")
 
 
-RULES: Final = tuple(Rule(*found) for found in _RULE.findall(files("assets").joinpath("checks.sql").read_text()))
+RULES: Final = tuple(
+    Rule(*found) for found in _RULE.findall(files("holderlake.dagster").joinpath("checks.sql").read_text())
+)
 
 
 def broken(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:

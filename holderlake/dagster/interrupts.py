@@ -1,15 +1,12 @@
-"""Cancelling a run: on SIGINT or SIGTERM a provider finishes the calls in flight and sends nothing more.
+"""How a Dagster step ends after a cancelled run, and when it is tried again.
 
-Dagster turns the signal into an exception wherever the code happens to be, and an op's retry policy into another try.
-Here the signal only stops the provider; the op then ends as interrupted, which no retry follows.
+Dagster turns a signal into an exception wherever the code happens to be, and an op's retry policy into another try.
+Here the signal only stops the provider (``ingest.cancelling``); the op then ends as interrupted, without a retry.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -19,35 +16,8 @@ from dagster import DagsterError, DagsterExecutionInterruptedError, DagsterRunSt
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
-    from resources.provider import Provider
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _RETRIES: Final = 2
 _DELAY_SECONDS: Final = 20
-
-
-@contextmanager
-def cancelling(provider: Provider) -> Iterator[None]:
-    """Let the first signal cancel the provider, and a second one interrupt at once. For the running event loop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, _cancel, provider)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
-def _cancel(provider: Provider) -> None:
-    if provider.is_cancelled:
-        raise KeyboardInterrupt
-    provider.cancel()
 
 
 def end_as_cancelled(instance: DagsterInstance, run_id: str, error: Exception) -> NoReturn:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cache
-from itertools import pairwise
 from typing import Final
 
 from dagster import (
@@ -47,17 +45,3 @@ def tick_before(cron: str, tick: datetime) -> datetime:
     ticks = TimeWindowPartitionsDefinition(start=datetime.combine(FIRST_DAY, time()), fmt=_MINUTES, cron_schedule=cron)
     window = ticks.get_prev_partition_window(tick.replace(tzinfo=UTC))
     return window.start.replace(tzinfo=None) if window else tick
-
-
-@cache
-def interval_of(cron: str) -> timedelta:
-    """The longest time between two ticks of a cron schedule."""
-    is_daily = cron.split()[2:] == ["*", "*", "*"]  # then three days tell it all, else two months and a bit
-    ticks = TimeWindowPartitionsDefinition(
-        start=datetime(2025, 1, 1),
-        end=datetime(2025, 1, 4) if is_daily else datetime(2025, 3, 5),
-        fmt=_MINUTES,
-        cron_schedule=cron,
-    )
-    instants = [datetime.strptime(key, _MINUTES) for key in ticks.get_partition_keys()]
-    return max((later - earlier for earlier, later in pairwise(instants)), default=timedelta(days=366))

@@ -23,8 +23,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from contract.text import printable
-from resources.lake import Lake
+from holderlake.contract.text import printable
+from holderlake.lake.lake import Lake
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
 _LONGEST_NAME: Final = 24

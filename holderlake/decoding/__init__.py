@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from contract.chains import normalise_address
-from contract.tables import INSTANT_TYPE, TABLES, assemble
-from contract.wire import MalformedAnswer
-from resources.decoding import lenient, maps, structs
-from resources.decoding.holders import Common, Owners, addresses_table, chains_table, holders_table, tokens_table
-from resources.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
-from resources.decoding.transfers import Transfers, distinct
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.exact_json import MalformedAnswer
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble
+from holderlake.decoding import lenient, maps, structs
+from holderlake.decoding.holders import Common, Owners, addresses_table, chains_table, holders_table, tokens_table
+from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
+from holderlake.decoding.transfers import Transfers, distinct
 
 __all__ = [
     "UNREADABLE_ROW",

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Raw
 
-from contract.chains import normalise_address
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
 
 FIRST_SECOND: Final = -62_135_596_800
 """Unix seconds of the first instant of year 1."""

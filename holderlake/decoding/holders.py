@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from contract.chains import normalise_address
-from contract.tables import DETAIL_COLUMNS, TABLES, assemble
-from resources.decoding.columns import amounts_of, date_times_of, figure_of, integers_of, texts_of, written
-from resources.decoding.structs import AddressDetails, HolderData
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.tables import DETAIL_COLUMNS, TABLES, assemble
+from holderlake.decoding.columns import amounts_of, date_times_of, figure_of, integers_of, texts_of, written
+from holderlake.decoding.structs import AddressDetails, HolderData
 
 Columns = dict[str, Any]
 """By name: an Arrow array or a sequence of values."""

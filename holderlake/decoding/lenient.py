@@ -20,13 +20,13 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 import msgspec
 from msgspec import Raw
 
-from contract.chains import normalise_address
-from contract.models import GROUPED_TRANSFER, score_name
-from contract.times import from_unix
-from contract.wire import MalformedAnswer
-from resources.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
-from resources.decoding.older_shapes import current
-from resources.decoding.structs import (
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.exact_json import MalformedAnswer
+from holderlake.contract.models import GROUPED_TRANSFER, score_name
+from holderlake.contract.times import from_unix
+from holderlake.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
+from holderlake.decoding.older_shapes import current
+from holderlake.decoding.structs import (
     NULL,
     SCORE_COUNT,
     SCORE_FIGURES,

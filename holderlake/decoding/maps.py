@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw
 
-from contract.models import score_name
-from contract.tables import TABLES, assemble
-from resources.decoding.columns import amounts_of, figure_of, integers_of, texts_of, written
-from resources.decoding.holders import Columns, Common, Owners, details_columns, holding_columns, ranked
-from resources.decoding.structs import NULL, SCORE_COUNT, SCORE_FIGURES, Nodes
-from resources.decoding.transfers import Transfers
+from holderlake.contract.models import score_name
+from holderlake.contract.tables import TABLES, assemble
+from holderlake.decoding.columns import amounts_of, figure_of, integers_of, texts_of, written
+from holderlake.decoding.holders import Columns, Common, Owners, details_columns, holding_columns, ranked
+from holderlake.decoding.structs import NULL, SCORE_COUNT, SCORE_FIGURES, Nodes
+from holderlake.decoding.transfers import Transfers
 
 _NO_NODES: Final = Nodes()
 _SHARES: Final = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from contract.chains import address_of_token_id
-from contract.models import current_map_shape
-from resources.decoding.structs import Map, Struct, Token, Transfer
+from holderlake.contract.chains import address_of_token_id
+from holderlake.contract.models import current_map_shape
+from holderlake.decoding.structs import Map, Struct, Token, Transfer
 
 
 def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from contract.models import GROUPED_TRANSFER
+from holderlake.contract.models import GROUPED_TRANSFER
 
 NULL: Final = Raw(b"null")
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contract.models import GROUPED_TRANSFER
-from resources.decoding.columns import amounts_of, apart, dates_of, integers_of, together, written
-from resources.decoding.structs import TokenKey, UnknownTransfer
+from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.decoding.columns import amounts_of, apart, dates_of, integers_of, together, written
+from holderlake.decoding.structs import TokenKey, UnknownTransfer
 
 Integers = npt.NDArray[np.int64]
 

@@ -28,6 +28,9 @@ TRANSFERS: Final = pa.schema(
 """A transfer a row: addresses normalised, ``value`` and ``token_id`` raw integers as decimal text (up to 256 bits),
 ``block_time`` unix seconds UTC, ``token_standard`` erc20, erc721, erc1155 or native. A mint comes from the zero
 address and a burn goes to it. Order is (block_number, log_index); (chain, tx_hash, log_index, token_id) is the key."""
+NATIVE_LOG_INDEX: Final = 1 << 20
+"""A transfer of the chain's own coin has no log index: it gets this number times the transaction's index in its block,
+plus the number of the call within the transaction."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compiles the engine's loops ahead of the first answer, which takes some seconds once: ``python -m engine.warm``.
+"""Compiles the engine's loops before the first answer: ``python -m holderlake.engine.warm``.
 
 It draws a map of a few transfers in a folder that goes, so what is compiled is what maps need.
 """
@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from contract.chains import ZERO_ADDRESS
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.digests import digests
-from engine.records import TRANSFERS
-from engine.store import Store
-from engine.sweep import sweep, sweep_holders
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.numeric.hashing import digests
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
 
 
 def warm() -> None:

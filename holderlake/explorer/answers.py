@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from explorer.published import Question
+from holderlake.explorer.published import Question
 
 Columns = dict[str, list[Any]]
 """Equally long columns by name. Amounts are exact texts, instants texts of partitions, other dates unix seconds."""
@@ -70,10 +70,10 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 @cache
 def shape() -> str:
     """Tells versions of what is asked apart."""
-    texts = sorted((file.name, file.read_text()) for file in files("explorer").joinpath("sql").iterdir())
+    texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
 @cache
 def _sql(name: str) -> str:
-    return files("explorer").joinpath("sql", f"{name}.sql").read_text()
+    return files("holderlake.explorer").joinpath("sql", f"{name}.sql").read_text()

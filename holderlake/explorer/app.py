@@ -15,12 +15,12 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import AfterValidator, BeforeValidator
 from starlette.middleware import Middleware
 
-from contract.chains import normalise_address
-from contract.times import parse_when
-from explorer import answers
-from explorer.guard import Guard
-from explorer.published import Published, Question
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.times import parse_when
+from holderlake.explorer import answers
+from holderlake.explorer.guard import Guard
+from holderlake.explorer.published import Published, Question
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 STATIC: Final = Path(__file__).with_name("static")
 """The page as it was built from ``page/``."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 _MOST_IDLE: Final = 4
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import uvicorn
 
-from explorer.app import create_app
-from resources.warehouse import Warehouse
+from holderlake.explorer.app import create_app
+from holderlake.warehouse.warehouse import Warehouse
 
 
 def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:

@@ -19,11 +19,11 @@ import duckdb
 import pyarrow as pa
 from rich.filesize import decimal
 
-from pipelines import show
-from pipelines.export_formats import Arrow, Csv, Excel, Format, Parquet
-from resources.files import SPILL_LOCK, in_use, remove_leftovers, whole_file
-from resources.layout import quoted
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake import console
+from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
+from holderlake.storage.atomic_files import SPILL_LOCK, in_use, remove_leftovers, whole_file
+from holderlake.warehouse.schema import quoted
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
 
@@ -107,7 +107,7 @@ def export(
 
 def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> int:
     rows = 0
-    with show.progress("exporting rows", total) as bar:
+    with console.progress("exporting rows", total) as bar:
         try:
             for batch in reader:
                 file.write(batch)
@@ -185,15 +185,15 @@ def exported_report(exported: Exported, as_json: bool) -> None:
     """What was written, as a sentence or as JSON."""
     if as_json:
         own = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
-        show.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
+        console.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
         return
-    show.out.print(
+    console.out.print(
         f"{exported.path}: {exported.rows:,} rows, {exported.columns} columns, {decimal(exported.bytes)}, "
         f"{exported.seconds:.1f} s.",
     )
     for name, sentence in _NOTES.items():
         if exported.notes.get(name, 0) > (name == "sheets"):
-            show.out.print(sentence.format(exported.notes[name]))
+            console.out.print(sentence.format(exported.notes[name]))
 
 
 _NOTES: Final = {

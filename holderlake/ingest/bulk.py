@@ -14,12 +14,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from assets.family import Asking, Family, Landed, Slice, Wanted, wanted_by
-from assets.landing import Batch, finish
-from assets.options import with_options
-from contract.tables import INSTANT_TYPE, TABLES, learnt
-from resources import journal
-from resources.at_hand import Engine, Refused, Swept
+from holderlake.archive import provenance
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, learnt
+from holderlake.ingest.landing import Batch, finish
+from holderlake.ingest.options import with_options
+from holderlake.ingest.stream import Asking, Family, Landed, Slice, Wanted, wanted_by
+from holderlake.provider.local_engine import Engine, Refused, Swept
 
 _FIRST: Final = 512
 """Answers of the first pass, before it is known how large they are."""
@@ -89,7 +89,7 @@ def _sweep(
     if not wanted or family.sweep is None:
         return {part: Batch() for part in parts}
     instants = sorted(part.as_of for part in parts)
-    settings = with_options(family, asking.workspace.settings, found.options)
+    settings = with_options(family.name, asking.workspace.settings, found.options)
     swept = family.sweep(engine, settings, parts[0].chain, wanted, instants)
     pace.learn(swept, len(wanted) * len(instants))
     told = _by_instant(swept, instants)
@@ -104,7 +104,7 @@ def _computed(
     for one in refused:
         batch.fail(endpoint, one.token_address, one.error.code, one.error)
     batch.covered |= set(wanted) - {one.token_address for one in refused}
-    batch.groups.append(journal.group_of(wanted, (), (), batch.failures))
+    batch.groups.append(provenance.group_of(wanted, (), (), batch.failures))
     return batch
 
 

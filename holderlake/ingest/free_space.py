@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from resources.settings import SettingsError
-from resources.workspace import Workspace
+from holderlake.settings import SettingsError
+from holderlake.workspace import Workspace
 
 LEAST_FREE: Final = 200 << 20
 """Bytes that must be free before any run: answers, Parquet files and the ledger of a small run."""

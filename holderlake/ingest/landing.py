@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from assets.family import Asking, Family, Landed, Slice, Wanted
-from assets.options import Options, stamped
-from contract.tables import TABLES, build
-from contract.times import partition_text, utc_now
-from resources import journal
-from resources.errors import PermanentError, TransientError
+from holderlake.archive import provenance
+from holderlake.contract.tables import TABLES, build
+from holderlake.contract.times import partition_text, utc_now
+from holderlake.ingest.options import Options, stamped
+from holderlake.ingest.stream import Asking, Family, Landed, Slice, Wanted
+from holderlake.provider.errors import PermanentError, TransientError
 
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
 """Answers about the token itself: asking again for the same instant can't change them."""
@@ -33,7 +33,7 @@ class Batch:
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     """Rows and values that could not be read of answers that landed."""
-    groups: list[journal.Group] = field(default_factory=list)
+    groups: list[provenance.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
     computed: int = 0
@@ -140,7 +140,7 @@ def _noted(asking: Asking, family: Family, part: Slice, options: Options, rules:
     if asking.replayed_at is not None:
         return asking.replayed_at
     at, timestamp = utc_now(), partition_text(part.as_of)
-    commit = journal.Commit(
+    commit = provenance.Commit(
         family.name,
         part.chain,
         timestamp,
@@ -151,7 +151,7 @@ def _noted(asking: Asking, family: Family, part: Slice, options: Options, rules:
         dict(options),
         rules,
     )
-    journal.note(asking.workspace.archive, commit)
+    provenance.note(asking.workspace.archive, commit)
     return at
 
 

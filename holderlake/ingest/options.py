@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from contract.requests import HoldersRequest, MapRequest, Request
-from contract.tables import TABLES
+from holderlake.contract.requests import HoldersRequest, MapRequest, Request
+from holderlake.contract.tables import TABLES
 
 if TYPE_CHECKING:
-    from assets.family import Family
-    from resources.commits import Manifest
-    from resources.settings import Settings
+    from holderlake.lake.commits import Manifest
+    from holderlake.settings import Settings
 
 Options: TypeAlias = Mapping[str, Any]
 """Values by the name of their setting; empty for a family whose requests have no options."""
@@ -36,29 +35,29 @@ _RULES: Final = "rules"
 """The column of ``maps`` that holds the provider's rules."""
 
 
-def options_of(family: Family, settings: Settings) -> Options:
-    """Return the options that the settings give a family."""
-    return {name: getattr(getattr(settings, family.name), name) for name in FIRST_OPTIONS.get(family.name, ())}
+def options_of(family: str, settings: Settings) -> Options:
+    """Return the options that the settings give a family, by its name."""
+    return {name: getattr(getattr(settings, family), name) for name in FIRST_OPTIONS.get(family, ())}
 
 
-def with_options(family: Family, settings: Settings, options: Options) -> Settings:
+def with_options(family: str, settings: Settings, options: Options) -> Settings:
     """Return the settings with other options of a family."""
     if not options or options == options_of(family, settings):
         return settings
-    section = getattr(settings, family.name).model_copy(update=dict(options))
-    return settings.model_copy(update={family.name: section})
+    section = getattr(settings, family).model_copy(update=dict(options))
+    return settings.model_copy(update={family: section})
 
 
-def chosen_options(family: Family, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
+def chosen_options(family: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
     """Return the options to request a partition's subjects with."""
     if held is None or held.options is None or refresh:
         return options_of(family, settings)
     return held.options
 
 
-def has_other_options(family: Family, settings: Settings, held: Manifest) -> bool:
+def has_other_options(family: str, settings: Settings, held: Manifest) -> bool:
     """Return whether a partition was requested with other options than the settings give."""
-    recorded = FIRST_OPTIONS.get(family.name, {}) if held.options is None else held.options
+    recorded = FIRST_OPTIONS.get(family, {}) if held.options is None else held.options
     return recorded != options_of(family, settings)
 
 

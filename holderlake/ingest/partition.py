@@ -13,16 +13,17 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from assets.family import Asking, Family, Landed, Slice, Wanted, slice_of, sweeping, wanted_by
-from assets.landing import Batch, finish, together, worst
-from assets.options import with_options
-from assets.reading import Unread
-from assets.swept import ingest_swept
-from contract.requests import Request
-from contract.times import check_passed
-from resources import journal
-from resources.decoding import UNREADABLE_ROW, Decoded
-from resources.errors import (
+from holderlake.archive import provenance
+from holderlake.contract.requests import Request
+from holderlake.contract.times import check_passed
+from holderlake.decoding import UNREADABLE_ROW, Decoded
+from holderlake.ingest.bulk import ingest_swept
+from holderlake.ingest.landing import Batch, finish, together, worst
+from holderlake.ingest.options import with_options
+from holderlake.ingest.reading import Unread
+from holderlake.ingest.stream import Asking, Family, Landed, Slice, Wanted, slice_of, sweeping, wanted_by
+from holderlake.lake.lake import SUBJECT_COLUMNS
+from holderlake.provider.errors import (
     Forbidden,
     InvalidKey,
     InvalidRequest,
@@ -34,9 +35,8 @@ from resources.errors import (
     Redirected,
     TransientError,
 )
-from resources.lake import SUBJECT_COLUMNS
-from resources.provider import Fetched
-from resources.settings import Settings
+from holderlake.provider.fetcher import Fetched
+from holderlake.settings import Settings
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ async def ingest_slice(asking: Asking, family: Family, part: Slice, only: Sequen
     found = wanted_by(asking, family, part, only)
     batch = Batch()
     if found.subjects:
-        settings = with_options(family, asking.workspace.settings, found.options)
+        settings = with_options(family.name, asking.workspace.settings, found.options)
         groups = [_ask(asking, settings, family, part, group) for group in family.batches(found.subjects)]
         batch, stop = await _answered(groups, asking)
         if stop is not None:
@@ -201,7 +201,7 @@ async def _ask(asking: Asking, settings: Settings, family: Family, part: Slice, 
             _note(batch, requests, subjects, error)
         else:
             _take(family, subjects, answers, decoded, batch)
-    batch.groups.append(journal.group_of(subjects, requests, answers, batch.failures))
+    batch.groups.append(provenance.group_of(subjects, requests, answers, batch.failures))
     return batch
 
 

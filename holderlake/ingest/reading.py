@@ -15,12 +15,12 @@ from typing import Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.batches import hand_out
-from contract.tables import INSTANT_TYPE, TABLES, learnt
-from resources import errors
-from resources.decoding import Decoded, MalformedAnswer
-from resources.pace import Gate
-from resources.provider import Fetched
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, learnt
+from holderlake.decoding import Decoded, MalformedAnswer
+from holderlake.provider import errors
+from holderlake.provider.concurrency import Gate
+from holderlake.provider.fetcher import Fetched
+from holderlake.storage.batches import hand_out
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -13,15 +13,15 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from assets.options import Options, chosen_options
-from assets.reading import Reader
-from contract.requests import Request
-from contract.times import to_unix, utc_now
-from resources.at_hand import Engine, Swept
-from resources.decoding import Decoded
-from resources.provider import Provider, rules_text
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.requests import Request
+from holderlake.contract.times import to_unix, utc_now
+from holderlake.decoding import Decoded
+from holderlake.ingest.options import Options, chosen_options
+from holderlake.ingest.reading import Reader
+from holderlake.provider.fetcher import Provider, rules_text
+from holderlake.provider.local_engine import Engine, Swept
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], Swept]
 """Asks an engine at hand for subjects of a chain at instants, as the settings want them."""
@@ -147,7 +147,7 @@ def wanted(
     subjects = list(only) if only is not None and family.by == "token" else family.subjects(workspace, part)
     held = workspace.lake.manifest(family.name, part.chain, part.as_of)
     refresh = refresh and not (held and refresh_since and held.written_at >= refresh_since)
-    options = chosen_options(family, workspace.settings, held, refresh)
+    options = chosen_options(family.name, workspace.settings, held, refresh)
     if refresh and held and held.options is not None and held.options != options:
         subjects = list(dict.fromkeys([*subjects, *sorted(held.covered)]))
     elif held and not refresh and not again:

@@ -29,10 +29,10 @@ from typing import Any, Final
 
 import msgspec
 
-from contract.tables import FAMILY_TABLES
-from contract.times import parse_partition
-from resources.files import set_aside
-from resources.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
+from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.times import parse_partition
+from holderlake.storage.atomic_files import set_aside
+from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
 REVISIONS: Final = "revisions"

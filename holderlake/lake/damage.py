@@ -1,7 +1,7 @@
 """Finds damaged files of a lake: manifests, Parquet files, and the note of its provider.
 
 Finding changes nothing. A damaged file is moved to the lake's quarantine when its partition is written again
-(``Lake.write``) or repaired from the archive (``pipelines.repair``); it is never deleted.
+(``Lake.write``) or repaired from the archive (``holderlake.maintenance.repair``); it is never deleted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Final
 
-from contract.tables import FAMILY_TABLES
-from resources import commits
-from resources.commits import NO_FILE, SIDE_TABLES, DamagedManifest, Manifest
-from resources.lake import Lake
-from resources.names import BadName, chain_name, timestamp_name
+from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.lake import commits
+from holderlake.lake.commits import NO_FILE, SIDE_TABLES, DamagedManifest, Manifest
+from holderlake.lake.lake import Lake
+from holderlake.storage.names import BadName, chain_name, timestamp_name
 
 Place = tuple[str, str, str]
 """A partition: its family, chain and timestamp."""

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from contract.tables import FAMILY_TABLES, TABLES, conform
-from contract.times import partition_text, utc_now
-from resources import commits
-from resources.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, LakeError, Manifest, TableFile
-from resources.files import set_aside, whole_file
-from resources.names import BadName, chain_name, family_name
-from resources.revisions import revisions
+from holderlake.contract.tables import FAMILY_TABLES, TABLES, conform
+from holderlake.contract.times import partition_text, utc_now
+from holderlake.lake import commits
+from holderlake.lake.commits import FAILURES, NO_FILE, REVISIONS, SIDE_TABLES, LakeError, Manifest, TableFile
+from holderlake.lake.revisions import revisions
+from holderlake.storage.atomic_files import set_aside, whole_file
+from holderlake.storage.names import BadName, chain_name, family_name
 
 __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
 

@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
 from obstore.store import from_url
 
-from contract.tables import TABLES, conform
-from resources import commits
-from resources.commits import NO_FILE, SIDE_TABLES, DamagedManifest, Manifest
-from resources.files import whole_file
-from resources.lake import Lake, LakeError
+from holderlake.contract.tables import TABLES, conform
+from holderlake.lake import commits
+from holderlake.lake.commits import NO_FILE, SIDE_TABLES, DamagedManifest, Manifest
+from holderlake.lake.lake import Lake, LakeError
+from holderlake.storage.atomic_files import whole_file
 
 _MANIFESTS: Final = "_manifests/"
 _RIVALS: Final = 8

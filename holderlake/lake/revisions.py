@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.tables import TABLES, build
+from holderlake.contract.tables import TABLES, build
 
 _TOLD_ANEW: Final = frozenset({"fetched_at", "dt_update"})
 _OPTIONS: Final = frozenset({"holder_limit", "use_magic_nodes", "use_time_nodes", "rules"})

@@ -6,8 +6,8 @@ import re
 from datetime import timedelta
 from typing import Final
 
-from resources.settings import Settings
-from service.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore
+from holderlake.settings import Settings
 
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 

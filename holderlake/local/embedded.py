@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
-from contract.prices import CREDIT
-from pipelines.stores import engine_rules, open_store
-from resources.lake import SAMPLE_PROVIDER
-from resources.settings import AddressSet, Settings, SettingsError
-from resources.sources import DayReport
-from resources.workspace import Endpoint, Workspace
+from holderlake.contract.prices import CREDIT
+from holderlake.lake.lake import SAMPLE_PROVIDER
+from holderlake.local.store import engine_rules, open_store
+from holderlake.provider.node_imports import DayReport
+from holderlake.settings import AddressSet, Settings, SettingsError
+from holderlake.workspace import Endpoint, Workspace
 
 if TYPE_CHECKING:
-    from engine.records import Rules
-    from engine.sources.sample import World
-    from engine.store import Store
-    from resources.at_hand import Engine
+    from holderlake.engine.records import Rules
+    from holderlake.engine.sources.sample import World
+    from holderlake.engine.store.store import Store
+    from holderlake.provider.local_engine import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
 """Nobody pays for a provider of one's own, but its credits are counted all the same."""
@@ -84,7 +84,7 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 @cache
 def _world() -> World:
     """The sample world; making it takes a second or two, so it is made once."""
-    from engine.sources.sample import sample_world  # only the embedded default needs the engine
+    from holderlake.engine.sources.sample import sample_world  # only the embedded default needs the engine
 
     return sample_world()
 
@@ -102,7 +102,7 @@ def sample_rules() -> Rules:
 
 def sample_store(home: Path) -> Path:
     """The folder of the engine's store of the sample world, built when it is not there; whole or not at all."""
-    from engine.store import Store
+    from holderlake.engine.store.store import Store
 
     final = home / "sample-world" / f"engine-{_world_version()}"
     if final.exists():
@@ -131,7 +131,7 @@ def _world_version() -> str:
 
 
 def _import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    from pipelines.nodes import import_day
+    from holderlake.local.nodes import import_day
 
     return import_day(settings, chain, day)
 
@@ -148,7 +148,7 @@ def _remote(settings: Settings) -> Endpoint:
 
 def _engine(settings: Settings) -> Engine | None:
     """The engine of a provider in this process, at hand unless it is to be asked over HTTP."""
-    from pipelines.direct import DirectEngine
+    from holderlake.local.engine import DirectEngine
 
     if settings.provider.url or not settings.provider.direct:
         return None
@@ -191,8 +191,8 @@ def _store(local: _Local) -> Store:
 @cache
 def _served(local: _Local) -> Endpoint:
     """Starts the service once a process; it ends with the process, before the store is closed."""
-    from service.keys import KeyStore
-    from service.run import BackgroundService
+    from holderlake.service.billing.keys import KeyStore
+    from holderlake.service.run import BackgroundService
 
     store = _store(local)
     running = ExitStack()

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
-from contract.tables import TABLES
-from contract.times import utc_now
-from engine.errors import EngineError
-from engine.errors import UnknownToken as NotKnown
-from engine.errors import UnsupportedToken as NotSupported
-from resources.at_hand import Refused, Swept
-from resources.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
+from holderlake.contract.requests import HoldersOptions, HoldersRequest, MapOptions, MapRequest
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.engine.errors import EngineError
+from holderlake.engine.errors import UnknownToken as NotKnown
+from holderlake.engine.errors import UnsupportedToken as NotSupported
+from holderlake.provider.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
+from holderlake.provider.local_engine import Refused, Swept
 
 if TYPE_CHECKING:
-    from engine.records import TokenInfo
-    from engine.store import Store
+    from holderlake.engine.records import TokenInfo
+    from holderlake.engine.store.store import Store
 
 _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
     error.code: error for error in (NoHolders, UnknownToken, UnsupportedToken)
@@ -32,7 +32,7 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 class DirectEngine:
-    """``resources.at_hand.Engine`` over a store, which is opened when it is first asked."""
+    """``holderlake.provider.local_engine.Engine`` over a store, which is opened when it is first asked."""
 
     def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
         self._store = store
@@ -44,14 +44,14 @@ class DirectEngine:
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        from engine.rules import rules_in_force
+        from holderlake.engine.catalog.rules import rules_in_force
 
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
         """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""
-        from engine.maps import MAP_TABLES
-        from engine.sweep import sweep
+        from holderlake.engine.maps.batch import sweep
+        from holderlake.engine.maps.maps import MAP_TABLES
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
@@ -63,7 +63,7 @@ class DirectEngine:
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> Swept:
         """See ``Engine.holders``. Raises ``EngineError`` where the store can't be read."""
-        from engine.sweep import sweep_holders
+        from holderlake.engine.maps.batch import sweep_holders
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
@@ -77,7 +77,7 @@ class DirectEngine:
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[Refused]]:
         """The tokens that maps can be made for, and those that have none at any instant."""
-        from engine.balances import mappable_token
+        from holderlake.engine.queries.balances import mappable_token
 
         known, refused = {}, []
         store = self._store().remembering()
@@ -95,7 +95,7 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 
 def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[Refused]:
     """Where nobody holds a token: it has no row in ``answered``, which has one for every other answer."""
-    from engine.balances import nobody_holds
+    from holderlake.engine.queries.balances import nobody_holds
 
     there = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
     return [

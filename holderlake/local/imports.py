@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from contract.times import utc_now
-from engine.errors import BadSource
-from engine.indexed import IMPORT, IndexedToken
-from engine.records import ImportReport
-from engine.sources.files import FileOptions, FileTransfers, read_file
-from engine.sources.labels import read_labels
-from engine.sources.mapping import read_block_times
-from engine.sources.problems import Rejected
-from engine.sources.token_lists import is_token_list, read_tokens
-from engine.store import Store
-from pipelines import show
-from pipelines.errors import SomeFailed
-from pipelines.negatives import of_tokens, print_some
-from pipelines.stores import open_own_store
-from resources.settings import Settings
+from holderlake import console
+from holderlake.contract.times import utc_now
+from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import ImportReport
+from holderlake.engine.sources.files.mapping import read_block_times
+from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
+from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.rows.problems import Rejected
+from holderlake.engine.sources.token_lists import is_token_list, read_tokens
+from holderlake.engine.store.store import Store
+from holderlake.errors import SomeFailed
+from holderlake.local.negative_balances import of_tokens, print_some
+from holderlake.local.store import open_own_store
+from holderlake.settings import Settings
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _AT_TIMES = ("passed over", "rejected", "wrong checksums", "error")
@@ -96,9 +96,9 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     if not as_json:
         print_some(negative)
         if len(tokens) > 1 and not indexed:
-            show.err.print(_NO_INDEX, soft_wrap=True)
+            console.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):
-        show.err.print(
+        console.err.print(
             "Addresses with a wrong checksum (EIP-55) were imported in lower case. Where people typed them, check them."
         )
     _raise_failed(errors, len(paths))
@@ -130,7 +130,7 @@ def _each_file(
     """A line of the report for each file, and the errors of those that cannot be read."""
     lines: list[dict[str, Any]] = []
     errors: list[BadSource] = []
-    with open_own_store(settings) as store, show.progress("importing", len(paths)) as bar:
+    with open_own_store(settings) as store, console.progress("importing", len(paths)) as bar:
         for path in paths:
             try:
                 lines.append(imported(store, path))
@@ -143,10 +143,10 @@ def _each_file(
 
 def _report(lines: list[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
-        show.as_json(lines)
+        console.as_json(lines)
     elif any("error" not in line for line in lines):
         shown = [*columns, *(name for name in _AT_TIMES if name not in columns and any(map(_has(name), lines)))]
-        show.rows("Imported", shown, ([line.get(column) for column in shown] for line in lines))
+        console.rows("Imported", shown, ([line.get(column) for column in shown] for line in lines))
 
 
 def _has(name: str) -> Callable[[dict[str, Any]], bool]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from contract.addresses import typed_token
-from engine.indexed import COMMAND
-from engine.store import Store
-from pipelines import show
-from pipelines.stores import open_own_store
-from resources.settings import Settings, SettingsError
+from holderlake import console
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.engine.catalog.indexed_tokens import COMMAND
+from holderlake.engine.store.store import Store
+from holderlake.local.store import open_own_store
+from holderlake.settings import Settings, SettingsError
 
 
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
     with open_own_store(settings) as store:
         store.index_tokens(keys, COMMAND, not remove)
         _list(store, chain, as_json)
-    show.err.print(
+    console.err.print(
         "Maps from now on follow this; maps that are in the lake keep their relationships until they are fetched again "
         "with --refresh.",
         soft_wrap=True,
@@ -46,8 +46,8 @@ def _list(store: Store, chain: str | None, as_json: bool) -> None:
             history = store.history(token.chain, token.address)
             lines.append(asdict(token) | {"transfers": history.transfers if history else 0})
     if as_json:
-        show.as_json(lines)
+        console.as_json(lines)
         return
     columns = ("chain", "token", "symbol", "name", "marked by", "transfers")
     names = ("chain", "address", "symbol", "name", "source", "transfers")
-    show.rows("Indexed tokens", columns, ([line[name] for name in names] for line in lines))
+    console.rows("Indexed tokens", columns, ([line[name] for name in names] for line in lines))

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.addresses import typed_token
-from engine.negatives import NEGATIVES, all_negative_balances, negative_balances
-from engine.store import Store
-from pipelines import show
-from pipelines.stores import open_own_store
-from resources.settings import Settings
+from holderlake import console
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.engine.queries.negative_balances import NEGATIVES, all_negative_balances, negative_balances
+from holderlake.engine.store.store import Store
+from holderlake.local.store import open_own_store
+from holderlake.settings import Settings
 
 _COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
 _SHOWN: Final = 10
@@ -36,13 +36,13 @@ def report_negative_balances(
             else all_negative_balances(store, as_of)
         )
     if as_json:
-        show.as_json(found.to_pylist())
+        console.as_json(found.to_pylist())
     else:
-        show.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in found.to_pylist()))
+        console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in found.to_pylist()))
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of some tokens, by token, the lowest first (``engine.negatives.NEGATIVES``)."""
+    """Return the addresses below zero of some tokens, by token, the lowest first (columns ``NEGATIVES``)."""
     return pa.concat_tables([NEGATIVES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
 
 
@@ -50,8 +50,8 @@ def print_some(rows: Sequence[dict[str, Any]]) -> None:
     """Print the first addresses below zero, what they mean, and where to find the others."""
     if not rows:
         return
-    show.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))
+    console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))
     if len(rows) > _SHOWN:
         left = len(rows) - _SHOWN
-        show.out.print(f"and {left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
-    show.err.print(_MEANING, soft_wrap=True)
+        console.out.print(f"and {left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
+    console.err.print(_MEANING, soft_wrap=True)

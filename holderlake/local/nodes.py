@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 
 from pydantic import SecretStr
 
-from contract.addresses import typed_token
-from contract.chains import KNOWN_CHAINS, NATIVE
-from contract.times import to_unix
-from engine.sources.rpc.blocks import first_block_from
-from engine.sources.rpc.errors import Diverged, Refused, WrongChain
-from engine.sources.rpc.importing import ChainImport, Manners, NodeReport, Progress, Wish, chain_named
-from engine.sources.rpc.node import Node
-from engine.store import Store
-from pipelines import show
-from pipelines.stores import open_own_store
-from resources.sections import NodeSettings
-from resources.settings import Settings, SettingsError
-from resources.sources import DayReport
+from holderlake import console
+from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.contract.times import to_unix
+from holderlake.engine.sources.rpc.client.blocks import first_block_from
+from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, NodeReport, Progress, Wish, chain_named
+from holderlake.engine.store.store import Store
+from holderlake.local.store import open_own_store
+from holderlake.provider.node_imports import DayReport
+from holderlake.settings import Settings, SettingsError
+from holderlake.settings.sections import NodeSettings
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_
 
     Raises ``SettingsError`` where nodes or tokens are not named, ``RpcError`` where nodes fail.
     """
-    with open_own_store(settings) as store, show.progress("importing", 0) as bar:
+    with open_own_store(settings) as store, console.progress("importing", 0) as bar:
 
         def heard(progress: Progress) -> None:
             rate = progress.logs / max(progress.seconds, 0.001)
@@ -52,7 +52,7 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_
 
         report = asyncio.run(_import(settings, store, urls, asked, heard))
     if as_json:
-        show.as_json(report.plain())
+        console.as_json(report.plain())
     else:
         _told(report)
 
@@ -175,14 +175,16 @@ def _told(report: NodeReport) -> None:
         report.requests,
         round(report.seconds, 1),
     )
-    show.rows("Imported", columns, [line])
+    console.rows("Imported", columns, [line])
     if report.reorgs:
-        show.err.print(f"The chain was reorganised; {report.removed:,} rows were taken back and read again.")
+        console.err.print(f"The chain was reorganised; {report.removed:,} rows were taken back and read again.")
     if report.conflicts:
-        show.err.print(f"{report.conflicts:,} rows are stored with another content already; the stored ones were kept.")
+        console.err.print(
+            f"{report.conflicts:,} rows are stored with another content already; the stored ones were kept."
+        )
     if report.passed_over:
-        show.err.print(f"{report.passed_over:,} events look like transfers and are none; they were passed over.")
+        console.err.print(f"{report.passed_over:,} events look like transfers and are none; they were passed over.")
     for reason in report.rejected:
-        show.err.print(f"An endpoint was left out: {reason}")
+        console.err.print(f"An endpoint was left out: {reason}")
     if report.values_from == "receipts":
-        show.err.print("The node traces no calls: of the chain's coin, what contracts move is missing.")
+        console.err.print("The node traces no calls: of the chain's coin, what contracts move is missing.")

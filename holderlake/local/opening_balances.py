@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.addresses import typed_token
-from engine.openings import OPENINGS
-from engine.sources.balance_lists import BalanceOptions, read_balances
-from engine.sources.mapping import read_block_times
-from pipelines import show
-from pipelines.stores import open_own_store
-from resources.settings import Settings
+from holderlake import console
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
+from holderlake.engine.sources.files.mapping import read_block_times
+from holderlake.local.store import open_own_store
+from holderlake.settings import Settings
 
 
 def import_balances(
@@ -36,9 +36,9 @@ def import_balances(
         "duplicates": report.duplicates,
     }
     if as_json:
-        show.as_json(line)
+        console.as_json(line)
     else:
-        show.rows(
+        console.rows(
             "Imported", ("tokens", "rows", "added", "duplicates"), [[len(report.tokens), *list(line.values())[1:]]]
         )
 
@@ -49,6 +49,6 @@ def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -
     with open_own_store(settings) as store:
         removed = store.remove_opening_balances(chain, address)
     if as_json:
-        show.as_json({"chain": chain, "token_address": address, "removed": removed})
+        console.as_json({"chain": chain, "token_address": address, "removed": removed})
     else:
-        show.out.print(f"Removed {removed:,} opening balances.")
+        console.out.print(f"Removed {removed:,} opening balances.")

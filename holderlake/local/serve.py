@@ -14,20 +14,20 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.errors import EngineError
-from engine.store import Store
-from pipelines import show
-from pipelines.accounts import open_keys
-from pipelines.embedded import sample_store
-from pipelines.stores import Say, open_own_store, open_store
-from resources.sections import lifetimes_in_seconds
-from resources.settings import Settings, load_settings
-from service.app import create_app
-from service.keys import KeyStore
-from service.observe import Log, log_config
-from service.processes import heed_supervisor, serve_processes
-from service.server import leave_threads, listen, serve_app
-from service.settings import ServiceSettings
+from holderlake import console
+from holderlake.engine.errors import EngineError
+from holderlake.engine.store.store import Store
+from holderlake.local.accounts import open_keys
+from holderlake.local.embedded import sample_store
+from holderlake.local.store import Say, open_own_store, open_store
+from holderlake.service.app import create_app
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.observability import Log, log_config
+from holderlake.service.runtime.processes import heed_supervisor, serve_processes
+from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
+from holderlake.settings import Settings, load_settings
+from holderlake.settings.sections import lifetimes_in_seconds
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
 """Hands the sample world's store over to the processes of one service; no setting of a user's."""
@@ -48,7 +48,7 @@ def serve(settings: Settings, sample: bool) -> int:
             serve_app(create_app(store, keys, chosen), sockets, chosen, log)
     if section.processes > 1:
         _hand_over(settings, sample_folder)
-        return serve_processes("pipelines.serving:app", section.processes, sockets, chosen, log)
+        return serve_processes("holderlake.local.serve:app", section.processes, sockets, chosen, log)
     leave_threads()
     return 0
 
@@ -123,7 +123,7 @@ def _say(message: str, log: Log) -> None:
         logging.config.dictConfig(log_config(log))
         _log.info(message)
     else:
-        show.err.print(message, soft_wrap=True)
+        console.err.print(message, soft_wrap=True)
 
 
 def _hand_over(settings: Settings, sample: Path | None) -> None:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resources.settings import Settings
+from holderlake.settings import Settings
 
 if TYPE_CHECKING:
-    from engine.records import Rules
-    from engine.store import Store
+    from holderlake.engine.records import Rules
+    from holderlake.engine.store.store import Store
 
 Say = Callable[[str], None]
 
 
 def engine_rules(settings: Settings) -> Rules:
     """Return the engine's default rules with the thresholds of the settings over them."""
-    from engine.records import Rules
+    from holderlake.engine.records import Rules
 
     chosen = settings.engine.thresholds.chosen()
     if "time_allowed" in chosen:
@@ -42,7 +42,7 @@ def open_store(
 
     Report rules that differ from those of the last opening; ``say`` prints the report, on standard error by default.
     """
-    from engine.store import Store
+    from holderlake.engine.store.store import Store
 
     store = Store(root, rules, memory_limit, index)
     if store.changed_rules:
@@ -64,6 +64,6 @@ def _text(value: Any) -> str:
 
 
 def _print_error(text: str) -> None:
-    from pipelines import show
+    from holderlake import console
 
-    show.err.print(text, soft_wrap=True)
+    console.err.print(text, soft_wrap=True)

@@ -5,28 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.catalog_copy import CATALOG
-from engine.rebuilding import rebuild
-from engine.unlisted import QUARANTINE
-from engine.verifying import Verified, describe_quarantine, empty_quarantine, verify
-from pipelines import show
-from pipelines.errors import SomeFailed
-from resources.settings import Settings, SettingsError
+from holderlake import console
+from holderlake.engine.catalog.catalog_copy import CATALOG
+from holderlake.engine.store.rebuild import rebuild
+from holderlake.engine.store.unlisted import QUARANTINE
+from holderlake.engine.store.verify import Verified, describe_quarantine, empty_quarantine, verify
+from holderlake.errors import SomeFailed
+from holderlake.settings import Settings, SettingsError
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:
     """Check all files with a progress bar. Raises ``SomeFailed`` where files are damaged."""
     root = _existing(settings)
-    with show.progress("verifying", None) as bar:
+    with console.progress("verifying", None) as bar:
         task = bar.task_ids[0]
         found = verify(root, lambda size: bar.update(task, total=size), lambda size: bar.advance(task, size))
     if as_json:
-        show.as_json(asdict(found))
+        console.as_json(asdict(found))
     else:
-        show.out.print(_summary(root, found), markup=False, soft_wrap=True)
+        console.out.print(_summary(root, found), markup=False, soft_wrap=True)
         if found.damaged:
             lines = ((one.path, one.problem, one.remedy) for one in found.damaged)
-            show.rows("Damaged", ("file", "problem", "what to do"), lines)
+            console.rows("Damaged", ("file", "problem", "what to do"), lines)
     if found.damaged:
         raise SomeFailed(f"{len(found.damaged)} files of {root} are damaged; run 'holderlake store rebuild'")
 
@@ -34,12 +34,12 @@ def verify_store(settings: Settings, as_json: bool) -> None:
 def rebuild_store(settings: Settings, as_json: bool) -> None:
     """Repair the store. Raises ``SomeFailed`` where transfers have to be imported again."""
     root = _existing(settings)
-    done = rebuild(root, settings.engine.memory_limit, lambda text: show.err.print(text, markup=False))
+    done = rebuild(root, settings.engine.memory_limit, lambda text: console.err.print(text, markup=False))
     if as_json:
-        show.as_json(asdict(done))
+        console.as_json(asdict(done))
     else:
         came = {"kept": "kept", "copy": "restored from its copy", "files": "made again from the files"}[done.catalog]
-        show.out.print(
+        console.out.print(
             f"The catalogue was {came}, {len(done.remade)} derived files were made again, and {done.added:,} transfers "
             f"of unlisted files were added; {len(done.set_aside)} files are in {root / QUARANTINE}. "
             "Restart services that use this store.",
@@ -47,7 +47,7 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
             soft_wrap=True,
         )
         if done.catalog == "files":
-            show.out.print(
+            console.out.print(
                 "Labels, token lists and indexed tokens were only in the catalogue: import them again.", markup=False
             )
     if done.lost:
@@ -62,11 +62,11 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
     if yes:
         empty_quarantine(root)
     if as_json:
-        show.as_json({"files": files, "bytes": size, "deleted": yes})
+        console.as_json({"files": files, "bytes": size, "deleted": yes})
         return
     what = f"{files} files ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
     text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them for good."
-    show.out.print(text, markup=False, soft_wrap=True)
+    console.out.print(text, markup=False, soft_wrap=True)
 
 
 def _existing(settings: Settings) -> Path:

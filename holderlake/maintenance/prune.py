@@ -1,6 +1,6 @@
 """What the archive of answers holds, and which of it may go: old answers whose rows are safely in the lake.
 
-The answers themselves are ``resources.archive``'s matter. A partition whose answers are gone can't be made again.
+The answers themselves are ``archive.archive``'s matter. A partition whose answers are gone can't be made again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import unquote
 
-from contract.times import utc_now
-from pipelines import show
-from resources import journal
-from resources.archive import AnswerArchive, StoredAnswer
-from resources.journal import Commit
-from resources.lake import FAILURES
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive, StoredAnswer
+from holderlake.archive.provenance import Commit
+from holderlake.contract.times import utc_now
+from holderlake.lake.lake import FAILURES
+from holderlake.workspace import Workspace
 
 _SPAN: Final = re.compile(r"([1-9]\d{0,4})d")
 
@@ -75,7 +75,7 @@ def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) ->
     """
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}
-    for commit in journal.commits(workspace.archive):
+    for commit in provenance.commits(workspace.archive):
         for digest in {asked.digest for group in commit.groups for asked in group.asked if asked.digest}:
             used.setdefault(digest, []).append(commit)
     lake = {(one.family, one.chain, one.timestamp): one for one in workspace.lake.manifests()}
@@ -107,12 +107,12 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     """Prints what the archive holds."""
     size, found = archive.size(), shares(archive)
     if as_json:
-        show.as_json(asdict(size) | {"by": [asdict(share) for share in found]})
+        console.as_json(asdict(size) | {"by": [asdict(share) for share in found]})
         return
     lines = [(one.endpoint, one.month, one.answers, one.stored_bytes, one.superseded) for one in found]
     columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
-    show.rows("The archive of answers", columns, lines)
-    show.out.print(
+    console.rows("The archive of answers", columns, lines)
+    console.out.print(
         f"{size.answers:,} answers, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were set aside."
     )
 
@@ -126,10 +126,10 @@ def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
         "partitions_that_cannot_be_rebuilt": found.partitions,
     }
     if as_json:
-        show.as_json(told)
+        console.as_json(told)
         return
     did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
-    show.out.print(
+    console.out.print(
         f"{did} {len(found.answers):,} answers, {found.stored_bytes:,} bytes. Their rows stay in the lake, but "
         f"{len(found.partitions):,} partitions {can} be made again from the archive any more: 'holderlake rebuild' "
         "takes them over from the lake while there is one, and asking for them again would cost credits."

@@ -4,7 +4,7 @@ Each commit of the archive's journal is made again by ``replay``, from the very 
 into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed and when, there is
 a lake. Partitions that a local engine told of have no answers: they are taken over from the old lake as they are, and
 only those that it lacks are computed anew. What was asked, and of which answers a commit was made, is
-``resources.journal``'s matter.
+``holderlake.archive.provenance``'s matter.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from pipelines import show
-from pipelines.lake_places import alone, emptied, lakes_of, recovered, take_over, writers_held
-from pipelines.rebuild_report import Missing, Rebuilt
-from pipelines.replay import family_of, name_of, replay
-from resources import commits, journal
-from resources.archive import AnswerArchive
-from resources.damage import damaged_files
-from resources.journal import Asked, Commit, Group
-from resources.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive
+from holderlake.archive.provenance import Asked, Commit, Group
+from holderlake.lake import commits
+from holderlake.lake.damage import damaged_files
+from holderlake.lake.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
+from holderlake.maintenance.rebuild_report import Missing, Rebuilt
+from holderlake.maintenance.replay import family_of, name_of, replay
+from holderlake.maintenance.swap import alone, emptied, lakes_of, recovered, take_over, writers_held
+from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
 """The lake takes the commits of a chain one after another, and each waits for the disk."""
@@ -65,7 +66,7 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     chosen = _chosen(workspace.archive, provider)
     old = lakes_of(workspace.settings.lake)
     named = set()
-    for _, paths in _by_partition(journal.records(workspace.archive)):
+    for _, paths in _by_partition(provenance.records(workspace.archive)):
         read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]
         named |= {_place(commit) for commit in read}
         report.partitions += bool(read)
@@ -109,8 +110,8 @@ class Building:
 
     def run(self) -> None:
         """Replays what the journal holds and was not replayed yet, and takes over what the journal does not tell of."""
-        paths = [path for path in journal.records(self._workspace.archive) if path not in self._done]
-        with show.progress("making partitions again", len({path.parent for path in paths})) as bar:
+        paths = [path for path in provenance.records(self._workspace.archive) if path not in self._done]
+        with console.progress("making partitions again", len({path.parent for path in paths})) as bar:
             self.replay(paths, lambda: bar.advance(bar.task_ids[0]))
         self._done |= set(paths)
         self._carry_over()
@@ -243,7 +244,7 @@ def _gone(archive: AnswerArchive, group: Group) -> list[Asked]:
 
 def _read_into(report: Rebuilt) -> Callable[[Path], Commit | None]:
     def read(path: Path) -> Commit | None:
-        commit = journal.read(path)
+        commit = provenance.read(path)
         if commit is None:
             report.damaged.append(str(path))
         return commit
@@ -257,7 +258,7 @@ def _by_partition(paths: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Path]]
 
 def _chosen(archive: AnswerArchive, provider: str | None) -> str:
     """Whose answers the lake is to hold. Raises ``LakeError`` where that is not clear."""
-    found = sorted({commit.provider for commit in journal.commits(archive)})
+    found = sorted({commit.provider for commit in provenance.commits(archive)})
     if not found:
         raise LakeError(f"the archive {archive.root} has no journal of commits, so nothing can be made again from it")
     if provider is None and len(found) > 1:
@@ -310,7 +311,7 @@ def _rows(lake: Lake) -> dict[str, int]:
 
 
 def _unnamed(archive: AnswerArchive) -> int:
-    named = {asked.digest for one in journal.commits(archive) for group in one.groups for asked in group.asked}
+    named = {asked.digest for one in provenance.commits(archive) for group in one.groups for asked in group.asked}
     return sum(not stored.superseded and stored.digest not in named for stored in archive.stored())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipelines import show
+from holderlake import console
 
 
 @dataclass(frozen=True)
@@ -56,34 +56,36 @@ class Rebuilt:
 def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
     """Prints what was done, or with ``dry_run`` what would be."""
     if as_json:
-        show.as_json(report.as_json() | {"dry_run": dry_run})
+        console.as_json(report.as_json() | {"dry_run": dry_run})
         return
     if report.rows:
-        show.rows("Made again from the archive", ("table", "rows"), report.rows.items())
+        console.rows("Made again from the archive", ("table", "rows"), report.rows.items())
     if report.kept:
-        show.out.print(f"{report.kept:,} partitions of the local engine are taken over from the old lake as they are.")
+        console.out.print(
+            f"{report.kept:,} partitions of the local engine are taken over from the old lake as they are."
+        )
     if report.computed:
-        show.out.print(
+        console.out.print(
             f"{report.computed:,} that it lacks are computed anew by the local engine, as of the same instants."
         )
     if report.uncomputed:
-        show.err.print(
+        console.err.print(
             f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
             f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
             soft_wrap=True,
         )
     for name in report.carried:
-        show.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
+        console.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
     for one in report.missing:
         fate = "the old lake's rows stay" if one.kept else "it lacks these rows"
-        show.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
+        console.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
     for name in report.damaged:
-        show.err.print(f"Damaged, and what only it holds is left out: {name}", soft_wrap=True)
+        console.err.print(f"Damaged, and what only it holds is left out: {name}", soft_wrap=True)
     if report.unnamed:
-        show.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
+        console.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
     did = "Would make" if dry_run else "Made"
     took = "" if dry_run else f", {report.seconds:.1f} s"
-    show.out.print(
+    console.out.print(
         f"{did} {report.partitions:,} partitions again from {report.commits:,} commits and {report.answers:,} answers: "
         f"no call, 0 credits{took}."
     )

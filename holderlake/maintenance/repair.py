@@ -11,16 +11,17 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contract.times import parse_when, partition_text
-from pipelines import show
-from pipelines.lake_places import alone, emptied
-from pipelines.rebuild import Building
-from pipelines.rebuild_report import Rebuilt
-from resources import commits, journal
-from resources.commits import NO_FILE
-from resources.damage import Damage, Place, damaged_files, damages, unlisted
-from resources.lake import Lake, LakeError
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.archive import provenance
+from holderlake.contract.times import parse_when, partition_text
+from holderlake.lake import commits
+from holderlake.lake.commits import NO_FILE
+from holderlake.lake.damage import Damage, Place, damaged_files, damages, unlisted
+from holderlake.lake.lake import Lake, LakeError
+from holderlake.maintenance.rebuild import Building
+from holderlake.maintenance.rebuild_report import Rebuilt
+from holderlake.maintenance.swap import alone, emptied
+from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -138,8 +139,8 @@ def _is_whole(lake: Lake, place: Place) -> bool:
 
 def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str | None, report: Repaired) -> None:
     name = "/".join(place)
-    paths = [path for path in journal.records_of(workspace.archive, place)]
-    owners = {commit.provider for commit in map(journal.read, paths) if commit}
+    paths = [path for path in provenance.records_of(workspace.archive, place)]
+    owners = {commit.provider for commit in map(provenance.read, paths) if commit}
     if not owners or (provider is not None and provider not in owners):
         report.failed[name] = "the archive's journal does not tell how it was made; ingest fetches it again"
         return
@@ -178,12 +179,12 @@ def _put_in_place(lake: Lake, fresh: Lake, manifest: commits.Manifest) -> None:
 def report_repaired(report: Repaired, as_json: bool) -> None:
     """Print what was found and what was repaired."""
     if as_json:
-        show.as_json({**vars(report), "found": [str(one) for one in report.found]})
+        console.as_json({**vars(report), "found": [str(one) for one in report.found]})
         return
     for damage in report.found:
-        show.err.print(str(damage), soft_wrap=True)
+        console.err.print(str(damage), soft_wrap=True)
     for name, reason in report.failed.items():
-        show.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
+        console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
-        show.err.print(f"Not in the archive any more, so its rows are missing: {reason}", soft_wrap=True)
-    show.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")
+        console.err.print(f"Not in the archive any more, so its rows are missing: {reason}", soft_wrap=True)
+    console.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")

@@ -12,18 +12,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from assets.families import FAMILIES
-from assets.family import Asking, Family, Slice
-from assets.ingest import ingest_slice
-from assets.options import Options, requested_options
-from contract.requests import Request
-from resources.archive import AnswerArchive, ArchivedAnswer
-from resources.client import ProviderClient
-from resources.errors import InvalidRequest
-from resources.journal import Asked, Commit, Failed, Group
-from resources.lake import Lake, LakeError, Manifest
-from resources.provider import Provider
-from resources.workspace import Endpoint, Workspace
+from holderlake.archive.archive import AnswerArchive, ArchivedAnswer
+from holderlake.archive.provenance import Asked, Commit, Failed, Group
+from holderlake.contract.requests import Request
+from holderlake.ingest.options import Options, requested_options
+from holderlake.ingest.partition import ingest_slice
+from holderlake.ingest.stream import Asking, Family, Slice
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.lake.lake import Lake, LakeError, Manifest
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.errors import InvalidRequest
+from holderlake.provider.fetcher import Provider
+from holderlake.workspace import Endpoint, Workspace
 
 T = TypeVar("T")
 

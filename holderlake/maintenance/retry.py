@@ -13,21 +13,21 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from assets.families import FAMILIES
-from assets.family import Asking, Family, slice_of
-from assets.ingest import ANSWERS_AT_ONCE, ingest_slice
-from assets.interrupts import cancelling
-from assets.landing import FINAL_FAILURES
-from contract.prices import credits_text
-from pipelines import show
-from pipelines.replay import replay
-from resources import journal
-from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
-from resources.errors import TransientError
-from resources.free_space import check_free_space
-from resources.journal import UNREADABLE, Commit
-from resources.lake import FAILURES
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.archive import provenance
+from holderlake.archive.provenance import UNREADABLE, Commit
+from holderlake.contract.prices import credits_text
+from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
+from holderlake.ingest.cancelling import cancelling
+from holderlake.ingest.free_space import check_free_space
+from holderlake.ingest.landing import FINAL_FAILURES
+from holderlake.ingest.partition import ANSWERS_AT_ONCE, ingest_slice
+from holderlake.ingest.stream import Asking, Family, slice_of
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.lake.lake import FAILURES
+from holderlake.maintenance.replay import replay
+from holderlake.provider.errors import TransientError
+from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
 _PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE})
@@ -123,7 +123,7 @@ def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False
 def report_retried(report: Retried, as_json: bool) -> None:
     """Prints what was retried, what landed, and what failed again and why."""
     if as_json:
-        show.as_json(report.as_json())
+        console.as_json(report.as_json())
         return
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, found in (
@@ -131,10 +131,10 @@ def report_retried(report: Retried, as_json: bool) -> None:
         ("Not retried: paid for and not readable (--refresh asks anew)", report.left),
     ):
         if found:
-            show.rows(title, columns, ((*one.name, one.code, one.reason) for one in found))
+            console.rows(title, columns, ((*one.name, one.code, one.reason) for one in found))
     by_code = Counter(failure.code for failure in report.landed)
     landed = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
-    show.out.print(
+    console.out.print(
         f"Retried {len(report.retried):,} failures: {len(report.landed):,} landed ({landed}), {len(report.failed):,} "
         f"failed again. {report.reread:,} were read again from the archive; {report.calls:,} calls, "
         f"{credits_text(report.credits)} credits."
@@ -167,7 +167,7 @@ async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[F
     wanted = {failure.name: failure for failure in unreadable}
     if not wanted:
         return []
-    for commit in list(journal.commits(workspace.archive)):
+    for commit in list(provenance.commits(workspace.archive)):
         some = _of(commit, wanted)
         if some.groups and _are_there(workspace, some):
             await replay(workspace, workspace.lake, some)

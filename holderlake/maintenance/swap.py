@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from resources import commits
-from resources.lake import Lake, LakeError
-from resources.warehouse import Warehouse
-from resources.workspace import Workspace
+from holderlake.lake import commits
+from holderlake.lake.lake import Lake, LakeError
+from holderlake.warehouse.warehouse import Warehouse
+from holderlake.workspace import Workspace
 
 _KEPT_AS_THEY_ARE: Final = (commits.QUARANTINE, "_buckets")
 

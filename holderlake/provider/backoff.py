@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from resources.errors import CreditsExhausted, ProviderError, RateLimited, RateLimitPersists
+from holderlake.provider.errors import CreditsExhausted, ProviderError, RateLimited, RateLimitPersists
 
 LONGEST_WAIT: Final = 300.0
 """Seconds: a provider that asks for more is not waited for."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from contract.prices import credits_text
-from resources.errors import AnswersBreak, Broken
+from holderlake.contract.prices import credits_text
+from holderlake.provider.errors import AnswersBreak, Broken
 
 IN_A_ROW: Final = 5
 """So many broken answers in a row stop a run."""

@@ -24,14 +24,14 @@ from aiolimiter import AsyncLimiter
 from pydantic import SecretStr
 from yarl import URL
 
-from contract import wire
-from contract.bounded import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
-from contract.prices import CREDIT, parse_credits
-from contract.requests import Request
-from contract.times import utc_now
-from resources.backoff import LONGEST_WAIT, Refusals
-from resources.bookings import MOST_CREDITS
-from resources.errors import (
+from holderlake.contract import exact_json
+from holderlake.contract.prices import CREDIT, parse_credits
+from holderlake.contract.requests import Request
+from holderlake.contract.times import utc_now
+from holderlake.http.bounded_body import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
+from holderlake.provider.backoff import LONGEST_WAIT, Refusals
+from holderlake.provider.concurrency import Gate, Pace
+from holderlake.provider.errors import (
     Broken,
     BrokenAnswer,
     MalformedAnswer,
@@ -42,7 +42,7 @@ from resources.errors import (
     error_of,
     plain,
 )
-from resources.pace import Gate, Pace
+from holderlake.provider.ledger.entries import MOST_CREDITS
 
 _DEAREST: Final = 100
 """A cost of more than this many times the price table's is not believed."""
@@ -279,8 +279,8 @@ class ProviderClient:
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
         """Reads an answer's bytes into ``request.answer``. Raises ``MalformedAnswer`` naming its hash."""
         try:
-            return wire.decode(raw, request.answer)
-        except (wire.MalformedAnswer, RecursionError, ArithmeticError) as error:
+            return exact_json.decode(raw, request.answer)
+        except (exact_json.MalformedAnswer, RecursionError, ArithmeticError) as error:
             # Nesting without end and exponents beyond any decimal are no answers either.
             reason = plain(self.redacted(str(error) or type(error).__name__))
         raise MalformedAnswer(reason, hashlib.sha256(raw).hexdigest(), digest)
@@ -307,7 +307,7 @@ class ProviderClient:
                     self._session.request(
                         request.method,
                         self._url(request),
-                        data=None if request.body is None else wire.encode(request.body),
+                        data=None if request.body is None else exact_json.encode(request.body),
                         headers=self._headers(request),
                         # Elsewhere than where it was meant for, the key would be given away.
                         allow_redirects=False,

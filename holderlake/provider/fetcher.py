@@ -19,16 +19,15 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, cast
 
-from contract.batches import Batches
-from contract.extras import MapRules, RulesRequest
-from contract.prices import credits_text
-from contract.requests import Request
-from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
-from resources.backoff import LONGEST_WAIT
-from resources.bookings import IMPLAUSIBLE, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
-from resources.breakage import Breakage
-from resources.client import ProviderClient, RawAnswer
-from resources.errors import (
+from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from holderlake.contract.extras import MapRules, RulesRequest
+from holderlake.contract.prices import credits_text
+from holderlake.contract.requests import Request
+from holderlake.provider.backoff import LONGEST_WAIT
+from holderlake.provider.broken_answers import Breakage
+from holderlake.provider.client import ProviderClient, RawAnswer
+from holderlake.provider.concurrency import Gate
+from holderlake.provider.errors import (
     AnswerNotKept,
     BrokenAnswer,
     BudgetExceeded,
@@ -39,9 +38,10 @@ from resources.errors import (
     Unreachable,
     no_answer_in,
 )
-from resources.ledger import CreditLedger
-from resources.pace import Gate
-from resources.plan_limits import PlanLimits
+from holderlake.provider.ledger.entries import IMPLAUSIBLE, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.plan_limits import PlanLimits
+from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Fetched:
     """An answer as it came, when it was learnt (naive UTC), and what asking cost now (hundredths of a credit).
 
     ``digest`` is its name in the archive. It is read when ``answer`` is first asked for; who makes tables of many
-    answers takes the ``raw`` bytes (``resources.decoding``).
+    answers takes the ``raw`` bytes (``holderlake.decoding``).
     """
 
     request: Request

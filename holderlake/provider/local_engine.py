@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from contract.requests import HoldersOptions, MapOptions
-from resources.errors import NoAnswer
+from holderlake.contract.requests import HoldersOptions, MapOptions
+from holderlake.provider.errors import NoAnswer
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from contract.times import utc_now
-from resources.database import Database
+from holderlake.contract.times import utc_now
+from holderlake.storage.sqlite import Database
 
 VALID_FOR: Final = timedelta(days=7)
 """After this time the provider is asked again: the plan may have been changed."""

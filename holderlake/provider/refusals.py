@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Final, Literal
 
-from contract.times import utc_now
+from holderlake.contract.times import utc_now
 
 Limit = Literal["rate_limited", "credits_exhausted", "limit_reached"]
 """``limit_reached``: the answer does not say which of the two it is."""

@@ -10,20 +10,20 @@ from typing import Final
 from fastapi import Depends, FastAPI, Security
 from fastapi_offline import FastAPIOffline
 
-from engine.store import Store
-from service.backend import Backend
-from service.callers import TrustedProxies, networks
-from service.counts import CountsInMemory, SharedCounts
-from service.description import complete, errors_table
-from service.errors import add_handlers
-from service.keys import KeyStore
-from service.limits import BodyLimit, RateLimit
-from service.metering import api_key_header
-from service.observe import Observed
-from service.queries import chains_of, clear_target
-from service.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
-from service.settings import ServiceSettings
-from service.short_way import ShortWay
+from holderlake.engine.store.store import Store
+from holderlake.service.api.backend import Backend
+from holderlake.service.api.fast_path import ShortWay
+from holderlake.service.api.metering import api_key_header
+from holderlake.service.api.queries import chains_of, clear_target
+from holderlake.service.api.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.errors import add_handlers
+from holderlake.service.middleware.client_ip import TrustedProxies, networks
+from holderlake.service.middleware.rate_limit_storage import CountsInMemory, SharedCounts
+from holderlake.service.middleware.rate_limits import BodyLimit, RateLimit
+from holderlake.service.observability import Observed
+from holderlake.service.output.description import complete, errors_table
+from holderlake.service.settings import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
 """The version of the interface that the contract describes, not of this program."""

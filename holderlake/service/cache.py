@@ -17,9 +17,9 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from contract.requests import Request, TokenRequest
-from engine.store import Store
-from service.formats import Format
+from holderlake.contract.requests import Request, TokenRequest
+from holderlake.engine.store.store import Store
+from holderlake.service.output.formats import Format
 
 _OVERHEAD: Final = 1_000
 """Bytes that an entry takes beside its body, about."""

@@ -14,10 +14,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from contract import wire
-from contract.errors import ERROR_KINDS
-from engine.errors import EngineError, UnusableStore
-from service.keys import CreditsExhausted, KeysBusy
+from holderlake.contract import exact_json
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.engine.errors import EngineError, UnusableStore
+from holderlake.service.billing.keys import CreditsExhausted, KeysBusy
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "val
 
 def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
     """An error as it goes out."""
-    body = wire.encode({"detail": detail, "code": code})
+    body = exact_json.encode({"detail": detail, "code": code})
     return Response(body, ERROR_KINDS[code].status, headers, "application/json")
 
 

@@ -22,8 +22,8 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validat
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from resources.alert_settings import AlertSettings
-from resources.sections import (
+from holderlake.settings.alerts import AlertSettings
+from holderlake.settings.sections import (
     AddressSet,
     AddressSettings,
     BucketSettings,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
-from resources.sections import Folder, Section, TypedTokens
+from holderlake.settings.sections import Folder, Section, TypedTokens
 
 RuleKind = Literal["cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late"]
 

@@ -1,8 +1,11 @@
-"""Cron schedules of five fields, checked before Dagster gets them: each field in its range, and at least one day."""
+"""Cron schedules of five fields, checked before Dagster gets them, and the time between their ticks."""
 
 from __future__ import annotations
 
 import re
+from datetime import date, datetime, timedelta
+from functools import cache
+from itertools import pairwise
 from typing import Final
 
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -28,6 +31,31 @@ def check_cron(text: str) -> str:
     if fields[4] == "*" and min(days) > max(_DAYS[month - 1] for month in months):
         raise ValueError(f"cron schedule {text!r} never runs: none of its months has a day {min(days)}")
     return " ".join(fields)
+
+
+@cache
+def interval_of(cron: str) -> timedelta:
+    """The longest time between two ticks of a checked cron schedule, over two years."""
+    fields = cron.split()
+    minutes, hours, days, months, weekdays = (
+        _values(given, *field) for given, field in zip(fields, _FIELDS, strict=True)
+    )
+    either = fields[2] != "*" and fields[4] != "*"  # cron's own rule: where both are given, one of them is enough
+    first = date(2023, 1, 1)
+    ticks = [
+        datetime(day.year, day.month, day.day, hour, minute)
+        for day in (first + timedelta(days=number) for number in range(2 * 366))
+        if day.month in months and _is_due(day, days, weekdays, either=either)
+        for hour in sorted(hours)
+        for minute in sorted(minutes)
+    ]
+    return max((later - earlier for earlier, later in pairwise(ticks)), default=timedelta(days=366))
+
+
+def _is_due(day: date, days: set[int], weekdays: set[int], *, either: bool) -> bool:
+    is_day = day.day in days
+    is_weekday = bool(weekdays & ({0, 7} if day.isoweekday() == 7 else {day.isoweekday()}))
+    return is_day or is_weekday if either else is_day and is_weekday
 
 
 def _values(given: str, name: str, least: int, most: int, names: list[str]) -> set[int]:

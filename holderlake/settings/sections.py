@@ -17,11 +17,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
-from contract.addresses import parse_unplaced_address, typed_token
-from contract.chains import chain_typed
-from contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
-from contract.prices import parse_credits
-from resources.cron import check_cron
+from holderlake.contract.chains import chain_typed
+from holderlake.contract.chains.addresses import parse_unplaced_address, typed_token
+from holderlake.contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
+from holderlake.contract.prices import parse_credits
+from holderlake.settings.cron import check_cron
 
 
 def _credits(value: Any) -> Any:

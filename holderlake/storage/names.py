@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from contract.times import parse_partition, partition_text
+from holderlake.contract.times import parse_partition, partition_text
 
 _CHAIN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _FAMILY: Final = re.compile(r"[a-z_]{1,64}")

@@ -1,6 +1,6 @@
 """The warehouse as frames, in one line of Python, for analysts' notebooks and scripts:
 
-    from resources.frames import lake, warehouse
+    from holderlake.warehouse.dataframes import lake, warehouse
 
     warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
     warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 import pyarrow as pa
 
-from resources import lake_views
-from resources.damage import damages
-from resources.lake import Lake
-from resources.settings import load_settings
-from resources.warehouse import Warehouse, answer, quiet
+from holderlake.lake.damage import damages
+from holderlake.lake.lake import Lake
+from holderlake.settings import load_settings
+from holderlake.warehouse import lake_views
+from holderlake.warehouse.warehouse import Warehouse, answer, quiet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,12 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from contract.tables import FAMILY_TABLES, TABLES, Table
-from contract.text import printable
-from resources import commits, layout
-from resources.damage import Damage
-from resources.lake import SIDE_TABLES, Lake
-from resources.layout import column_name, quoted
+from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table
+from holderlake.contract.text import printable
+from holderlake.lake import commits
+from holderlake.lake.damage import Damage
+from holderlake.lake.lake import SIDE_TABLES, Lake
+from holderlake.warehouse import schema
+from holderlake.warehouse.schema import column_name, quoted
 
 _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
@@ -193,7 +194,7 @@ def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
     yield "\nDROP TABLE _files;\n"
     yield _OWN.format(sides=sides)
     yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
-    yield from (f"\n{statement}" for statement in layout.asking("VIEW"))
+    yield from (f"\n{statement}" for statement in schema.asking("VIEW"))
 
 
 def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
@@ -225,4 +226,4 @@ def _list(texts: Iterable[str]) -> str:
 
 def _nulls(table: Table, named: Callable[[str], str] = str) -> str:
     """Return a typed null for each column: files of an older version may lack some of them."""
-    return ", ".join(f"CAST(NULL AS {layout.sql_type(field)}) AS {named(field.name)}" for field in table.schema)
+    return ", ".join(f"CAST(NULL AS {schema.sql_type(field)}) AS {named(field.name)}" for field in table.schema)

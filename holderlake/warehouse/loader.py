@@ -18,12 +18,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from contract.tables import INSTANT_TYPE, TABLES
-from contract.times import parse_partition, partition_text, utc_now
-from resources import commits, layout
-from resources.commits import NO_FILE, DamagedManifest
-from resources.damage import damaged_files
-from resources.lake import SIDE_TABLES, Lake, Manifest
+from holderlake.contract.tables import INSTANT_TYPE, TABLES
+from holderlake.contract.times import parse_partition, partition_text, utc_now
+from holderlake.lake import commits
+from holderlake.lake.commits import NO_FILE, DamagedManifest
+from holderlake.lake.damage import damaged_files
+from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
+from holderlake.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
@@ -231,7 +232,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
     """Puts files into a table, and removes them."""
     if files:
-        sorting = "" if table in _UNSORTED else f"ORDER BY {layout.order(TABLES[table], 'as_of')}"
+        sorting = "" if table in _UNSORTED else f"ORDER BY {schema.order(TABLES[table], 'as_of')}"
         connection.execute(_INSERT.format(table=table, sorting=sorting), {"files": [str(path) for path in files]})
     for path in files:
         path.unlink()

@@ -19,7 +19,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 
 _TYPES: Final = {
     pa.string(): "VARCHAR",
@@ -107,7 +107,7 @@ class Query:
 @cache
 def queries() -> tuple[Query, ...]:
     """The views and macros by name."""
-    folder = files("resources").joinpath("warehouse_sql")
+    folder = files("holderlake.warehouse").joinpath("sql")
     texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")]
     found = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
     return tuple(sorted(found, key=lambda query: query.name))

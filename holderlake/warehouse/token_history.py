@@ -1,6 +1,6 @@
 """A token's history over a period, as the warehouse tells it: one table for each question of ``report_sql``.
 
-Who draws them stands in ``assets.history_plots``, who writes them down in ``pipelines.token_report``.
+Who draws them stands in ``dagster.history_plots``, who writes them down in ``holderlake.export.token_report``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 _MAP: Final = "FROM {table} WHERE chain = $chain AND token_address = $token AND timestamp = $at"
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
@@ -70,4 +70,4 @@ def token_history(warehouse: Warehouse, period: Period) -> Iterator[TokenHistory
 
 @cache
 def _sql(question: str) -> str:
-    return files("resources").joinpath("report_sql", f"{question}.sql").read_text()
+    return files("holderlake.warehouse").joinpath("report_sql", f"{question}.sql").read_text()

@@ -30,10 +30,10 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
-from contract.tables import TABLES
-from resources import layout
-from resources.lake import Lake
-from resources.loading import Loading, Partition, pending_of
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import schema
+from holderlake.warehouse.loader import Loading, Partition, pending_of
 
 _log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
@@ -121,7 +121,7 @@ class Warehouse:
             )
         connection = quiet(duckdb.connect())
         try:
-            connection.execute(f"ATTACH {layout.quoted(str(self.path))} AS warehouse (READ_ONLY)")
+            connection.execute(f"ATTACH {schema.quoted(str(self.path))} AS warehouse (READ_ONLY)")
             connection.execute("USE warehouse")
         except duckdb.Error as error:
             connection.close()
@@ -156,7 +156,7 @@ class Warehouse:
         """Read every block of the file and return how many rows of holders it has. Raises ``WarehouseError``."""
         with self.connect() as connection:
             try:
-                for table in (*TABLES, *layout.OWN_TABLES):
+                for table in (*TABLES, *schema.OWN_TABLES):
                     connection.execute(f"SELECT count(COLUMNS(*)) FROM {table}").fetchall()
                 ((rows,),) = connection.execute("SELECT count(*) FROM holders").fetchall()
             except duckdb.Error as error:
@@ -225,13 +225,13 @@ class Warehouse:
         state = self._state()
         pending, damaged = pending_of(lake, state.loaded)
         loading = Loading(lake, state.loaded, damaged)
-        outdated = state.installed.get("views") != layout.views_sha()
-        migrate = bool(state.installed) and state.installed.get("tables") != layout.tables_sha()
+        outdated = state.installed.get("views") != schema.views_sha()
+        migrate = bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
         if pending or outdated or migrate:
             _give_back()
             with self._next_version(migrate) as connection, self._held() as held:
                 if outdated:
-                    layout.install(connection)
+                    schema.install(connection)
                 loading.take_all(connection, held, pending)
         return loading
 
@@ -291,15 +291,15 @@ class Warehouse:
     def _pack(self, old: Path, packed: Path) -> None:
         """Write the rows of a warehouse to a new file: in order, without holes, in the tables of this version."""
         with _writing(packed) as connection:
-            connection.execute(f"ATTACH {layout.quoted(str(old))} AS old (READ_ONLY)")
-            layout.install(connection)
+            connection.execute(f"ATTACH {schema.quoted(str(old))} AS old (READ_ONLY)")
+            schema.install(connection)
             existing = dict(connection.execute(_COLUMNS).fetchall())
-            for table in (*TABLES.values(), *layout.OWN_TABLES.values()):
+            for table in (*TABLES.values(), *schema.OWN_TABLES.values()):
                 if table.name not in existing:
                     continue
-                named = [layout.column_name(name) for name in table.schema.names]
+                named = [schema.column_name(name) for name in table.schema.names]
                 columns = ", ".join(name for name in named if name in existing[table.name])
-                order = layout.order(table, "timestamp")
+                order = schema.order(table, "timestamp")
                 for (month,) in connection.execute(_MONTHS.format(table=table.name)).fetchall():
                     connection.execute(_PACK.format(table=table.name, columns=columns, order=order), {"month": month})
             connection.execute("INSERT INTO _loaded FROM old._loaded")

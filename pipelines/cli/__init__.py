@@ -1,1 +1,1 @@
-"""Commands of ``holderlake`` in modules of their own; ``pipelines.cli`` puts them together."""
+"""Commands of ``holderlake`` in modules of their own; ``pipelines.cli.main`` puts them together."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from contract.times import parse_when
-from pipelines import show
-from pipelines.outcomes import Outcome
-from pipelines.parking import parked_backfills, unpark
-from pipelines.plan import make_plan
-from pipelines.plan_report import plan_markdown, plan_report
+from holderlake import console
+from holderlake.backfill.paused import parked_backfills, unpark
+from holderlake.backfill.plan import make_plan
+from holderlake.backfill.report import plan_markdown, plan_report
+from holderlake.contract.times import parse_when
+from holderlake.workspace import Workspace
+from pipelines.cli.outcomes import Outcome
 from pipelines.runs import dagster_instance, fill
-from resources.workspace import Workspace
 
 
 def carry_out(
@@ -63,6 +63,6 @@ def go_on(workspace: Workspace, as_json: bool) -> None:
             )
             unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
         else:
-            show.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")
+            console.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")
     if not parked and not as_json:
-        show.out.print("No backfill is parked.")
+        console.out.print("No backfill is parked.")

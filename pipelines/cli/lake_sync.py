@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pipelines import show
-from resources.bucket import Bucket, Moved, open_bucket, pull, push
-from resources.settings import Settings, SettingsError
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.lake.object_store import Bucket, Moved, open_bucket, pull, push
+from holderlake.settings import Settings, SettingsError
+from holderlake.workspace import Workspace
 
 
 def push_lake(workspace: Workspace, as_json: bool) -> bool:
     """Pushes, and tells what was done. False where there are conflicts."""
-    with show.progress("pushing partitions", 0) as bar:
+    with console.progress("pushing partitions", 0) as bar:
         moved = push(
             workspace.lake,
             _bucket(workspace.settings),
@@ -21,7 +21,7 @@ def push_lake(workspace: Workspace, as_json: bool) -> bool:
 
 def pull_lake(workspace: Workspace, as_json: bool) -> bool:
     """Pulls, loads the warehouse, and tells what was done. False where there are conflicts."""
-    with show.progress("pulling partitions", 0) as bar:
+    with console.progress("pulling partitions", 0) as bar:
         moved = pull(
             workspace.lake,
             _bucket(workspace.settings),
@@ -40,15 +40,17 @@ def _bucket(settings: Settings) -> Bucket:
 
 def _told(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bool:
     if as_json:
-        show.as_json(vars(moved))
+        console.as_json(vars(moved))
         return moved.is_complete
     for name in moved.conflicts:
-        show.err.print(f"Changed on both sides since they last agreed, and left alone: {name}")
+        console.err.print(f"Changed on both sides since they last agreed, and left alone: {name}")
     if moved.conflicts:
-        show.err.print(f"Remove the manifest of the side that gives way, here or in the bucket, and {other} or repeat.")
+        console.err.print(
+            f"Remove the manifest of the side that gives way, here or in the bucket, and {other} or repeat."
+        )
     for reason in moved.refused:
-        show.err.print(f"Left alone: {reason}", soft_wrap=True)
-    show.out.print(
+        console.err.print(f"Left alone: {reason}", soft_wrap=True)
+    console.out.print(
         f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {moved.alike:,} were in {where} already."
     )
     return moved.is_complete

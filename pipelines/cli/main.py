@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from contract.prices import parse_credits
-from pipelines import show
-from pipelines.commands import cluster, keys, lake, shared, store
-from pipelines.commands.alerts import alerts
-from pipelines.commands.balances import import_balances
-from pipelines.commands.export import export
-from pipelines.commands.imports import import_files, import_rpc, labels
-from pipelines.commands.index import index
-from pipelines.commands.negatives import negative_balances
-from pipelines.commands.report import report
-from pipelines.commands.shared import (
+from holderlake import console
+from holderlake.contract.prices import parse_credits
+from pipelines.cli import shared
+from pipelines.cli.exit_codes import EXIT_CODES, ExitCode
+from pipelines.cli.lake import lake
+from pipelines.cli.lake.alerts import alerts
+from pipelines.cli.lake.export import export
+from pipelines.cli.lake.report import report
+from pipelines.cli.own_data import cluster, keys, store
+from pipelines.cli.own_data.balances import import_balances
+from pipelines.cli.own_data.imports import import_files, import_rpc, labels
+from pipelines.cli.own_data.index import index
+from pipelines.cli.own_data.negatives import negative_balances
+from pipelines.cli.shared import (
     Chains,
     Every,
     FilledTables,
@@ -36,10 +39,9 @@ from pipelines.commands.shared import (
     chains_of,
     tokens_of,
 )
-from pipelines.commands.shared import reading as _reading
-from pipelines.commands.shared import settings as _settings
-from pipelines.commands.shared import workspace as _workspace
-from pipelines.exit_codes import EXIT_CODES, ExitCode
+from pipelines.cli.shared import reading as _reading
+from pipelines.cli.shared import settings as _settings
+from pipelines.cli.shared import workspace as _workspace
 
 if TYPE_CHECKING:
     pass
@@ -64,13 +66,13 @@ app.add_typer(store.app, name="store")
 def main() -> None:
     """Run a command. An expected error is printed as one sentence, without a traceback, and sets the exit code."""
     logging.getLogger("stamina").addHandler(logging.NullHandler())  # a retry that helped is no news
-    show.prepare_streams()
+    console.prepare_streams()
     try:
         app(standalone_mode=True)
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        show.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
+        console.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
 
 
@@ -83,8 +85,8 @@ def _sentence(error: Exception) -> str:
 
 def exit_code(error: Exception) -> ExitCode:
     """The exit code of an error. A plain ``ValueError`` is about the command's own options or arguments."""
-    from contract.times import InstantAhead
-    from pipelines.errors import SomeFailed
+    from holderlake.contract.times import InstantAhead
+    from holderlake.errors import SomeFailed
 
     if isinstance(error, SomeFailed):
         return ExitCode.SOME_FAILED
@@ -93,14 +95,14 @@ def exit_code(error: Exception) -> ExitCode:
 
 def _expected_errors() -> tuple[type[Exception], ...]:
     """The errors of all packages. They are imported here so that ``--help`` does not wait for them."""
-    from engine.errors import EngineError
-    from pipelines.errors import RunFailed
-    from resources.database import DatabaseError
-    from resources.errors import ProviderError
-    from resources.lake import LakeError
-    from resources.settings import SettingsError
-    from resources.warehouse import WarehouseError
-    from service.failures import KeysError
+    from holderlake.engine.errors import EngineError
+    from holderlake.errors import RunFailed
+    from holderlake.lake.lake import LakeError
+    from holderlake.provider.errors import ProviderError
+    from holderlake.service.database.errors import KeysError
+    from holderlake.settings import SettingsError
+    from holderlake.storage.sqlite import DatabaseError
+    from holderlake.warehouse.warehouse import WarehouseError
 
     own = (DatabaseError, EngineError, KeysError, LakeError, ProviderError, RunFailed, SettingsError, WarehouseError)
     return (*own, OSError, ValueError)
@@ -130,8 +132,8 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
-    from pipelines.outcomes import Outcome
-    from pipelines.plan import past_instants
+    from holderlake.backfill.plan import past_instants
+    from pipelines.cli.outcomes import Outcome
     from pipelines.runs import dagster_instance, fill, ingest_day, loads_once
 
     workspace = _workspace()
@@ -165,9 +167,9 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """What a backfill will cost before it costs it, what is there already, when it can be paid for, what is cheaper."""
-    from pipelines.grid import chosen_instants
-    from pipelines.plan import make_plan
-    from pipelines.plan_report import plan_report
+    from holderlake.backfill.instants import chosen_instants
+    from holderlake.backfill.plan import make_plan
+    from holderlake.backfill.report import plan_report
 
     workspace = _workspace()
     chosen = chosen_instants(start, end, every, instants)
@@ -201,8 +203,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Carries the plan out in one run, newest first. Interrupted, it goes on where it stopped when started again."""
-    from pipelines.backfills import carry_out, go_on
-    from pipelines.grid import chosen_instants
+    from holderlake.backfill.instants import chosen_instants
+    from pipelines.cli.backfills import carry_out, go_on
 
     settings = _settings()
     if max_credits is not None:
@@ -235,9 +237,9 @@ def rebuild_command(
     json: Json = False,
 ) -> None:
     """Makes lake and warehouse again from the archived answers, at no cost. The old ones stay until it is done."""
-    from pipelines.rebuild import rebuild, survey
-    from pipelines.rebuild_report import report_rebuilt
-    from pipelines.repair import repair_command
+    from holderlake.maintenance.rebuild import rebuild, survey
+    from holderlake.maintenance.rebuild_report import report_rebuilt
+    from holderlake.maintenance.repair import repair_command
 
     workspace = _reading()
     if partition or damaged:
@@ -264,7 +266,7 @@ def retry_failures(
     json: Json = False,
 ) -> None:
     """Asks again for what failed. Paid answers that could not be read are read again first, at no cost."""
-    from pipelines.retries import failures, report_retried, retry
+    from holderlake.maintenance.retry import failures, report_retried, retry
 
     workspace = _workspace()
     workspace.check()
@@ -288,7 +290,7 @@ def archive(
     json: Json = False,
 ) -> None:
     """What the archive of answers holds, and removing old ones: their partitions can't be rebuilt any more."""
-    from pipelines.pruning import archive_report, parse_age, prunable, prune, prune_report
+    from holderlake.maintenance.prune import archive_report, parse_age, prunable, prune, prune_report
 
     workspace = _reading()
     if prune_older_than is None:
@@ -309,7 +311,7 @@ def credits(
     json: Json = False,
 ) -> None:
     """The ledger: credits spent, reserved and left, and the renewal date."""
-    from pipelines.report import credits_report
+    from pipelines.cli.reports import credits_report
 
     credits_report(_reading(), by, json)
 
@@ -340,7 +342,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serves the /v0 API over the engine's store until it is stopped."""
-    from pipelines.serving import serve as run_service
+    from holderlake.local.serve import serve as run_service
 
     settings = _settings().with_service(host=host, port=port, processes=processes, log=log)
     raise typer.Exit(run_service(settings, sample))
@@ -358,15 +360,15 @@ def sql(
     """Asks the warehouse, read-only: no files, no other databases, no extensions."""
     answer = _reading().warehouse.read(query or sys.stdin.read(), files=files)
     if json:
-        show.as_json(answer.to_pylist())
+        console.as_json(answer.to_pylist())
     else:
-        show.arrow("", answer)
+        console.arrow("", answer)
 
 
 @app.command()
 def tables(json: Json = False) -> None:
     """The warehouse's tables, views and macros: rows, and what each is for."""
-    from pipelines.report import tables_report
+    from pipelines.cli.reports import tables_report
 
     tables_report(_reading(), json)
 
@@ -378,15 +380,15 @@ def lake_views() -> None:
     It reads every byte of the lake once, and names damaged files on standard error. The SQL leaves their partitions
     out.
     """
-    from resources.damage import damages
-    from resources.lake_views import script
+    from holderlake.lake.damage import damages
+    from holderlake.warehouse.lake_views import script
 
     lake = _reading().lake
     damaged = [one for one in damages(lake, every_byte=True) if one.place]
     for one in damaged:
-        show.err.print(f"Left out, because it is damaged: {one}", soft_wrap=True)
+        console.err.print(f"Left out, because it is damaged: {one}", soft_wrap=True)
     if damaged:
-        show.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost", soft_wrap=True)
+        console.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost", soft_wrap=True)
     sys.stdout.write(script(lake, damaged))
 
 
@@ -399,10 +401,10 @@ def explore(
     opening: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Serves a web page over the warehouse, read-only: maps through time, holders, clusters; stop with Ctrl-C."""
-    from explorer.server import serve as serve_page
+    from holderlake.explorer.server import serve as serve_page
 
     def say(text: str) -> None:
-        show.err.print(text, soft_wrap=True)
+        console.err.print(text, soft_wrap=True)
 
     serve_page(_reading().warehouse, host, port, opening, say)
 
@@ -413,7 +415,7 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
     from pipelines.runs import prepare_dagster_home
 
     prepare_dagster_home(_settings().dagster_home)
-    workspace = Path(__file__).parents[1] / "workspace.yaml"
+    workspace = Path(__file__).parents[2] / "workspace.yaml"
     dagster = str(Path(sys.executable).with_name("dagster"))
     where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
     os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replaces this process by Dagster's own command
@@ -424,7 +426,7 @@ def doctor(
     quiet: Annotated[bool, typer.Option("--quiet", help="Only what is wrong.")] = False, json: Json = False
 ) -> None:
     """Checks settings, provider, key, disk and versions, and says what to do."""
-    from pipelines.doctor import examine
+    from pipelines.doctor.doctor import examine
 
     if not examine(quiet, json):
         raise typer.Exit(ExitCode.SOME_FAILED)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from assets.family import Landed
-from assets.landing import FINAL_FAILURES
-from contract.times import utc_now
-from pipelines.errors import RunCancelled, RunFailed, SomeFailed
-from pipelines.plan import families_of
-from pipelines.report import InLake, in_lake, landed_report
-from resources.workspace import Workspace
+from holderlake.backfill.plan import families_of
+from holderlake.contract.times import utc_now
+from holderlake.errors import RunCancelled, RunFailed, SomeFailed
+from holderlake.ingest.landing import FINAL_FAILURES
+from holderlake.ingest.stream import Landed
+from holderlake.workspace import Workspace
+from pipelines.cli.reports import InLake, in_lake, landed_report
 
 
 @dataclass

@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from assets.families import FAMILIES
-from assets.family import Family
-from contract.prices import credits_text
-from contract.tables import TABLES
-from contract.times import utc_now
-from pipelines import show
-from resources.bookings import IMPLAUSIBLE
-from resources.breakage import BREAKAGES
-from resources.lake import FAILURES
-from resources.ledger import Problem
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.ingest.stream import Family
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.lake.lake import FAILURES
+from holderlake.provider.broken_answers import BREAKAGES
+from holderlake.provider.ledger.entries import IMPLAUSIBLE
+from holderlake.provider.ledger.ledger import Problem
+from holderlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from service.keys import Key, KeyStore, Usage
+    from holderlake.service.billing.keys import Key, KeyStore, Usage
 
 Grouping = Literal["endpoint", "day", "run", "token"]
 UsageGrouping = Literal["key", "endpoint", "day"]
@@ -80,22 +80,22 @@ def landed_report(
     skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
     if as_json:
         plain = {"partitions": found.partitions, "rows": found.rows, "skipped": skipped, "failures": found.failures}
-        show.as_json(plain | {"credits_spent_hundredths": spent})
+        console.as_json(plain | {"credits_spent_hundredths": spent})
         return
-    show.rows(
+    console.rows(
         f"In the lake: {len(chains)} chains, {len(instants)} instants",
         ("table", "rows", "a row is"),
         ((name, count, TABLES[name].row) for name, count in found.rows.items()),
     )
     if skipped:
-        show.rows("Skipped: not part of the key's plan", ("table", "the provider's reason"), skipped.items())
+        console.rows("Skipped: not part of the key's plan", ("table", "the provider's reason"), skipped.items())
     if found.failures:
-        show.rows(
+        console.rows(
             "Not answered, or not readable (the rest landed)",
             ("code", "requests", "reason, for one"),
             _lines(found.failures),
         )
-    show.out.print(f"Credits spent this month: {credits_text(spent)}")
+    console.out.print(f"Credits spent this month: {credits_text(spent)}")
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
@@ -112,9 +112,9 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         plain = asdict(totals) | {"unexplained": totals.unexplained}
         wasted = {name: sum(getattr(one, name) for one in broken) for name in ("calls", "spent", "reserved")}
         report = {"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]}
-        show.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
+        console.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
         return
-    show.rows(
+    console.rows(
         f"Credits by {by}",
         (by, "calls", "spent", "reserved"),
         ((line.name, line.calls, credits_text(line.spent), credits_text(line.reserved)) for line in lines),
@@ -125,33 +125,33 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
             (one.name, credits_text(one.limit or 0), credits_text(one.used), credits_text(one.left or 0))
             for one in set_ones
         ]
-        show.rows("Ceilings", ("ceiling", "limit", "used", "left"), lines_of_ones)
+        console.rows("Ceilings", ("ceiling", "limit", "used", "left"), lines_of_ones)
     unsettled = workspace.ledger.unsettled()
     if unsettled:
-        show.rows(
+        console.rows(
             "Calls whose outcome is not known (they count as spent)",
             ("run", "endpoint", "subject", "day", "credits"),
             ((one.run_id, one.endpoint, one.subject, one.day, credits_text(one.cost)) for one in unsettled[:_SHOWN]),
         )
         if len(unsettled) > _SHOWN:
-            show.out.print(f"and {len(unsettled) - _SHOWN:,} more; --json lists all")
+            console.out.print(f"and {len(unsettled) - _SHOWN:,} more; --json lists all")
     if problems:
         _problems(problems, broken)
     told = totals.credits_remaining
     said = "" if told is None else f" The provider last said that {credits_text(told)} remain."
-    show.out.print(
+    console.out.print(
         f"This month: {credits_text(totals.spent)} spent, {credits_text(totals.reserved)} reserved; "
         f"renewal on {totals.renewal.isoformat()}.{said}"
     )
     if totals.charged is not None and totals.known is not None:
-        show.out.print(
+        console.out.print(
             f"Since its first word this month the provider counted {credits_text(totals.charged)}, the ledger "
             f"{credits_text(totals.known)}{_unexplained(totals.unexplained)}."
         )
 
 
 def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
-    show.rows(
+    console.rows(
         "Answers with problems",
         ("answers that", "calls", "charged", "possibly charged"),
         (
@@ -166,7 +166,7 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
     )
     if broken:
         credits = sum(one.spent + one.reserved for one in broken)
-        show.out.print(
+        console.out.print(
             f"Possibly wasted: {credits_text(credits)} credits in {sum(one.calls for one in broken):,} calls whose "
             "answers did not arrive in full."
         )
@@ -188,9 +188,9 @@ def keys_report(keys: KeyStore, as_json: bool) -> None:
         lines.append((key.prefix, key.name, plan, _state(key, now), spent, allowance, month.renews_on.isoformat()))
     columns = ("prefix", "name", "plan", "state", "spent", "allowance", "renews on")
     if as_json:
-        show.as_json([dict(zip(columns, line, strict=True)) for line in lines])
+        console.as_json([dict(zip(columns, line, strict=True)) for line in lines])
     else:
-        show.rows("Keys", columns, lines)
+        console.rows("Keys", columns, lines)
 
 
 def _state(key: Key, now: datetime) -> str:
@@ -208,9 +208,9 @@ def plan_of_key_report(key: Key, as_json: bool) -> None:
         "renewal day": key.renewal_day,
     }
     if as_json:
-        show.as_json(plan)
+        console.as_json(plan)
     else:
-        show.rows("", tuple(plan), [tuple(plan.values())])
+        console.rows("", tuple(plan), [tuple(plan.values())])
 
 
 def usage_report(charged: Sequence[Usage], by: UsageGrouping, as_json: bool) -> None:
@@ -226,11 +226,11 @@ def usage_report(charged: Sequence[Usage], by: UsageGrouping, as_json: bool) -> 
     if as_json:
         totals = {"requests": requests.total(), "credits_hundredths": spent.total()}
         priced = [{**line, "credits_hundredths": spent[str(line[by])]} for line in lines]
-        show.as_json({"totals": totals, "by": by, "lines": priced})
+        console.as_json({"totals": totals, "by": by, "lines": priced})
         return
     columns = (by, *(("name",) if by == "key" else ()), "requests", "credits")
-    show.rows(f"Usage by {by}", columns, ((*line.values(), credits_text(spent[str(line[by])])) for line in lines))
-    show.out.print(f"Together: {requests.total():,} requests, {credits_text(spent.total())} credits.")
+    console.rows(f"Usage by {by}", columns, ((*line.values(), credits_text(spent[str(line[by])])) for line in lines))
+    console.out.print(f"Together: {requests.total():,} requests, {credits_text(spent.total())} credits.")
 
 
 def tables_report(workspace: Workspace, as_json: bool) -> None:
@@ -248,9 +248,9 @@ def tables_report(workspace: Workspace, as_json: bool) -> None:
         """
     )
     if as_json:
-        show.as_json(found.to_pylist())
+        console.as_json(found.to_pylist())
     else:
         lines = [list(row.values()) for row in found.to_pylist()]
         first_sentences = [[*line[:-1], (line[-1] or "").partition(". ")[0].partition("\n")[0]] for line in lines]
-        show.rows("The warehouse", ("name", "kind", "rows", "what it is"), first_sentences)
-        show.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")
+        console.rows("The warehouse", ("name", "kind", "rows", "what it is"), first_sentences)
+        console.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contract.addresses import typed_token
-from contract.chains import chain_typed
+from holderlake.contract.chains import chain_typed
+from holderlake.contract.chains.addresses import typed_token
 
 if TYPE_CHECKING:
-    from resources.settings import Settings
-    from resources.workspace import Workspace
+    from holderlake.settings import Settings
+    from holderlake.workspace import Workspace
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -42,7 +42,7 @@ _open = ExitStack()
 
 def settings() -> Settings:
     """The settings of file and environment. Raises ``SettingsError`` where the home is no folder."""
-    from resources.settings import SettingsError, load_settings
+    from holderlake.settings import SettingsError, load_settings
 
     loaded = load_settings()
     for path in (loaded.home, *loaded.home.absolute().parents):
@@ -53,14 +53,14 @@ def settings() -> Settings:
 
 def workspace(chosen: Settings | None = None) -> Workspace:
     """The workspace of the settings, with the provider that they name; closed when the command ends."""
-    from pipelines.embedded import make_workspace
+    from holderlake.local.embedded import make_workspace
 
     return _until_the_end(make_workspace(chosen or settings()))
 
 
 def reading() -> Workspace:
     """The workspace for reading what is there; closed when the command ends."""
-    from pipelines.embedded import reading_workspace
+    from holderlake.local.embedded import reading_workspace
 
     return _until_the_end(reading_workspace(settings()))
 

@@ -14,27 +14,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from assets.chains import listed
-from contract.extras import MapRules, RulesRequest
-from contract.requests import ChainsRequest
-from contract.times import utc_now
-from engine.errors import EngineError, UnusableStore
-from engine.negatives import negative_counts
-from engine.rules import rules_in_force
-from engine.unlisted import QUARANTINE
-from engine.verifying import verify
-from pipelines import show
-from pipelines.alerting import webhook_of
-from pipelines.embedded import make_workspace, sample_rules
-from pipelines.file_checks import check_files
-from pipelines.finding import Finding
-from pipelines.nodes import newest_block
+from holderlake import console
+from holderlake.alerts.delivery import webhook_of
+from holderlake.alerts.outbox import AlertBook
+from holderlake.contract.extras import MapRules, RulesRequest
+from holderlake.contract.requests import ChainsRequest
+from holderlake.contract.times import utc_now
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.errors import EngineError, UnusableStore
+from holderlake.engine.queries.negative_balances import negative_counts
+from holderlake.engine.store.unlisted import QUARANTINE
+from holderlake.engine.store.verify import verify
+from holderlake.ingest.streams.chains import listed
+from holderlake.local.embedded import make_workspace, sample_rules
+from holderlake.local.nodes import newest_block
+from holderlake.local.store import engine_rules, open_own_store
+from holderlake.provider.errors import ProviderError
+from holderlake.settings import Settings, SettingsError, load_settings
+from holderlake.workspace import Workspace
+from pipelines.doctor.file_checks import check_files
+from pipelines.doctor.finding import Finding
 from pipelines.runs import prepare_dagster_home
-from pipelines.stores import engine_rules, open_own_store
-from resources.alert_book import AlertBook
-from resources.errors import ProviderError
-from resources.settings import Settings, SettingsError, load_settings
-from resources.workspace import Workspace
 
 _ROOM = 1 << 30
 
@@ -44,11 +44,11 @@ def examine(quiet: bool, as_json: bool) -> bool:
     findings = [_versions(), *_settings_and_below()]
     shown = [finding for finding in findings if not (quiet and finding.fine)]
     if as_json:
-        show.as_json([asdict(finding) for finding in shown])
+        console.as_json([asdict(finding) for finding in shown])
     elif shown:
         marks = {True: "ok", False: "!!"}
         lines = ((marks[one.fine], one.what, one.found, one.advice) for one in shown)
-        show.rows("", ("", "what", "found", "what to do"), lines)
+        console.rows("", ("", "what", "found", "what to do"), lines)
     return all(finding.fine for finding in findings)
 
 

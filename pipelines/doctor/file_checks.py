@@ -11,16 +11,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from pipelines.finding import Finding
-from resources import journal
-from resources.archive import AnswerArchive
-from resources.damage import damages, unlisted
-from resources.database import DatabaseError, explained
-from resources.journal import Asked
-from resources.lake import Lake
-from resources.settings import Settings
-from resources.warehouse import Warehouse, WarehouseError
-from resources.workspace import Workspace
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive
+from holderlake.archive.provenance import Asked
+from holderlake.lake.damage import damages, unlisted
+from holderlake.lake.lake import Lake
+from holderlake.settings import Settings
+from holderlake.storage.sqlite import DatabaseError, explained
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.workspace import Workspace
+from pipelines.doctor.finding import Finding
 
 _EVERY_BYTE: Final = 2 << 30
 """A lake or an archive of up to this size is read as a whole, which takes some seconds."""
@@ -85,7 +85,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
     found = list(archive.damage(every_byte=stored <= _EVERY_BYTE))
     yield from _each("archive", found, "'holderlake rebuild --damaged' sets it aside and keeps its other answers")
     yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
-    damaged = [str(path) for path in journal.records(archive) if journal.read(path) is None]
+    damaged = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
     yield from _each(
         "journal", [f"{path} is damaged" for path in damaged], "rebuild keeps the rows of its partition from the lake"
     )
@@ -100,7 +100,7 @@ def _lost(archive: AnswerArchive) -> list[str]:
         return []
     asked = {
         one.digest: f"the {_request(one)} of {commit.family} of {commit.chain} at {commit.timestamp}"
-        for commit in journal.commits(archive)
+        for commit in provenance.commits(archive)
         for group in commit.groups
         for one in group.asked
         if one.digest in lost

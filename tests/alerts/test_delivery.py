@@ -15,18 +15,18 @@ import pytest
 from dagster import DagsterEventType, DagsterInstance, SkipReason, build_sensor_context
 from typer.testing import CliRunner
 
-from contract.times import utc_now
-from pipelines.alerting import find, tell
-from pipelines.cli import app
+from holderlake.alerts.delivery import find, tell
+from holderlake.alerts.outbox import AlertBook
+from holderlake.contract.times import utc_now
+from holderlake.settings import Settings, SettingsError, load_settings
+from holderlake.workspace import Endpoint, Workspace
+from pipelines.cli.main import app
 from pipelines.definitions import build_defs
 from pipelines.runs import ingest_day
-from resources.alert_book import AlertBook
-from resources.settings import Settings, SettingsError, load_settings
-from resources.workspace import Endpoint, Workspace
 from tests.filling import MakeWorkspace
+from tests.lakes import DAYS, write_holders
 from tests.processes import DEVNULL, start
 from tests.receiver import Receiver
-from tests.resources.lakes import DAYS, write_holders
 
 TOKEN = "0x000000000000000000000000000000000000000a"
 MINUTE = timedelta(minutes=1)
@@ -164,13 +164,13 @@ def test_a_delivery_that_is_killed_is_made_again_under_the_same_key(home: Home, 
     load(workspace, DAYS[1], "0x1", "0x2")
     receiver.statuses = [0, 204]
     code = (
-        "import datetime, json, sys; from resources.settings import Settings;"
-        "from resources.workspace import Workspace; from pipelines.alerting import tell;"
+        "import datetime, json, sys; from holderlake.settings import Settings;"
+        "from holderlake.workspace import Workspace; from holderlake.alerts.delivery import tell;"
         "tell(Workspace(Settings(**json.loads(sys.argv[1])), None), datetime.datetime(2026, 11, 2, 0, 1))"
     )
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
-    process = start(code, json.dumps(settings), imports=["pipelines.alerting"], stderr=DEVNULL)
+    process = start(code, json.dumps(settings), imports=["holderlake.alerts.delivery"], stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
         time.sleep(0.02)
     assert tell(workspace, DAYS[1] + MINUTE).is_busy

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from resources.alert_settings import AlertRule
-from resources.alerts import Alert, Span, evaluate, rule_sql, tokens_of
-from resources.lake import Lake
-from resources.warehouse import Warehouse
-from tests.resources.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
+from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
+from holderlake.lake.lake import Lake
+from holderlake.settings.alerts import AlertRule
+from holderlake.warehouse.warehouse import Warehouse
+from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
 CHAIN, TOKEN = "eth", "0xa"
 LATER = timedelta(hours=1)

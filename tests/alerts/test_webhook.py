@@ -12,8 +12,8 @@ from datetime import datetime
 import pytest
 from pydantic import SecretStr
 
-from resources.alerts import Alert
-from resources.webhook import NotDelivered, Webhook, message_of, signature
+from holderlake.alerts.rules import Alert
+from holderlake.alerts.webhook import NotDelivered, Webhook, message_of, signature
 from tests.receiver import Receiver
 
 NOW = datetime(2026, 11, 20, 0, 7)

@@ -21,9 +21,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
-from resources import packs
-from resources.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from holderlake.archive import segments
+from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
 from tests.damage import KINDS, damage
 from tests.filling import spoil
 from tests.processes import PIPE, start
@@ -201,8 +201,8 @@ WRITE_FOR_EVER = """
 import random
 import sys
 from datetime import datetime
-from contract.requests import ChainsRequest
-from resources.archive import AnswerArchive
+from holderlake.contract.requests import ChainsRequest
+from holderlake.archive.archive import AnswerArchive
 archive = AnswerArchive(sys.argv[1])
 request = ChainsRequest()
 number = 0
@@ -218,7 +218,7 @@ while True:
 def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     archive = AnswerArchive(tmp_path)
     for pause in (0.02, 0.05, 0.08):
-        writer = start(WRITE_FOR_EVER, str(tmp_path), imports=["resources.archive"], stdout=PIPE)
+        writer = start(WRITE_FOR_EVER, str(tmp_path), imports=["holderlake.archive.archive"], stdout=PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
         time.sleep(pause)
@@ -351,7 +351,7 @@ def test_a_file_whose_writer_was_killed_before_it_told_the_index_is_found_by_the
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(packs, "_enter", killed)
+    monkeypatch.setattr(segments, "_enter", killed)
     with pytest.raises(KeyboardInterrupt):
         kept_together(archive, b"two")
     monkeypatch.undo()
@@ -368,7 +368,7 @@ def test_an_index_that_cannot_be_written_is_an_error_of_the_disk_and_loses_no_an
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(packs, "_enter", full)
+    monkeypatch.setattr(segments, "_enter", full)
     with pytest.raises(OSError, match=r"index\.sqlite can't be written: the disk is full"):
         kept_together(archive, b"one")
     monkeypatch.undo()

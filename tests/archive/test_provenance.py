@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from contract.models import TokenKey
-from contract.requests import (
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive
+from holderlake.archive.provenance import Asked, Commit, Failed, Group, group_of
+from holderlake.contract.models import TokenKey
+from holderlake.contract.requests import (
     AddressesMetadataRequest,
     ChainsRequest,
     HoldersOptions,
@@ -19,9 +22,6 @@ from contract.requests import (
     SubgraphRequest,
     TokensMetadataRequest,
 )
-from resources import journal
-from resources.archive import AnswerArchive
-from resources.journal import Asked, Commit, Failed, Group, group_of
 
 TOKEN = "0x00000000000000000000000000000000000000aa"
 KEY = TokenKey(chain="eth", address=TOKEN)
@@ -44,8 +44,8 @@ def a_commit(at: datetime = AT, timestamp: str = "20260501T000000Z") -> Commit:
 
 def test_a_commit_comes_back_with_its_requests(tmp_path: Path) -> None:
     archive, commit = AnswerArchive(tmp_path), a_commit()
-    journal.note(archive, commit)
-    (found,) = journal.commits(archive)
+    provenance.note(archive, commit)
+    (found,) = provenance.commits(archive)
     assert found == commit
     assert [asked.request for asked in found.groups[0].asked] == REQUESTS
     assert [asked.digest for asked in found.groups[0].asked] == ["digest", *[None] * 5]
@@ -66,17 +66,21 @@ def test_commits_of_a_partition_come_in_their_order(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     later = datetime(2026, 11, 20, 12, 0, 1)
     for at, timestamp in ((later, "20260501T000000Z"), (AT, "20260601T000000Z"), (AT, "20260501T000000Z")):
-        journal.note(archive, a_commit(at, timestamp))
-    assert [(one.timestamp[4:6], one.at) for one in journal.commits(archive)] == [("05", AT), ("05", later), ("06", AT)]
+        provenance.note(archive, a_commit(at, timestamp))
+    assert [(one.timestamp[4:6], one.at) for one in provenance.commits(archive)] == [
+        ("05", AT),
+        ("05", later),
+        ("06", AT),
+    ]
 
 
 def test_a_damaged_file_is_none(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
-    journal.note(archive, a_commit())
-    (path,) = journal.records(archive)
+    provenance.note(archive, a_commit())
+    (path,) = provenance.records(archive)
     path.write_bytes(path.read_bytes()[:-3])
-    assert journal.read(path) is None
-    assert list(journal.commits(archive)) == []
+    assert provenance.read(path) is None
+    assert list(provenance.commits(archive)) == []
 
 
 def test_an_endpoint_that_the_contract_lost_is_named() -> None:

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
 
-from contract.prices import credits_text
-from contract.requests import MapOptions, MapRequest
-from contract.times import utc_now
-from pipelines.backfills import carry_out, go_on
+from holderlake.backfill.paused import Selection, park, parked_backfills
+from holderlake.contract.prices import credits_text
+from holderlake.contract.requests import MapOptions, MapRequest
+from holderlake.contract.times import utc_now
+from holderlake.errors import RunFailed
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
+from holderlake.workspace import Workspace
+from pipelines.cli.backfills import carry_out, go_on
 from pipelines.definitions import build_defs
-from pipelines.errors import RunFailed
 from pipelines.jobs import BACKFILL, stretches
-from pipelines.parking import Selection, park, parked_backfills
 from pipelines.runs import dagster_instance, fill
 from pipelines.sensors import parked_sensor
-from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
-from resources.workspace import Workspace
 from tests.filling import MakeWorkspace
 
 CHAIN = "solana"

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assets.families import FAMILIES
-from assets.family import missing, slice_of
-from contract.prices import credits_text
-from contract.tables import TABLES, build
-from pipelines.advice import Advice
-from pipelines.allowance import Purse, forecast
-from pipelines.cli import app
-from pipelines.grid import chosen_instants, grid, listed_instants, past_instants
-from pipelines.plan import Plan, families_of, make_plan
-from pipelines.plan_report import sentences
-from pipelines.sizes import ASSUMED
-from pipelines.survey import Survey
-from resources.lake import LakeError
-from resources.sections import AddressSet, AddressSettings, Budget, HolderSettings, MapSettings
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.backfill.coverage import Survey
+from holderlake.backfill.estimates import ASSUMED
+from holderlake.backfill.forecast import Purse, forecast
+from holderlake.backfill.instants import chosen_instants, grid, listed_instants, past_instants
+from holderlake.backfill.plan import Plan, families_of, make_plan
+from holderlake.backfill.report import sentences
+from holderlake.backfill.suggestions import Advice
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import TABLES, build
+from holderlake.ingest.stream import missing, slice_of
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.lake.lake import LakeError
+from holderlake.settings import Settings
+from holderlake.settings.sections import AddressSet, AddressSettings, Budget, HolderSettings, MapSettings
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from engine.sources.rpc.importing import ChainImport, Manners, NodeReport, Wish
-from engine.sources.rpc.node import Node
-from engine.store import Store
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, NodeReport, Wish
+from holderlake.engine.store.store import Store
 
 
 def import_chain(

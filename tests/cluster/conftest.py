@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from contract.requests import MapOptions
-from contract.times import from_unix, to_unix
-from engine.store import Store
-from engine.sweep import sweep, sweep_holders
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.store.store import Store
 from tests.engine.world import UINT256, a_token, table, transfer
 from tests.sample import the_world
 from tests.spark import SMALL_JVM, SparkCluster, require_spark

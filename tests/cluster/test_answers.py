@@ -9,20 +9,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.errors import UnknownToken
-from engine.openings import OPENINGS
-from engine.records import Rules
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.errors import UnknownToken
+from holderlake.engine.records import Rules
 from tests.cluster.conftest import AT, Asking, Tables, in_order
 from tests.engine.world import COIN, Row, a_token, cex, contract, histories, settled, transfer, world
 
 pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
-from cluster.answers import Asked, answers
-from cluster.build import build
-from cluster.duck import Duck
-from pipelines.clustered import raw_files
+from holderlake.cluster.answers import Asked, answers
+from holderlake.cluster.build import build
+from holderlake.cluster.duck import Duck
+from pipelines.cli.own_data.cluster_jobs import raw_files
 
 
 def by_sql(asking: Asking, folder: Path) -> Tables:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
     """A session on the cluster."""
-    from cluster.spark import session
+    from holderlake.cluster.spark import session
 
     with session(spark_cluster.master, SMALL) as opened:
         yield opened
@@ -29,8 +29,8 @@ def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
     """The derived tables as Spark builds them."""
-    from cluster.build import build
-    from cluster.spark import Spark
+    from holderlake.cluster.build import build
+    from holderlake.cluster.spark import Spark
 
     with Spark(spark_session, str(shared_folder)) as spark:
         return build(spark, asking.raw, str(shared_folder)).location
@@ -43,9 +43,9 @@ def test_a_sum_that_does_not_fit_is_an_error(spark_session: Any) -> None:
 
 
 def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking, derived: str, tmp_path: Path) -> None:
-    from cluster.build import build
-    from cluster.duck import Duck
-    from cluster.statements import BUILD
+    from holderlake.cluster.build import build
+    from holderlake.cluster.duck import Duck
+    from holderlake.cluster.statements import BUILD
 
     with Duck() as duck:
         by_duckdb = build(duck, asking.raw, str(tmp_path)).location
@@ -60,8 +60,8 @@ def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking
 def test_answers_are_the_embedded_engine_s_with_a_worker_killed_in_the_middle(
     spark_cluster: SparkCluster, spark_session: Any, asking: Asking, embedded: Tables, derived: str, shared_folder: Path
 ) -> None:
-    from cluster.answers import Asked, answers
-    from cluster.spark import Spark
+    from holderlake.cluster.answers import Asked, answers
+    from holderlake.cluster.spark import Spark
 
     assert spark_cluster.alive() == WORKERS
     killer = threading.Thread(target=_kill_in_the_middle, args=(spark_cluster, spark_session), daemon=True)

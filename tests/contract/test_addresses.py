@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.addresses import has_right_checksum, parse_address, parse_addresses, parse_token, typed_token
-from contract.chains import KNOWN_CHAINS, ZERO_ADDRESS
-from contract.keccak import keccak256
+from holderlake.contract.chains import KNOWN_CHAINS, ZERO_ADDRESS
+from holderlake.contract.chains.addresses import (
+    has_right_checksum,
+    parse_address,
+    parse_addresses,
+    parse_token,
+    typed_token,
+)
+from holderlake.contract.chains.keccak import keccak256
 
 EVM = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from contract.tables import INSTANT_TYPE, TABLES, assemble, build, learnt
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble, build, learnt
 
 AS_OF = datetime(2026, 11, 20)
 MEMBERS = TABLES["cluster_members"]

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from contract.models import Chain, GroupedTransfer, Holder, Map, Relationship, Screenshot, Token, UnknownRelationship
-from contract.wire import MalformedAnswer, decode
+from holderlake.contract.exact_json import MalformedAnswer, decode
+from holderlake.contract.models import (
+    Chain,
+    GroupedTransfer,
+    Holder,
+    Map,
+    Relationship,
+    Screenshot,
+    Token,
+    UnknownRelationship,
+)
 from tests.contract.answers import ALICE, BOB, TOKEN, details, holder, older_map, scores, token_map, transfer
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.models import TokenKey
-from contract.prices import credits_text, parse_credits
-from contract.requests import (
+from holderlake.contract.models import TokenKey
+from holderlake.contract.prices import credits_text, parse_credits
+from holderlake.contract.requests import (
     ENDPOINTS,
     AddressesMetadataRequest,
     AddressMetadataRequest,

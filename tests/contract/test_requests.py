@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from contract.models import TokenKey
-from contract.requests import (
+from holderlake.contract.models import TokenKey
+from holderlake.contract.requests import (
     ENDPOINTS,
     AddressesMetadataRequest,
     AddressMetadataRequest,

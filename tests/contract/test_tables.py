@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, exact_amount, learnt
+from holderlake.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, exact_amount, learnt
 
 NOON = datetime(2026, 11, 20, 12)
 HOLDER = {

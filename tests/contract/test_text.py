@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.chains import BURN_ADDRESSES, CHAIN_BY_EVM_ID, KNOWN_CHAINS, normalise_address
-from contract.errors import ERROR_KINDS, error_code, error_detail
-from contract.times import (
+from holderlake.contract.chains import BURN_ADDRESSES, CHAIN_BY_EVM_ID, KNOWN_CHAINS, normalise_address
+from holderlake.contract.errors import ERROR_KINDS, error_code, error_detail
+from holderlake.contract.times import (
     dt_update_text,
     from_unix,
     parse_partition,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.models import Holder, Map
-from contract.wire import MalformedAnswer, decode, encode, json_number
+from holderlake.contract.exact_json import MalformedAnswer, decode, encode, json_number
+from holderlake.contract.models import Holder, Map
 from tests.contract.answers import ALICE, holder, token_map
 
 raw_amounts = st.integers(0, 2**256 - 1)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assets.checks import RULES, broken, short_files
-from assets.families import FAMILIES
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from contract.tables import TABLES, build
-from resources.lake import SIDE_TABLES
+from holderlake.contract.tables import TABLES, build
+from holderlake.dagster.checks import RULES, broken, short_files
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.lake import SIDE_TABLES
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)

@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from contract.tables import amount_columns
-from resources.decoding.columns import amounts_of, apart, together
+from holderlake.contract.tables import amount_columns
+from holderlake.decoding.columns import amounts_of, apart, together
 
 BEFORE = ["0", "-7", "9" * 17, "9" * 18, "9" * 19, "9" * 20, "1" + "0" * 20, "9" * 38, str(2**128)]
 AFTER = ["", ".5", "." + "9" * 17, "." + "9" * 18, "." + "9" * 19, "." + "1" * 40]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.json import encode
 
-from contract import models
-from contract.tables import TABLES, exact_amount
-from resources import decoding
-from resources.decoding import lenient, structs
+from holderlake import decoding
+from holderlake.contract import models
+from holderlake.contract.tables import TABLES, exact_amount
+from holderlake.decoding import lenient, structs
 from tests.contract.answers import (
     ALICE,
     BOB,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.json import encode
 
-from contract.tables import TABLES
-from resources import decoding
-from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
+from holderlake import decoding
+from holderlake.contract.tables import TABLES
+from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, older_map, scores, token_map, transfer
 from tests.examples import some
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec import Raw
 from msgspec.json import encode
 
-from contract.tables import TABLES, learnt
-from resources import decoding
-from resources.lake import Lake
-from resources.warehouse import Warehouse
+from holderlake import decoding
+from holderlake.contract.tables import TABLES, learnt
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
-from tests.resources.lakes import write
+from tests.lakes import write
 
 AS_OF = datetime(2026, 11, 20)
 LEARNT = datetime(2026, 11, 21)

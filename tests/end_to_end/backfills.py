@@ -17,14 +17,14 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 
-from contract.tables import TABLES
-from contract.times import utc_now
-from resources.archive import AnswerArchive
-from resources.lake import Lake
-from resources.layout import column_name
-from resources.ledger import CreditLedger, Totals
-from resources.warehouse import Warehouse
-from service.keys import KeyStore
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.lake.lake import Lake
+from holderlake.provider.ledger.ledger import CreditLedger, Totals
+from holderlake.service.billing.keys import KeyStore
+from holderlake.warehouse.schema import column_name
+from holderlake.warehouse.warehouse import Warehouse
 from tests import processes
 from tests.processes import Process
 from tests.sample import the_world
@@ -36,9 +36,9 @@ WHEN_LEARNT = "fetched_at"
 _SERVE = """
 import sys
 from pathlib import Path
-from engine.store import Store
-from service.keys import KeyStore
-from service.run import serve
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import serve
 folder, accounts, port = sys.argv[1:]
 with Store(Path(folder)) as store, KeyStore(Path(accounts)) as keys:
     serve(store, keys, "127.0.0.1", int(port))

@@ -15,18 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from assets.addresses import ADDRESSES
-from assets.chains import CHAINS
-from assets.family import Asking
-from assets.holders import HOLDERS
-from assets.ingest import ingest
-from assets.maps import MAPS
-from assets.subgraphs import SUBGRAPHS
-from assets.tokens import TOKENS
-from pipelines.embedded import make_workspace
-from resources.errors import BudgetExceeded
-from resources.settings import load_settings
-from resources.workspace import Workspace
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.stream import Asking
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.local.embedded import make_workspace
+from holderlake.provider.errors import BudgetExceeded
+from holderlake.settings import load_settings
+from holderlake.workspace import Workspace
 
 FAMILIES = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 ROOMS = ("archive", "lake", "warehouse")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.resources.misbehaving import token_map
+from tests.provider.misbehaving import token_map
 
 
 @dataclass

@@ -14,22 +14,22 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import SecretStr
 
-from assets.chains import listed
-from assets.family import Asking, Family, Landed
-from assets.holders import HOLDERS
-from assets.ingest import ingest
-from assets.maps import MAPS
-from assets.tokens import TOKENS
-from contract.requests import ChainsRequest
-from engine.errors import BadSource
-from engine.store import Store
-from pipelines.imports import Reading, import_paths
-from resources.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
-from resources.lake import LakeError
-from resources.settings import Settings
-from resources.workspace import Endpoint
+from holderlake.contract.requests import ChainsRequest
+from holderlake.engine.errors import BadSource
+from holderlake.engine.store.store import Store
+from holderlake.ingest.partition import ingest
+from holderlake.ingest.stream import Asking, Family, Landed
+from holderlake.ingest.streams.chains import listed
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.lake.lake import LakeError
+from holderlake.local.imports import Reading, import_paths
+from holderlake.provider.errors import CreditsExhausted, Forbidden, InvalidKey, Redirected, Unavailable
+from holderlake.settings import Settings
+from holderlake.workspace import Endpoint
 from tests.filling import MakeWorkspace
-from tests.resources.misbehaving import Misbehaving, Step, answer, error, half, reset
+from tests.provider.misbehaving import Misbehaving, Step, answer, error, half, reset
 
 MAY = datetime(2026, 5, 1)
 GOOD, BAD = "0x" + "a" * 40, "0x" + "b" * 40

@@ -21,11 +21,11 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 
-from assets.partitions import partition_key
+from holderlake.archive.archive import AnswerArchive
+from holderlake.dagster.partitions import partition_key
+from holderlake.lake.lake import Lake
+from holderlake.provider.ledger.ledger import CreditLedger
 from pipelines.runs import dagster_instance
-from resources.archive import AnswerArchive
-from resources.lake import Lake
-from resources.ledger import CreditLedger
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +144,7 @@ def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(job: str, home:
 
 
 def test_ctrl_c_lands_calls_in_flight_and_ends_the_command(home: Path, provider: SlowProvider) -> None:
-    command = [sys.executable, "-m", "pipelines.cli", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
+    command = [sys.executable, "-m", "pipelines.cli.main", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
     process = subprocess.Popen(
         [*command, "--every", "1h", "--table", "maps"],
         cwd=ROOT,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_command_with_the_embedded_service_ends_in_order_and_says_nothing_of_it(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     ended = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "doctor"],
+        [sys.executable, "-m", "pipelines.cli.main", "doctor"],
         cwd=ROOT,
         env=environment | {"HOLDERLAKE_HOME": str(tmp_path)},
         capture_output=True,

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from contract.chains import NATIVE
-from contract.models import TokenKey
-from contract.requests import (
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.chains import NATIVE
+from holderlake.contract.models import TokenKey
+from holderlake.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
     ChainsRequest,
@@ -28,12 +29,11 @@ from contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from contract.times import to_unix
-from resources import errors
-from resources.archive import AnswerArchive
-from resources.client import ProviderClient
-from resources.ledger import CreditLedger
-from resources.provider import Fetched, Provider
+from holderlake.contract.times import to_unix
+from holderlake.provider import errors
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.fetcher import Fetched, Provider
+from holderlake.provider.ledger.ledger import CreditLedger
 from tests.sample import the_world
 
 WORLD = the_world()

@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from contract.tables import TABLES
-from resources import layout
-from resources.lake import SIDE_TABLES
-from resources.warehouse import Warehouse
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import SIDE_TABLES
+from holderlake.warehouse import schema
+from holderlake.warehouse.warehouse import Warehouse
 from tests.processes import DAGSTER, Ended, holderlake, run
 from tests.real import missing
 
@@ -120,12 +120,12 @@ def test_writing_through_sql_is_refused_in_a_sentence(first: dict[str, Any], hom
 
 
 def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], home: Path) -> None:
-    from pipelines.docs import FOLDER, answered
+    from docs.reference.pages import FOLDER, answered
 
     page = (FOLDER / "questions.md").read_text()
     assert page.count("```sql") >= 10
     renewed = answered(page, Warehouse(home / "warehouse.duckdb").query)
-    assert page == renewed, "run 'python -m pipelines.docs data/warehouse.duckdb' after a demo"
+    assert page == renewed, "run 'python -m docs.reference.pages data/warehouse.duckdb' after a demo"
 
 
 def test_every_query_of_the_docs_runs_and_those_of_the_tables_pages_find_rows(
@@ -170,7 +170,7 @@ def test_duckdb_1_5_opens_the_file_read_only_and_answers_every_view_macro_and_qu
     if not shell.exists():
         missing("DuckDB's shell of 1.5, which stands for older drivers, is not here: 'make extras' installs it")
     questions = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "questions.md").read_text(), re.DOTALL)
-    queries = [*(query.example for query in layout.queries()), *questions]
+    queries = [*(query.example for query in schema.queries()), *questions]
     counts = [f"SELECT count(*) FROM ({query.strip().removesuffix(';')})" for query in queries]
     file = home / "warehouse.duckdb"
     command = [str(shell), "-readonly", "-bail", "-csv", "-noheader", str(file), ";\n".join(counts)]

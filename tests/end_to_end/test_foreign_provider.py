@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from assets.addresses import ADDRESSES
-from assets.chains import CHAINS
-from assets.family import Family
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.subgraphs import SUBGRAPHS
-from assets.tokens import TOKENS
-from contract.tables import exact_amount
-from contract.times import from_unix
-from pipelines.exit_codes import ExitCode
-from resources.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
-from resources.settings import Settings
-from resources.workspace import Endpoint, Workspace
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix
+from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
+from holderlake.ingest.stream import Family
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.settings import Settings
+from holderlake.workspace import Endpoint, Workspace
+from pipelines.cli.exit_codes import ExitCode
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
 from tests.filling import fill
 from tests.processes import holderlake

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from resources.lake import Lake
-from resources.ledger import CreditLedger
+from holderlake.lake.lake import Lake
+from holderlake.provider.ledger.ledger import CreditLedger
 from tests.conftest import RunningService
 from tests.processes import HOLDERLAKE, ROOT
-from tests.resources.misbehaving import Misbehaving, Received, Step, answer, endless, error, half, token_map
+from tests.provider.misbehaving import Misbehaving, Received, Step, answer, endless, error, half, token_map
 
 TOKEN = "native"
 MAY = datetime(2026, 5, 1)

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from contract.times import from_unix, to_unix
-from pipelines.retries import Failure, failures, retry
-from resources.errors import CreditsExhausted, TransientError
-from resources.settings import Settings
-from resources.workspace import Endpoint, Workspace
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.maintenance.retry import Failure, failures, retry
+from holderlake.provider.errors import CreditsExhausted, TransientError
+from holderlake.settings import Settings
+from holderlake.workspace import Endpoint, Workspace
 from tests.end_to_end.faulty_provider import (
     ATTEMPTS,
     BROKEN,
@@ -41,7 +41,7 @@ from tests.end_to_end.faulty_provider import (
     questions,
 )
 from tests.filling import fill
-from tests.resources.misbehaving import Step, error
+from tests.provider.misbehaving import Step, error
 
 REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "150"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contract.times import from_unix
-from engine.balances import balances_as_of
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.processes import PIPE, Process, start_holderlake

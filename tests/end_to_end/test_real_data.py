@@ -18,8 +18,8 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from contract.tables import exact_amount
-from contract.times import from_unix, to_unix
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix, to_unix
 from tests.processes import Process, holderlake, start_holderlake
 
 ZERO = "0x" + "0" * 40

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from contract.requests import (
+from holderlake.contract.requests import (
     AddressesMetadataRequest,
     HoldersOptions,
     HoldersRequest,
@@ -18,16 +18,16 @@ from contract.requests import (
     MapRequest,
     SubgraphRequest,
 )
-from contract.tables import TABLES
-from contract.times import to_unix
-from engine.addresses import addresses_table
-from engine.errors import EngineError
-from engine.holders import holders_as_of
-from engine.maps import map_as_of
-from engine.relationships import subgraph
-from resources.client import ProviderClient
-from resources.decoding import address_rows, holder_rows, map_tables, subgraph_rows
-from resources.errors import ProviderError
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import to_unix
+from holderlake.decoding import address_rows, holder_rows, map_tables, subgraph_rows
+from holderlake.engine.errors import EngineError
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.maps.relationships import subgraph
+from holderlake.engine.queries.addresses import addresses_table
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.errors import ProviderError
 from tests.sample import the_world
 
 WORLD = the_world()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.records import TRANSFERS
-from engine.store import Store
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
 from tests.engine.world import REAL_FILES, Row, world
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from engine.records import Label, Rules
+from holderlake.engine.records import Label, Rules
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, UINT256, Key, a_token, cex, dex, transfer
 

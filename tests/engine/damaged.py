@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.catalog_copy import CATALOG, COPY
-from engine.errors import UnusableStore
-from engine.evidence import cluster_evidence
-from engine.openings import OPENINGS
-from engine.records import Rules
-from engine.store import Store
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.errors import UnusableStore
+from holderlake.engine.maps.evidence import cluster_evidence
+from holderlake.engine.records import Rules
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Row, a_token, cex, dex, draw, holders, table, transfer
 
 OTHER = ("eth", "other")

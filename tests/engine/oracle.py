@@ -14,9 +14,9 @@ from typing import Any
 
 import networkx as nx
 
-from contract.chains import BURN_ADDRESSES, ZERO_ADDRESS
-from contract.times import from_unix
-from engine.records import Label, Rules, TokenInfo
+from holderlake.contract.chains import BURN_ADDRESSES, ZERO_ADDRESS
+from holderlake.contract.times import from_unix
+from holderlake.engine.records import Label, Rules, TokenInfo
 
 Row = dict[str, Any]
 Key = tuple[str, str]

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.times import from_unix
-from engine import catalog
-from engine.addresses import AddressFacts, address_facts, addresses_table
-from engine.records import Label, Rules
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog import catalog
+from holderlake.engine.queries.addresses import AddressFacts, address_facts, addresses_table
+from holderlake.engine.records import Label, Rules
+from holderlake.engine.store.store import Store
 from tests.engine.oracle import Facts, Oracle
 from tests.engine.world import COIN, END, NAMES, Row, cex, contract, dex, histories, settled, transfer, world
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.tables import exact_amount
-from contract.times import from_unix
-from engine.balances import balances_as_of
-from engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from engine.holders import holders_as_of
-from engine.negatives import negative_balances
-from engine.store import Store
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.queries.negative_balances import negative_balances
+from holderlake.engine.store.store import Store
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
     COIN,

@@ -11,12 +11,12 @@ from subprocess import PIPE
 import pyarrow.parquet as pq
 import pytest
 
-from contract.times import from_unix
-from engine import catalog
-from engine.addresses import address_facts
-from engine.errors import BadSource
-from engine.records import Label, TokenInfo
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog import catalog
+from holderlake.engine.errors import BadSource
+from holderlake.engine.queries.addresses import address_facts
+from holderlake.engine.records import Label, TokenInfo
+from holderlake.engine.store.store import Store
 from tests.engine.world import END, UINT256, Row, a_token, held, table, transfer, world
 from tests.processes import start
 
@@ -160,7 +160,7 @@ def test_a_store_of_another_format_is_not_brought_up_to_date(earlier: Path) -> N
 _OPEN = """
 import sys
 from pathlib import Path
-from engine.store import Store
+from holderlake.engine.store.store import Store
 print("ready", flush=True)
 sys.stdin.readline()
 with Store(Path(sys.argv[1])) as store:
@@ -176,7 +176,8 @@ def test_processes_that_open_a_store_at_once_all_find_it_ready(tmp_path: Path, m
         run(tmp_path, f"PRAGMA journal_mode = WAL; {FIRST_RELEASE} INSERT INTO tokens VALUES {', '.join(rows)}")
         expected = "50"
     openers = [
-        start(_OPEN, str(tmp_path), imports=["engine.store"], stdin=PIPE, stdout=PIPE, stderr=PIPE) for _ in range(3)
+        start(_OPEN, str(tmp_path), imports=["holderlake.engine.store.store"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        for _ in range(3)
     ]
     for opener in openers:
         assert opener.stdout.readline() == "ready\n"
@@ -249,7 +250,7 @@ def test_a_process_that_is_killed_while_it_takes_over_a_store_can_begin_again(ea
     rows = [transfer(f"mint -> {number % 50}", 1, at=number, tx_hash=f"t{number}") for number in range(20_000)]
     with_histories(earlier, *rows, *HISTORY)
     for delay in (0.25, 0.35, 0.45, 0.6):
-        opener = start(_OPEN, str(earlier), imports=["engine.store"], stdin=PIPE, stdout=PIPE)
+        opener = start(_OPEN, str(earlier), imports=["holderlake.engine.store.store"], stdin=PIPE, stdout=PIPE)
         assert opener.stdout.readline() == "ready\n"
         opener.stdin.write("now\n")
         opener.stdin.flush()

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.catalog import opened
-from engine.changelog import note_change
-from engine.errors import UnusableStore
-from engine.records import TRANSFERS, Label
-from engine.store import Store
+from holderlake.engine.catalog.catalog import opened
+from holderlake.engine.catalog.changelog import note_change
+from holderlake.engine.errors import UnusableStore
+from holderlake.engine.records import TRANSFERS, Label
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, a_token, settled, table, transfer, world
 from tests.processes import run
 
@@ -162,7 +162,7 @@ def test_the_first_change_since_any_generation_is_the_least_of_all_since(times: 
 _IMPORT = """
 import sys
 from pathlib import Path
-from engine.store import Store
+from holderlake.engine.store.store import Store
 from tests.engine.world import table, transfer
 with Store(Path(sys.argv[1])) as store:
     store.add_transfers(table([transfer("mint -> b", at=40, tx_hash="elsewhere")]), "elsewhere")
@@ -173,7 +173,7 @@ with Store(Path(sys.argv[1])) as store:
 def test_what_another_process_imports_is_seen_at_once(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     known = store.generation()
-    told = run(_IMPORT, str(store.root), imports=["engine.store", "tests.engine.world"])
+    told = run(_IMPORT, str(store.root), imports=["holderlake.engine.store.store", "tests.engine.world"])
     assert store.generation() == int(told.stdout) == known + 1
     assert store.first_change_since(known) == 40
     assert store.snapshot().generation() == known + 1

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, map_changes
-from engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from engine.lineage import lineage
-from engine.store import Store
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from holderlake.engine.maps.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, map_changes
+from holderlake.engine.maps.lineage import lineage
+from holderlake.engine.store.store import Store
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, histories, settled, transfer, world

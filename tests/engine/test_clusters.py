@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.clusters import Cluster, Standing, clusters_of
-from engine.kernels import components
-from engine.records import Label, Rules
-from engine.store import Store
-from engine.words import from_ints
+from holderlake.engine.maps.clusters import Cluster, Standing, clusters_of
+from holderlake.engine.numeric.bigint import from_ints
+from holderlake.engine.numeric.graph_kernels import components
+from holderlake.engine.records import Label, Rules
+from holderlake.engine.store.store import Store
 from tests.engine.world import (
     COIN,
     NAMES,

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from engine import catalog as catalogue
-from engine import integrity
-from engine.catalog_copy import CATALOG, COPY
-from engine.errors import DamagedFile
-from engine.integrity import Sum, sum_of
-from engine.rebuilding import rebuild
-from engine.store import Store
-from engine.verifying import verify
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.errors import DamagedFile
+from holderlake.engine.files import integrity
+from holderlake.engine.files.integrity import Sum, sum_of
+from holderlake.engine.store.rebuild import rebuild
+from holderlake.engine.store.store import Store
+from holderlake.engine.store.verify import verify
 from tests.damage import KINDS, damage
 from tests.engine.damaged import NEW, TOKENS, answers, copied, files_of, fill, kind_of, outcome
 from tests.engine.world import END, held, holders, table, transfer

@@ -8,23 +8,23 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from engine import digests
-from engine.importing.rows import Coding
+from holderlake.engine.importing.rows import Coding
+from holderlake.engine.numeric import hashing
 from tests.engine.world import table, transfer
 
 
 @pytest.mark.parametrize("few", [0, 10**9], ids=["many", "few"])
 def test_texts_of_any_length_have_the_lower_half_of_their_md5(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digests, "_FEW", few)
+    monkeypatch.setattr(hashing, "_FEW", few)
     chance = Random(1)
     letters = "0123456789abcdefxéλ🙂"
     texts = ["", *("".join(chance.choices(letters, k=size)) for size in range(200))]
     chance.shuffle(texts)
     halves = [hashlib.md5(text.encode(), usedforsecurity=False).digest()[8:] for text in texts]
     expected = [int.from_bytes(half, "little") for half in halves]
-    assert digests.digests(pa.array(texts)).tolist() == expected
-    assert digests.digests(pa.array(texts, pa.large_string()).slice(3, 90)).tolist() == expected[3:93]
-    assert digests.digests(pa.array([], pa.string())).tolist() == []
+    assert hashing.digests(pa.array(texts)).tolist() == expected
+    assert hashing.digests(pa.array(texts, pa.large_string()).slice(3, 90)).tolist() == expected[3:93]
+    assert hashing.digests(pa.array([], pa.string())).tolist() == []
 
 
 def test_a_transfer_is_known_by_transaction_place_and_item_or_by_block_and_addresses() -> None:
@@ -35,4 +35,4 @@ def test_a_transfer_is_known_by_transaction_place_and_item_or_by_block_and_addre
         transfer("a -> b", tx_hash=None, log_index=0, block_number=5, token_id="12"),
     ]
     texts = ["0x1/7/", "0x1/7/12", "5:a:b/7/", "5:a:b/0/12"]
-    assert Coding.keys(table(rows)).tolist() == digests.digests_of(texts).tolist()
+    assert Coding.keys(table(rows)).tolist() == hashing.digests_of(texts).tolist()

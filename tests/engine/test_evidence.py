@@ -10,12 +10,12 @@ import networkx as nx
 import pyarrow as pa
 import pytest
 
-from contract.requests import MapOptions
-from contract.times import from_unix, to_unix
-from engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
-from engine.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
-from engine.records import Rules
-from engine.store import Store
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, UnsupportedToken
+from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
+from holderlake.engine.records import Rules
+from holderlake.engine.store.store import Store
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.world import (
     COIN,

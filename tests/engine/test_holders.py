@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.times import from_unix
-from engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from engine.holders import HOLDERS_PAGE, HolderPosition, holders_as_of, holders_page
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from holderlake.engine.queries.holders import HOLDERS_PAGE, HolderPosition, holders_as_of, holders_page
+from holderlake.engine.store.store import Store
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, cex, histories, settled, transfer, world
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.indexed import COMMAND, IMPORT, LISTED, SETTINGS, SOURCES
-from engine.relationships import subgraph
-from engine.store import Store
-from engine.sweep import sweep
-from engine.tokens import search_tokens, tokens_table
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, LISTED, SETTINGS, SOURCES
+from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.relationships import subgraph
+from holderlake.engine.queries.tokens import search_tokens, tokens_table
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Key, a_token, clusters, draw, table, transfer, world
 
 USDC: Key = ("eth", "usdc")

@@ -10,13 +10,13 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from contract.chains import ZERO_ADDRESS
-from contract.times import from_unix
-from engine.errors import NoHolders, UnknownToken
-from engine.items import holders_of_item, items_of_address
-from engine.openings import OPENINGS
-from engine.sources.files import read_transfers
-from engine.store import Store
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.errors import NoHolders, UnknownToken
+from holderlake.engine.queries.items import holders_of_item, items_of_address
+from holderlake.engine.sources.files.transfers import read_transfers
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, UINT256, Key, Row, table, transfer, world
 
 PUNKS, CATS = "cryptopunks_v1_eth", "mooncats_eth"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from contract.chains import ZERO_ADDRESS
-from engine.labels import AddressLabel
-from engine.records import Label
-from engine.store import Store
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.records import Label
+from holderlake.engine.store.store import Store
 from tests.engine.world import DEAD, a_token
 
 Build = Callable[..., Store]

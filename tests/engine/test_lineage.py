@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lineage import Passage, lineage
+from holderlake.engine.maps.lineage import Passage, lineage
 from tests.engine.world import settled
 
 Told = tuple[str, list[int], list[int]]

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine.records import Label, Rules
-from engine.store import Store
-from engine.sweep import sweep
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.batch import sweep
+from holderlake.engine.records import Label, Rules
+from holderlake.engine.store.store import Store
 from tests.engine.world import (
     COIN,
     END,

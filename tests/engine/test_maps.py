@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.requests import MapOptions
-from contract.tables import TABLES
-from contract.times import dt_update_text, from_unix
-from engine.addresses import addresses_table
-from engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from engine.holders import holders_as_of
-from engine.maps import MAP_TABLES, map_as_of
-from engine.negatives import negative_balances
-from engine.records import Label, Rules, TokenInfo
-from engine.relationships import subgraph
-from engine.store import Store
-from engine.tokens import chains_table, search_tokens, tokens_table
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import dt_update_text, from_unix
+from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
+from holderlake.engine.maps.relationships import subgraph
+from holderlake.engine.queries.addresses import addresses_table
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.queries.negative_balances import negative_balances
+from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
+from holderlake.engine.records import Label, Rules, TokenInfo
+from holderlake.engine.store.store import Store
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.world import (

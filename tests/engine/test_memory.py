@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from contract.requests import MapOptions
-from contract.times import from_unix
-from engine import arrays
-from engine.addresses import address_facts
-from engine.maps import maps_of
-from engine.records import TRANSFERS
-from engine.store import Store
-from engine.sweep import sweep
-from engine.words import Array
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
+from holderlake.engine.files import arrays
+from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.maps import maps_of
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.queries.addresses import address_facts
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.world import COIN, END, Row, held, table, transfer
@@ -80,9 +80,9 @@ _IMPORT = """
 import hashlib, json, sys, threading, time
 from pathlib import Path
 import numpy as np, pyarrow as pa
-from engine.digests import digests
-from engine.records import TRANSFERS
-from engine.store import Store
+from holderlake.engine.numeric.hashing import digests
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
 
 def now():
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -151,9 +151,9 @@ def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_k
         return maps_of(*given)
 
     monkeypatch.setattr(arrays, "_MUCH", 0)
-    monkeypatch.setattr("engine.sweep._LOOK", 0.001)
-    monkeypatch.setattr("engine.sweep.let_go", let_go)
-    monkeypatch.setattr("engine.sweep.maps_of", drawn)
+    monkeypatch.setattr("holderlake.engine.maps.batch._LOOK", 0.001)
+    monkeypatch.setattr("holderlake.engine.maps.batch.let_go", let_go)
+    monkeypatch.setattr("holderlake.engine.maps.batch.maps_of", drawn)
     assert list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))) == kept
     assert kept[0]["map_nodes"].num_rows
 

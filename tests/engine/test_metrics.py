@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import metrics
-from engine.balances import Rows
-from engine.records import Rules
-from engine.store import Store
-from engine.words import from_ints, lane_of
+from holderlake.engine.numeric.bigint import from_ints, lane_of
+from holderlake.engine.queries import metrics
+from holderlake.engine.queries.balances import Rows
+from holderlake.engine.records import Rules
+from holderlake.engine.store.store import Store
 from tests.engine import oracle
 from tests.engine.world import UINT256, Row, cex, contract, dex, draw, figures, settled, transfer
 

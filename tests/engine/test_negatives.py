@@ -7,10 +7,10 @@ from collections import Counter
 
 from hypothesis import given
 
-from contract.chains import ZERO_ADDRESS
-from contract.times import from_unix, to_unix
-from engine.negatives import all_negative_balances, negative_balances
-from engine.store import Store
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.queries.negative_balances import all_negative_balances, negative_balances
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Key, Row, draw, histories, settled, table, transfer, world
 
 Found = dict[str, tuple[int, int]]

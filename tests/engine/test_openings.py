@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from contract.times import from_unix
-from engine.addresses import address_facts
-from engine.balances import balances_as_of
-from engine.errors import BadSource, NoHolders
-from engine.negatives import negative_balances
-from engine.openings import NO_BLOCK, OPENINGS
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENINGS
+from holderlake.engine.errors import BadSource, NoHolders
+from holderlake.engine.queries.addresses import address_facts
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.queries.negative_balances import negative_balances
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, UINT256, Key, draw, held, holders, links, nodes, table, transfer
 
 Build = Callable[..., Store]

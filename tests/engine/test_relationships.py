@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.times import from_unix
-from engine.records import Rules
-from engine.relationships import links_among, subgraph
-from engine.store import Store
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.relationships import links_among, subgraph
+from holderlake.engine.records import Rules
+from holderlake.engine.store.store import Store
 from tests.engine.world import (
     COIN,
     END,

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from engine.errors import NoHolders
-from engine.store import Store
+from holderlake.engine.errors import NoHolders
+from holderlake.engine.store.store import Store
 from tests.engine.crowds import random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.test_maps import assert_equal_to_brute_force

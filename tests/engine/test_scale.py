@@ -22,17 +22,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.requests import MapOptions
-from contract.tables import exact_amount
-from contract.times import from_unix
-from engine.addresses import address_facts
-from engine.balances import balances_as_of
-from engine.errors import NoHolders
-from engine.holders import HolderPosition, holders_as_of, holders_page
-from engine.maps import MAP_TABLES, map_as_of
-from engine.records import TRANSFERS
-from engine.store import Store, memory_bytes
-from engine.sweep import sweep, sweep_holders
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import NoHolders
+from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
+from holderlake.engine.queries.addresses import address_facts
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store, memory_bytes
 from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
@@ -196,8 +196,8 @@ _IMPORT_ON_AND_ON = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from engine.openings import OPENINGS
-from engine.store import Store
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.store.store import Store
 from tests.engine.world import table, transfer
 with Store(Path(sys.argv[1])) as store:
     print("ready", flush=True)
@@ -218,7 +218,12 @@ with Store(Path(sys.argv[1])) as store:
 def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(4):
-        importer = start(_IMPORT_ON_AND_ON, str(tmp_path), imports=["engine.store", "tests.engine.world"], stdout=PIPE)
+        importer = start(
+            _IMPORT_ON_AND_ON,
+            str(tmp_path),
+            imports=["holderlake.engine.store.store", "tests.engine.world"],
+            stdout=PIPE,
+        )
         assert importer.stdout is not None
         assert importer.stdout.readline() == "ready\n"
         time.sleep(chance.uniform(0.05, 0.6))

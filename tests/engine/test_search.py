@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from contract.chains import normalise_address
-from contract.times import from_unix
-from engine.catalog import connect
-from engine.records import TokenInfo
-from engine.search import search
-from engine.store import Store
-from engine.tokens import SERVED_CHAINS, chains_table, search_tokens, tokens_table
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.catalog import connect
+from holderlake.engine.catalog.search import search
+from holderlake.engine.queries.tokens import SERVED_CHAINS, chains_table, search_tokens, tokens_table
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, a_token, table, transfer, world
 
 Build = Callable[..., Store]

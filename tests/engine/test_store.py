@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import catalog as catalogue
-from engine.errors import BadSource, UnusableStore
-from engine.manifest import View
-from engine.records import TRANSFERS, Label, Rules, TokenInfo
-from engine.store import Store
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.errors import BadSource, UnusableStore
+from holderlake.engine.files.manifest import View
+from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
+from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, END, Row, a_token, held, histories, holders, settled, table, transfer, world
 
 Build = Callable[..., Store]

@@ -8,9 +8,9 @@ from datetime import datetime
 
 import pytest
 
-from contract.times import from_unix, to_unix
-from engine.records import Label, Rules
-from engine.store import Store
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.records import Label, Rules
+from holderlake.engine.store.store import Store
 from tests.engine.world import (
     Row,
     a_token,

@@ -20,15 +20,15 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from contract.chains import ZERO_ADDRESS
-from contract.requests import MapOptions
-from contract.tables import exact_amount
-from contract.times import from_unix
-from engine.balances import balances_as_of
-from engine.holders import holders_as_of
-from engine.maps import map_as_of
-from engine.records import TRANSFERS, Label, Rules, TokenInfo
-from engine.store import Store
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
+from holderlake.engine.store.store import Store
 from tests.examples import some
 
 Row = dict[str, Any]

@@ -7,10 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from explorer.app import STATIC
+from holderlake.explorer.app import STATIC
 from tests.explorer.serving import ROOT, built_with
 
-PAGE = ROOT / "explorer" / "page"
+PAGE = ROOT / "web"
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from resources.lake import Lake
-from resources.warehouse import Warehouse
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
 from tests.explorer.serving import exploring
+from tests.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
 from tests.processes import holderlake
-from tests.resources.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
 
 TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
 HUGE = 2**255 + 1

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.tables import amount_columns
-from resources.lake import Lake
-from resources.warehouse import Warehouse
-from tests.resources.lakes import failures, rows, transfer, write
+from holderlake.contract.tables import amount_columns
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
+from tests.lakes import failures, rows, transfer, write
 
 INSTANTS: Final = [datetime(2026, month, 1) for month in range(1, 7)]
 EARLIEST, LATEST = INSTANTS[0], INSTANTS[-1]

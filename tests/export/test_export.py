@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pipelines import export_formats
-from pipelines.cli import app
-from pipelines.exporting import Exported, FormatName, export, format_of
-from resources.files import in_use
-from resources.lake import Lake
-from resources.warehouse import Warehouse, WarehouseError
-from tests.resources.lakes import DAYS, rows, write
+from holderlake.export import formats
+from holderlake.export.export import Exported, FormatName, export, format_of
+from holderlake.lake.lake import Lake
+from holderlake.storage.atomic_files import in_use
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from pipelines.cli.main import app
+from tests.lakes import DAYS, rows, write
 
 ROOT = Path(__file__).parents[2]
 HUGE = 2**256 - 1
@@ -128,7 +128,7 @@ def test_excel_holds_what_its_numbers_can_and_the_rest_exactly_as_text(warehouse
 
 
 def test_excel_goes_on_in_another_sheet(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_formats, "EXCEL_ROWS", 5)
+    monkeypatch.setattr(formats, "EXCEL_ROWS", 5)
     done = exported(warehouse, tmp_path, "x.xlsx", "SELECT rank FROM holders ORDER BY rank")
     told = [row[0][1] for row in cells(tmp_path / "x.xlsx")]
     assert done.notes["sheets"] == 3
@@ -191,8 +191,8 @@ def test_memory_stays_flat_whatever_is_exported(warehouse: Warehouse, tmp_path: 
     code = """
 import resource, sys
 from pathlib import Path
-from pipelines.exporting import export
-from resources.warehouse import Warehouse
+from holderlake.export.export import export
+from holderlake.warehouse.warehouse import Warehouse
 for rows in (100_000, 1_000_000):
     query = f"SELECT range AS i, repeat('x', 500) AS text FROM range({rows})"
     export(Warehouse(Path(sys.argv[1])), query, Path(sys.argv[2]), "arrow", replace=True)

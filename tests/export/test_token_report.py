@@ -19,18 +19,18 @@ import pytest
 from dagster import DagsterInstance, materialize
 from typer.testing import CliRunner
 
-from assets.history_plots import DARK, LIGHT, PLOTS, followed, plot
-from assets.partitions import partition_key
 from assets.warehouse import warehouse_asset
-from pipelines.cli import app
-from pipelines.token_report.page import write_report
-from resources.lake import Lake
-from resources.settings import Settings
-from resources.token_history import Period, token_history
-from resources.warehouse import Warehouse
-from resources.workspace import Endpoint, Workspace
+from holderlake.dagster.partitions import partition_key
+from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
+from holderlake.export.token_report.page import write_report
+from holderlake.lake.lake import Lake
+from holderlake.settings import Settings
+from holderlake.warehouse.token_history import Period, token_history
+from holderlake.warehouse.warehouse import Warehouse
+from holderlake.workspace import Endpoint, Workspace
+from pipelines.cli.main import app
 from tests.browser import chromium
-from tests.resources.lakes import DAYS, failures, map_tables, rows, write
+from tests.lakes import DAYS, failures, map_tables, rows, write
 
 TOKEN = "0x000000000000000000000000000000000000000a"
 HOSTILE = "</style><script>alert(1)</script>\"'&$\\frac$\u202e\x00"

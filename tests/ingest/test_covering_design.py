@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.blocks import blocks_cost, covering_blocks
-from contract.requests import SubgraphRequest
+from holderlake.contract.requests import SubgraphRequest
+from holderlake.ingest.streams.covering_design import blocks_cost, covering_blocks
 
 
 def _addresses(count: int) -> list[str]:

@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 from dagster import AssetKey, DagsterInstance
 
-from assets.family import missing, slice_of
-from assets.holders import HOLDERS
-from assets.partitions import partition_key
-from contract.times import InstantAhead
+from holderlake.backfill.plan import make_plan
+from holderlake.contract.times import InstantAhead
+from holderlake.dagster.partitions import partition_key
+from holderlake.errors import RunFailed
+from holderlake.ingest.stream import missing, slice_of
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake import commits
+from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.errors import RunFailed
-from pipelines.plan import make_plan
 from pipelines.runs import fill as fill_by_job
 from pipelines.runs import ingest_day
-from resources import commits
-from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 
 DAY = datetime(2026, 5, 1)

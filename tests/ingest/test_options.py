@@ -12,19 +12,19 @@ import pyarrow as pa
 import pytest
 from dagster import DagsterInstance
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from contract.requests import MapOptions, MapRequest
-from pipelines.errors import RunFailed
-from pipelines.parking import parked_backfills
-from pipelines.plan import make_plan
-from pipelines.plan_report import sentences
-from pipelines.rebuild import rebuild
+from holderlake.alerts.rules import Span, evaluate, tokens_of
+from holderlake.backfill.paused import parked_backfills
+from holderlake.backfill.plan import make_plan
+from holderlake.backfill.report import sentences
+from holderlake.contract.requests import MapOptions, MapRequest
+from holderlake.errors import RunFailed
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake import commits
+from holderlake.maintenance.rebuild import rebuild
+from holderlake.settings.alerts import AlertRule
+from holderlake.workspace import Workspace
 from pipelines.runs import fill as fill_by_job
-from resources import commits
-from resources.alert_settings import AlertRule
-from resources.alerts import Span, evaluate, tokens_of
-from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE, JULY = (datetime(2026, month, 1) for month in (5, 6, 7))
@@ -59,7 +59,7 @@ def test_the_options_are_in_the_manifest_and_in_columns(make_workspace: MakeWork
 def test_maps_record_the_rules_of_a_provider_that_publishes_them(
     make_workspace: MakeWorkspace, sample_service: Any
 ) -> None:
-    from engine.rules import rules_in_force
+    from holderlake.engine.catalog.rules import rules_in_force
 
     workspace = _workspace(make_workspace)
     fill(workspace, MAPS, CHAIN, MAY)

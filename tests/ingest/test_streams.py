@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from assets.addresses import ADDRESSES
-from assets.chains import CHAINS
-from assets.families import FAMILIES
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.subgraphs import SUBGRAPHS
-from assets.tokens import TOKENS
-from contract.tables import FAMILY_TABLES
-from resources.errors import BudgetExceeded, CreditsExhausted, InvalidKey
+from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)

@@ -16,20 +16,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from contract.tables import FAMILY_TABLES, TABLES, build
-from resources.lake import Lake, LakeError, Manifest
+from holderlake.contract.tables import FAMILY_TABLES, TABLES, build
+from holderlake.lake.lake import Lake, LakeError, Manifest
+from tests.lakes import DAYS, LEARNT, MAP_TABLES, failures, holders, map_tables, write, write_holders, write_maps
 from tests.processes import run
-from tests.resources.lakes import (
-    DAYS,
-    LEARNT,
-    MAP_TABLES,
-    failures,
-    holders,
-    map_tables,
-    write,
-    write_holders,
-    write_maps,
-)
 
 DAY = DAYS[0]
 OLD = {"0xa": [["0x1", "0x2"]], "0xb": [["0x3", "0x4"], ["0x5", "0x6"]]}
@@ -517,8 +507,8 @@ def test_a_process_that_is_killed_between_two_files_loses_nothing(lake: Lake) ->
     script = f"""
 import os, sys
 from pathlib import Path
-from tests.resources.lakes import DAYS, write_maps
-from resources.lake import Lake
+from tests.lakes import DAYS, write_maps
+from holderlake.lake.lake import Lake
 
 real, calls = os.replace, iter(range(100))
 
@@ -530,7 +520,7 @@ def dying(*arguments):
 os.replace = dying
 write_maps(Lake(Path({str(lake.root)!r})), "eth", DAYS[0], {NEW!r})
 """
-    done = run(script, imports=["tests.resources.lakes"])
+    done = run(script, imports=["tests.lakes"])
     assert done.returncode == 9
     assert any(path.endswith(".next") for path in files(lake))
     found = contents(lake)

@@ -16,9 +16,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from resources.lake import Lake, LakeError
-from tests.resources.lakes import DAYS, write_holders, write_maps
-from tests.resources.test_lake import FOREIGN_NAMES
+from holderlake.lake.lake import Lake, LakeError
+from tests.lake.test_lake import FOREIGN_NAMES
+from tests.lakes import DAYS, write_holders, write_maps
 from tests.s3 import KEYS, require_s3, s3_server
 
 _numbers = count(1)
@@ -34,7 +34,7 @@ def server() -> Iterator[str]:
 
 def new_bucket(server: str, by_way_of: str | None = None) -> Any:
     """A new bucket, with the lake in a folder of it."""
-    from resources.bucket import open_bucket
+    from holderlake.lake.object_store import open_bucket
 
     name = f"bucket-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"{server}/{name}", method="PUT")).close()
@@ -63,7 +63,7 @@ def other(tmp_path: Path) -> Lake:
 
 
 def test_a_lake_that_is_pulled_is_the_one_that_was_pushed(bucket: Any, lake: Lake, other: Lake) -> None:
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     pushed = push(lake, bucket)
     assert (pushed.partitions, pushed.alike, pushed.conflicts) == (3, 0, [])
@@ -77,7 +77,7 @@ def test_a_lake_that_is_pulled_is_the_one_that_was_pushed(bucket: Any, lake: Lak
 
 
 def test_pushing_and_pulling_again_moves_nothing(bucket: Any, lake: Lake, other: Lake) -> None:
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     push(lake, bucket)
     pull(other, bucket)
@@ -90,7 +90,7 @@ def test_what_one_side_changed_comes_to_the_other_and_leaves_nothing_behind(
 ) -> None:
     import obstore
 
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     push(lake, bucket)
     pull(other, bucket)
@@ -103,7 +103,7 @@ def test_what_one_side_changed_comes_to_the_other_and_leaves_nothing_behind(
 
 
 def test_what_both_sides_changed_is_a_conflict_and_stays_as_it_is(bucket: Any, lake: Lake, other: Lake) -> None:
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     push(lake, bucket)
     pull(other, bucket)
@@ -119,7 +119,7 @@ def test_what_both_sides_changed_is_a_conflict_and_stays_as_it_is(bucket: Any, l
 
 
 def test_of_writers_that_push_different_rows_at_once_one_wins_and_the_others_know(bucket: Any, tmp_path: Path) -> None:
-    from resources.bucket import push
+    from holderlake.lake.object_store import push
 
     lakes = [Lake(tmp_path / str(number)) for number in range(4)]
     for number, lake in enumerate(lakes):
@@ -135,7 +135,7 @@ def test_of_writers_that_push_different_rows_at_once_one_wins_and_the_others_kno
 def test_a_push_that_is_killed_shows_no_half_and_goes_on(
     bucket: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, puts: int
 ) -> None:
-    from resources.bucket import Bucket, push
+    from holderlake.lake.object_store import Bucket, push
 
     push_one, left = Bucket._put, count(puts, -1)
 
@@ -157,7 +157,7 @@ def test_a_push_that_is_killed_shows_no_half_and_goes_on(
 
 
 def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Any, lake: Lake) -> None:
-    from resources.bucket import push
+    from holderlake.lake.object_store import push
 
     path = lake.path("holders", "eth", DAYS[0])
     path.write_bytes(path.read_bytes()[:-1] + b"!")
@@ -172,7 +172,7 @@ def test_a_pull_refuses_foreign_names_and_deletes_nothing(
 ) -> None:
     import obstore
 
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     for victim in (tmp_path / "x", other.root / "x"):
         victim.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def test_a_pull_refuses_foreign_names_and_deletes_nothing(
 
 
 def test_a_lake_of_another_provider_is_not_mixed_in(bucket: Any, lake: Lake, other: Lake) -> None:
-    from resources.bucket import pull, push
+    from holderlake.lake.object_store import pull, push
 
     push(lake, bucket)
     other.claim("somebody else")
@@ -199,7 +199,7 @@ def test_a_lake_of_another_provider_is_not_mixed_in(bucket: Any, lake: Lake, oth
 
 
 def test_storage_that_does_not_heed_conditions_is_refused_before_anything_is_written(server: str, lake: Lake) -> None:
-    from resources.bucket import BucketError, push
+    from holderlake.lake.object_store import BucketError, push
 
     with careless(server) as url:
         bucket = new_bucket(server, url)
@@ -209,7 +209,7 @@ def test_storage_that_does_not_heed_conditions_is_refused_before_anything_is_wri
 
 
 def test_a_bucket_that_is_not_there_is_named(server: str, lake: Lake) -> None:
-    from resources.bucket import BucketError, open_bucket, push
+    from holderlake.lake.object_store import BucketError, open_bucket, push
 
     with pytest.raises(BucketError, match="s3://nowhere/lake") as told:
         push(lake, open_bucket("s3://nowhere/lake", server, "us-east-1", KEYS))
@@ -219,7 +219,7 @@ def test_a_bucket_that_is_not_there_is_named(server: str, lake: Lake) -> None:
 def test_duckdb_reads_the_committed_files_where_they_are(bucket: Any, server: str, lake: Lake) -> None:
     from obstore.fsspec import FsspecStore
 
-    from resources.bucket import push
+    from holderlake.lake.object_store import push
 
     push(lake, bucket)
     connection = duckdb.connect()

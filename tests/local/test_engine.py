@@ -18,29 +18,29 @@ from dagster import AssetKey
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from assets import swept
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from contract.requests import HoldersOptions
-from contract.tables import TABLES
-from contract.times import from_unix
-from engine.store import Store
-from pipelines.cli import app
-from pipelines.direct import DirectEngine
-from pipelines.embedded import make_workspace as make_workspace_of
-from pipelines.plan import make_plan
-from pipelines.plan_report import sentences
-from pipelines.rebuild import rebuild, survey
-from pipelines.retries import failures, retry
+from holderlake.archive.archive import AnswerArchive
+from holderlake.backfill.plan import make_plan
+from holderlake.backfill.report import sentences
+from holderlake.contract.requests import HoldersOptions
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import from_unix
+from holderlake.engine.store.store import Store
+from holderlake.ingest import bulk
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.lake import FAILURES, Lake
+from holderlake.local.embedded import make_workspace as make_workspace_of
+from holderlake.local.engine import DirectEngine
+from holderlake.maintenance.rebuild import rebuild, survey
+from holderlake.maintenance.retry import failures, retry
+from holderlake.provider.local_engine import Swept
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import BackgroundService
+from holderlake.settings import SettingsError, load_settings
+from holderlake.settings.sections import ProviderSettings
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
 from pipelines.runs import dagster_instance
-from resources.archive import AnswerArchive
-from resources.at_hand import Swept
-from resources.lake import FAILURES, Lake
-from resources.sections import ProviderSettings
-from resources.settings import SettingsError, load_settings
-from resources.workspace import Workspace
-from service.keys import KeyStore
-from service.run import BackgroundService
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
 from tests.processes import DAGSTER, run
@@ -117,7 +117,7 @@ def test_the_lake_has_the_rows_that_come_over_http_for_all_chains_and_times_befo
     chosen = {"watchlist": watched | {"eth": [*watched["eth"], UNKNOWN]}, "holders": {"with_metadata": True}}
     asked = make_workspace(**chosen)
     computed = beside(make_direct(**chosen), tmp_path / "direct")
-    monkeypatch.setattr(swept, "_FIRST", 20)  # several passes
+    monkeypatch.setattr(bulk, "_FIRST", 20)  # several passes
     for workspace in (asked, computed):
         fill_all(workspace, INSTANTS)
     expected = rows(asked.lake)
@@ -180,8 +180,8 @@ def test_partitions_land_in_the_order_in_which_they_are_wanted_however_few_fit_i
         return holders(chain, tokens, instants, options)
 
     monkeypatch.setattr(engine, "holders", counted)
-    monkeypatch.setattr(swept, "_FIRST", 2 * len(workspace.settings.watchlist["solana"]))
-    monkeypatch.setattr(swept, "_BYTES", 1)
+    monkeypatch.setattr(bulk, "_FIRST", 2 * len(workspace.settings.watchlist["solana"]))
+    monkeypatch.setattr(bulk, "_BYTES", 1)
     landed = fill(workspace, HOLDERS, "solana", *INSTANTS)
     assert [one.as_of for one in landed] == INSTANTS
     assert passes == [2, *[1] * (len(INSTANTS) - 2)]

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from contract.chains import ZERO_ADDRESS
-from contract.times import from_unix
-from engine.balances import balances_as_of
-from engine.store import Store
-from pipelines.cli import app
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.times import from_unix
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.store.store import Store
+from pipelines.cli.main import app
 
 Run = Callable[..., Any]
 Row = dict[str, Any]

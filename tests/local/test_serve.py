@@ -18,11 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
-from contract.prices import CREDIT
-from pipelines.accounts import open_keys
-from pipelines.serving import service_settings
-from resources.settings import Settings, SettingsError, load_settings
-from service.settings import ServiceSettings
+from holderlake.contract.prices import CREDIT
+from holderlake.local.accounts import open_keys
+from holderlake.local.serve import service_settings
+from holderlake.service.settings import ServiceSettings
+from holderlake.settings import Settings, SettingsError, load_settings
 from tests.processes import holderlake
 
 Write = Callable[[str], Path]
@@ -112,7 +112,7 @@ def test_several_processes_share_their_limits() -> None:
         ('trusted_proxies = ["10.0.0.1/8"]', "service.trusted_proxies.0: 10.0.0.1/8 has host bits set"),
         ('metrics_from = ["office"]', "service.metrics_from.0: 'office' does not appear to be an IPv4 or IPv6 network"),
         ('public_url = "api.example.org"', "service.public_url: String should match pattern"),
-        ("processes = 0", "service.processes: Input should be greater than or equal to 1"),
+        ("processes = 0", "holderlake.service.runtime.processes: Input should be greater than or equal to 1"),
         ('log = "xml"', "service.log: Input should be 'json', 'text' or 'off'"),
         ('lifetimes = {older = "soon"}', "service.lifetimes: 'soon' is no length of time; write a number and s, m, h"),
         ('lifetimes = {1h = "30s"}', "service.lifetimes: how long answers about all older tokens are kept is missing"),
@@ -208,7 +208,7 @@ def environment(home: Path, **settings: object) -> dict[str, str]:
 
 
 def arguments(*given: str) -> list[str]:
-    return [sys.executable, "-m", "pipelines.cli", "serve", *given]
+    return [sys.executable, "-m", "pipelines.cli.main", "serve", *given]
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.store import Store
-from pipelines.cli import app, exit_code
-from pipelines.embedded import sample_store
+from holderlake.engine.store.store import Store
+from holderlake.local.embedded import sample_store
+from pipelines.cli.main import app, exit_code
 from tests.damage import damage
 from tests.engine.damaged import answers, fill
 
@@ -115,7 +115,7 @@ def test_the_embedded_engine_refuses_a_lost_catalogue(root: Path, monkeypatch: p
 
 
 def test_the_sample_world_is_rebuilt_from_its_files_with_equal_balances(tmp_path: Path) -> None:
-    from engine.rebuilding import rebuild
+    from holderlake.engine.store.rebuild import rebuild
     from tests.engine.world import held
     from tests.sample import the_world
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_context
 
-from engine.store import Store
+from holderlake.engine.store.store import Store
+from holderlake.local.embedded import make_workspace
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.embedded import make_workspace
-from resources.settings import Settings
-from resources.workspace import Workspace
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, ScriptedNode
 from tests.processes import Ended, holderlake

@@ -22,20 +22,20 @@ from typing import Any
 
 import pytest
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.tokens import TOKENS
-from engine.store import Store
-from pipelines.cli import _expected_errors
-from pipelines.doctor import _store
-from pipelines.file_checks import check_files
-from pipelines.repair import repair_before_run
+from holderlake.alerts.outbox import AlertBook
+from holderlake.engine.store.store import Store
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.maintenance.repair import repair_before_run
+from holderlake.provider.ledger.ledger import ReportRow
+from holderlake.settings import Settings
+from holderlake.settings.alerts import AlertRule
+from holderlake.workspace import Workspace
+from pipelines.cli.main import _expected_errors
+from pipelines.doctor.doctor import _store
+from pipelines.doctor.file_checks import check_files
 from pipelines.runs import dagster_instance
-from resources.alert_book import AlertBook
-from resources.alert_settings import AlertRule
-from resources.ledger import ReportRow
-from resources.settings import Settings
-from resources.workspace import Workspace
 from tests.damage import KINDS, damage
 from tests.engine import damaged as stores
 from tests.filling import MakeWorkspace, fill
@@ -167,7 +167,7 @@ def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Worksp
 def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command on a home, in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *words],
+        [sys.executable, "-m", "pipelines.cli.main", *words],
         cwd=ROOT,
         env={**os.environ, **environment, "HOLDERLAKE_HOME": str(home)},
         capture_output=True,

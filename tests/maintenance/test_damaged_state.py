@@ -13,16 +13,16 @@ from random import Random
 import pytest
 from dagster import DagsterInstance
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from pipelines.commands import shared
-from pipelines.file_checks import check_files
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.provider.errors import AnswerNotKept
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.settings import SettingsError
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.workspace import Workspace
+from pipelines.cli.main import shared
+from pipelines.doctor.file_checks import check_files
 from pipelines.runs import dagster_instance, ingest_day, loads_once
-from resources.database import DatabaseError
-from resources.errors import AnswerNotKept
-from resources.ledger import CreditLedger
-from resources.settings import SettingsError
-from resources.workspace import Workspace
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill
 

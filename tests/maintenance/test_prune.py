@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assets.chains import CHAINS
-from assets.holders import HOLDERS
-from pipelines.cli import app
-from pipelines.pruning import parse_age, prunable, prune, shares
-from pipelines.rebuild import rebuild
-from resources.decoding import MalformedAnswer
+from holderlake.decoding import MalformedAnswer
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.maintenance.prune import parse_age, prunable, prune, shares
+from holderlake.maintenance.rebuild import rebuild
+from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
@@ -83,7 +83,7 @@ def test_the_command_removes_only_with_yes(make_workspace: MakeWorkspace, monkey
     fill(workspace, HOLDERS, "eth", MAY)
     answers = workspace.archive.size().answers
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
-    monkeypatch.setattr("pipelines.pruning.parse_age", lambda text: NOW)
+    monkeypatch.setattr("holderlake.maintenance.prune.parse_age", lambda text: NOW)
     run = CliRunner().invoke
     assert json.loads(run(app, ["archive", "--json"]).output)["answers"] == answers
     old = ["archive", "--prune-older-than", "1d"]

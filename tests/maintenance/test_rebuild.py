@@ -14,20 +14,20 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from assets.chains import CHAINS
-from assets.families import FAMILIES
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from contract.tables import TABLES
-from contract.times import utc_now
-from pipelines import rebuild as rebuilding
-from pipelines import replay as replaying
-from pipelines.cli import app
-from pipelines.rebuild import rebuild, survey
-from resources import journal
-from resources.decoding import Decoded
-from resources.lake import LakeError
-from resources.workspace import Workspace
+from holderlake.archive import provenance
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.decoding import Decoded
+from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.lake import LakeError
+from holderlake.maintenance import rebuild as rebuilding
+from holderlake.maintenance import replay as replaying
+from holderlake.maintenance.rebuild import rebuild, survey
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill, spoil
 from tests.processes import DEVNULL, start_holderlake
 
@@ -153,7 +153,7 @@ def test_partitions_from_before_the_journal_are_taken_over(make_workspace: MakeW
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, CHAINS, "eth", MAY)
     before = hashes(workspace.settings.lake), covered(workspace)
-    for path in journal.records(workspace.archive):
+    for path in provenance.records(workspace.archive):
         if path.parent.name == "holders":
             path.unlink()
     report = rebuild(workspace)

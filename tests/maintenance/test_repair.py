@@ -9,14 +9,14 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.tokens import TOKENS
-from pipelines.cli import app
-from pipelines.file_checks import check_files
-from pipelines.repair import find_damage, repair, repair_before_run, repair_damaged
-from resources.lake import Lake
-from resources.workspace import Workspace
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.lake.lake import Lake
+from holderlake.maintenance.repair import find_damage, repair, repair_before_run, repair_damaged
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
+from pipelines.doctor.file_checks import check_files
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill, spoil
 

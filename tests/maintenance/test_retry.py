@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.tokens import TOKENS
-from pipelines.cli import app
-from pipelines.rebuild import rebuild
-from pipelines.retries import failures, retry
-from resources.decoding import MalformedAnswer
-from resources.errors import BudgetExceeded, TransientError
-from resources.workspace import Workspace
+from holderlake.decoding import MalformedAnswer
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.tokens import TOKENS
+from holderlake.maintenance.rebuild import rebuild
+from holderlake.maintenance.retry import failures, retry
+from holderlake.provider.errors import BudgetExceeded, TransientError
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
-from tests.resources.misbehaving import Misbehaving, Step, answer
+from tests.provider.misbehaving import Misbehaving, Step, answer
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)

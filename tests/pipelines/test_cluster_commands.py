@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
-from contract.requests import MapOptions
-from contract.tables import TABLES
-from engine.store import Store
-from engine.sweep import sweep
-from pipelines.cli import app
-from resources.lake import Lake
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import TABLES
+from holderlake.engine.maps.batch import sweep
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from pipelines.cli.main import app
 from tests.engine.world import a_token, table, transfer
 
 COIN = ("eth", "0x" + "c" * 40)
@@ -81,7 +81,7 @@ def test_a_fill_goes_on_where_it_stopped_and_then_computes_nothing(home: Path) -
 
 
 def test_a_fill_of_a_store_that_was_not_built_or_has_changed_since_says_what_to_do(home: Path) -> None:
-    from resources.settings import SettingsError
+    from holderlake.settings import SettingsError
 
     def refused() -> str:
         done = CliRunner().invoke(app, [*FILL, *TOKENS])

@@ -18,16 +18,16 @@ from dagster import (
 )
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
-from assets.partitions import DAYS, FIRST_DAY, partition_key, tick_before
-from contract.tables import TABLES
+from holderlake.contract.tables import TABLES
+from holderlake.dagster.partitions import DAYS, FIRST_DAY, partition_key, tick_before
+from holderlake.errors import RunFailed
+from holderlake.lake.lake import SIDE_TABLES
+from holderlake.settings.sections import Schedule
+from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.errors import RunFailed
 from pipelines.history import QuickEventLog
 from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
-from resources.lake import SIDE_TABLES
-from resources.sections import Schedule
-from resources.workspace import Workspace
 from tests.filling import MakeWorkspace
 
 MAY = datetime(2026, 5, 1)

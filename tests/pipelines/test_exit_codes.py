@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from assets.holders import HOLDERS
-from pipelines.backfills import carry_out
-from pipelines.cli import exit_code
-from pipelines.errors import RunFailed, SomeFailed
-from pipelines.exit_codes import EXIT_CODES
+from holderlake.errors import RunFailed, SomeFailed
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.provider.errors import InvalidKey
+from holderlake.settings import SettingsError
+from holderlake.workspace import Workspace
+from pipelines.cli.backfills import carry_out
+from pipelines.cli.exit_codes import EXIT_CODES
+from pipelines.cli.main import exit_code
 from pipelines.runs import dagster_instance, ingest_day
-from resources.errors import InvalidKey
-from resources.settings import SettingsError
-from resources.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def holderlake(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *arguments],
+        [sys.executable, "-m", "pipelines.cli.main", *arguments],
         cwd=ROOT,
         env=environment | {"HOLDERLAKE_HOME": str(home), "COLUMNS": "200"},
         capture_output=True,

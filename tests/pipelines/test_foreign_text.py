@@ -17,19 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from assets.plots import plots
-from contract.text import printable
-from engine.records import TokenInfo
-from engine.store import Store
-from pipelines import show
-from pipelines.cli import app
+from holderlake import console
+from holderlake.contract.text import printable
+from holderlake.dagster.plots import plots
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import BackgroundService
+from holderlake.warehouse.warehouse import Warehouse
+from pipelines.cli.main import app
 from pipelines.runs import ingest_day
-from resources.lake import Lake
-from resources.warehouse import Warehouse
-from service.keys import KeyStore
-from service.run import BackgroundService
 from tests.filling import MakeWorkspace
-from tests.resources.lakes import DAYS, holders, map_tables, rows, write
+from tests.lakes import DAYS, holders, map_tables, rows, write
 
 HOSTILE = [
     "$$",
@@ -111,12 +111,12 @@ def test_json_output_has_no_nan_or_infinity(home: Path) -> None:
     ("number", "shown"), [(1e-9, "1e-09"), (0.00012, "0.00012"), (0.5, "0.5"), (1234.5, "1,234.5")]
 )
 def test_a_small_number_is_not_shown_as_zero(number: float, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    show.rows("", ["n"], [[number]])
+    console.rows("", ["n"], [[number]])
     assert capsys.readouterr().out.split() == ["n", shown]
 
 
 def test_an_error_message_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    show.err.print("holderlake: provider said \x1b[2J[/foo] :x:")
+    console.err.print("holderlake: provider said \x1b[2J[/foo] :x:")
     assert capsys.readouterr().err == "holderlake: provider said \\x1b[2J[/foo] :x:\n"
 
 

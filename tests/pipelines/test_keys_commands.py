@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from contract.times import utc_now
-from pipelines.accounts import open_keys, parse_grace, prefix_of
-from pipelines.cli import app, main
-from resources.settings import load_settings
-from service.keys import KeyStore
+from holderlake.contract.times import utc_now
+from holderlake.local.accounts import open_keys, parse_grace, prefix_of
+from holderlake.service.billing.keys import KeyStore
+from holderlake.settings import load_settings
+from pipelines.cli.main import app, main
 from tests.ledgers import SECRET, Ledger
 
 Run = Callable[..., Any]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from contract.requests import ChainsRequest
-from resources.archive import AnswerArchive
-from resources.client import ProviderClient
-from resources.ledger import CreditLedger
-from resources.provider import Provider
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.requests import ChainsRequest
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.fetcher import Provider
+from holderlake.provider.ledger.ledger import CreditLedger
 
 NOBODY = "http://127.0.0.1:9"
 

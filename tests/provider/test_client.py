@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from contract.errors import ERROR_KINDS
-from contract.models import GroupedTransfer, TokenKey, UnknownRelationship
-from contract.requests import (
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.contract.models import GroupedTransfer, TokenKey, UnknownRelationship
+from holderlake.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
     ChainsRequest,
@@ -37,11 +37,11 @@ from contract.requests import (
     SubgraphRequest,
     TokensMetadataRequest,
 )
-from resources import errors
-from resources.backoff import LONGEST_WAIT
-from resources.client import Limits, ProviderClient
-from resources.errors import ProviderError, error_of
-from tests.resources.misbehaving import (
+from holderlake.provider import errors
+from holderlake.provider.backoff import LONGEST_WAIT
+from holderlake.provider.client import Limits, ProviderClient
+from holderlake.provider.errors import ProviderError, error_of
+from tests.provider.misbehaving import (
     CHAINS,
     Misbehaving,
     Step,

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from contract.requests import ChainsRequest
-from resources.client import ProviderClient
-from resources.errors import ProviderError
-from resources.pace import Gate
-from tests.resources.misbehaving import CHAINS, Misbehaving, Step, answer, error
+from holderlake.contract.requests import ChainsRequest
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.concurrency import Gate
+from holderlake.provider.errors import ProviderError
+from tests.provider.misbehaving import CHAINS, Misbehaving, Step, answer, error
 
 OK = answer(CHAINS)
 

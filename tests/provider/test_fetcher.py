@@ -21,21 +21,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.prices import CHAINS as CHAINS_PRICE
-from contract.prices import MAP_BASE
-from contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
-from engine.records import Rules
-from engine.rules import rules_in_force
-from resources import errors
-from resources.archive import AnswerArchive
-from resources.client import Limits, ProviderClient
-from resources.errors import ProviderError
-from resources.ledger import CreditLedger, Problem
-from resources.plan_limits import VALID_FOR, PlanLimits
-from resources.provider import Counters, Provider
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.prices import CHAINS as CHAINS_PRICE
+from holderlake.contract.prices import MAP_BASE
+from holderlake.contract.requests import AddressMetadataRequest, ChainsRequest, MapOptions, MapRequest
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.records import Rules
+from holderlake.provider import errors
+from holderlake.provider.client import Limits, ProviderClient
+from holderlake.provider.errors import ProviderError
+from holderlake.provider.fetcher import Counters, Provider
+from holderlake.provider.ledger.ledger import CreditLedger, Problem
+from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from tests.filling import spoil
 from tests.processes import run
-from tests.resources.misbehaving import (
+from tests.provider.misbehaving import (
     CHAINS,
     Misbehaving,
     Step,
@@ -592,12 +592,12 @@ def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tm
 PAY_AND_DIE = """
 import asyncio, os, sys
 from datetime import datetime
-from contract.requests import MapRequest
-from resources.archive import AnswerArchive
-from resources.bookings import Settle
-from resources.client import ProviderClient
-from resources.ledger import CreditLedger
-from resources.provider import Provider
+from holderlake.contract.requests import MapRequest
+from holderlake.archive.archive import AnswerArchive
+from holderlake.provider.ledger.entries import Settle
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.fetcher import Provider
 
 home, address, moment = sys.argv[1:]
 
@@ -628,7 +628,7 @@ def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
 ) -> None:
     async def work(stage: Stage) -> None:
         arguments = [str(tmp_path), stage.server.address, moment]
-        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments, imports=["resources.provider"])
+        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments, imports=["holderlake.provider.fetcher"])
         assert died.returncode == -signal.SIGKILL
         assert stage.calls == 1
         assert stage.books() == (0, MAP_BASE)

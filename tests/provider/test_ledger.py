@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.times import utc_now
-from resources.bookings import Release, Reserve, Reserved, Settle
-from resources.errors import BudgetExceeded
-from resources.ledger import CreditLedger, Problem, ReportRow
+from holderlake.contract.times import utc_now
+from holderlake.provider.errors import BudgetExceeded
+from holderlake.provider.ledger.entries import Release, Reserve, Reserved, Settle
+from holderlake.provider.ledger.ledger import CreditLedger, Problem, ReportRow
 
 ROOT = Path(__file__).parents[2]
 
@@ -270,8 +270,8 @@ def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
 
 
 SPEND = """
-from resources.errors import BudgetExceeded
-from resources.ledger import CreditLedger
+from holderlake.provider.errors import BudgetExceeded
+from holderlake.provider.ledger.ledger import CreditLedger
 spent = 0
 with CreditLedger(path, per_day=3_000) as ledger:
     for turn in range(80):
@@ -297,7 +297,7 @@ def test_processes_together_never_pass_a_ceiling(tmp_path: Path) -> None:
 
 CREATE = """
 import time
-from resources.ledger import CreditLedger
+from holderlake.provider.ledger.ledger import CreditLedger
 print("ready", flush=True)
 start = float(sys.stdin.readline())
 for number in range(60):
@@ -330,7 +330,7 @@ def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> N
 
 RESERVE_AND_HANG = """
 import time
-from resources.ledger import CreditLedger
+from holderlake.provider.ledger.ledger import CreditLedger
 ledger = CreditLedger(path, per_run=100)
 ledger.reserve("run", "map", "eth/0xaa", 75)
 print("reserved", flush=True)

@@ -13,13 +13,13 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from contract.chains import ZERO_ADDRESS
-from contract.prices import CREDIT
-from engine.records import TRANSFERS, Label, Rules, TokenInfo
-from engine.store import Store
-from service.keys import Key, KeyStore
-from service.run import BackgroundService
-from service.settings import ServiceSettings
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.prices import CREDIT
+from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import Key, KeyStore
+from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 
 DAY = 86_400
 BEGIN = 1_700_000_000 // DAY * DAY

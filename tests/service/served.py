@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from service.observe import Metrics, Observed
-from service.processes import heed_supervisor, serve_processes
-from service.server import leave_threads, listen, serve_app
-from service.settings import ServiceSettings
+from holderlake.service.observability import Metrics, Observed
+from holderlake.service.runtime.processes import heed_supervisor, serve_processes
+from holderlake.service.runtime.server import leave_threads, listen, serve_app
+from holderlake.service.settings import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
 """A variable that keeps the app from starting."""

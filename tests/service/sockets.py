@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.protocol import limited_protocol
+from holderlake.service.runtime.protocol import limited_protocol
 
 PATIENCE = 10.0
 

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from contract import requests, wire
-from contract.tables import exact_amount
-from contract.times import from_unix, to_unix, utc_now
-from engine.holders import holders_as_of
-from service.settings import ServiceSettings
+from holderlake.contract import exact_json, requests
+from holderlake.contract.tables import exact_amount
+from holderlake.contract.times import from_unix, to_unix, utc_now
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.service.settings import ServiceSettings
 
 DAY = 86_400
 
@@ -25,7 +25,7 @@ def _get(caller: Any, request: requests.Request) -> Any:
         request.method, request.path, params=request.query, json=request.body if request.method == "POST" else None
     )
     assert answer.status_code == 200, answer.text
-    return wire.decode(answer.content, request.answer)
+    return exact_json.decode(answer.content, request.answer)
 
 
 def test_every_endpoint_answers_in_the_shape_of_the_contract(custom, world):

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from contract.times import dt_update_text, utc_now
-from engine.records import Label
-from engine.store import Store
-from service.cache import AnswerCache, Written, lifetime_of
-from service.settings import LIFETIMES, ServiceSettings
+from holderlake.contract.times import dt_update_text, utc_now
+from holderlake.engine.records import Label
+from holderlake.engine.store.store import Store
+from holderlake.service.cache import AnswerCache, Written, lifetime_of
+from holderlake.service.settings import LIFETIMES, ServiceSettings
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 
 

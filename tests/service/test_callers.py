@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.callers import TrustedProxies, caller_of, counted_as, is_within, networks
+from holderlake.service.middleware.client_ip import TrustedProxies, caller_of, counted_as, is_within, networks
 from tests.service.sockets import Served, say, serving
 
 PROXIES = networks(["10.0.0.0/8", "fd00::/8", "192.0.2.7"])

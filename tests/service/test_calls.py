@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore
 from tests.ledgers import Ledger
 
 

@@ -13,8 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.keys import Charge, CreditsExhausted, Demand, Key, KeyEnded, KeysBusy, KeyStore, UnknownKey
-from service.periods import next_renewal, period_start
+from holderlake.service.billing.keys import (
+    Charge,
+    CreditsExhausted,
+    Demand,
+    Key,
+    KeyEnded,
+    KeysBusy,
+    KeyStore,
+    UnknownKey,
+)
+from holderlake.service.billing.periods import next_renewal, period_start
 from tests.ledgers import SECRET, Clock, Ledger, account_of
 from tests.postgres import PostgresServer, Wire
 

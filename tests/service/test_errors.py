@@ -10,14 +10,14 @@ from random import Random
 import httpx
 import pytest
 
-from contract import wire
-from contract.errors import ERROR_KINDS
-from contract.models import HTTPValidationError
-from engine.rebuilding import rebuild
-from engine.store import Store
-from service.keys import KeyStore
-from service.run import BackgroundService
-from service.settings import ServiceSettings
+from holderlake.contract import exact_json
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.contract.models import HTTPValidationError
+from holderlake.engine.store.rebuild import rebuild
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.damage import damage
 
 
@@ -27,7 +27,7 @@ def _is(answer: httpx.Response, code: str) -> bool:
     assert answer.headers["content-type"] == "application/json"
     assert set(body) == {"detail", "code"}
     if code == "invalid_request":
-        wire.decode(answer.content, HTTPValidationError)
+        exact_json.decode(answer.content, HTTPValidationError)
     else:
         assert isinstance(body["detail"], str) and body["detail"]
     return (answer.status_code, body["code"]) == (ERROR_KINDS[code].status, code)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contract import wire
-from contract.extras import (
+from holderlake.contract import exact_json
+from holderlake.contract.extras import (
     AddressItems,
     AddressLabels,
     Evidence,
@@ -17,10 +17,10 @@ from contract.extras import (
     MapRules,
     Usage,
 )
-from contract.models import Holder, Map
-from contract.times import from_unix
-from engine.balances import balances_as_of
-from engine.rules import rules_in_force
+from holderlake.contract.models import Holder, Map
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.queries.balances import balances_as_of
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 
@@ -36,7 +36,7 @@ def _get(caller: Caller, path: str, **query: Any) -> Any:
 def test_raw_amounts_are_the_chains_own_integers(caller, world):
     query = {"return_raw_amounts": True}
     answer = _get(caller, f"/v0/tokens/holders/eth/{world.wide}", **query)
-    (holder,) = wire.decode(answer.content, list[Holder])
+    (holder,) = exact_json.decode(answer.content, list[Holder])
     assert holder.holder_data.amount_raw == str(world.wide_amount)
 
 
@@ -47,7 +47,7 @@ def test_without_being_asked_for_raw_amounts_are_not_there(caller, world):
 
 def test_a_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
     query = {"return_nodes": True, "return_relationships": True, "return_raw_amounts": True}
-    found = wire.decode(_get(caller, f"/v0/tokens/map/eth/{world.token}", **query).content, Map)
+    found = exact_json.decode(_get(caller, f"/v0/tokens/map/eth/{world.token}", **query).content, Map)
     held = dict(balances_as_of(world.store, "eth", world.token, from_unix(2_000_000_000)).holders)
     shown = {node.address: int(node.holder_data.amount_raw) for node in found.nodes.top_holders}
     assert shown == held
@@ -62,11 +62,11 @@ def test_a_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
 
 def _pages(caller: Caller, world: World, **query: Any) -> list[HoldersPage]:
     path = f"/v0/x/tokens/holders/eth/{world.token}"
-    pages = [wire.decode(_get(caller, path, **query).content, HoldersPage)]
+    pages = [exact_json.decode(_get(caller, path, **query).content, HoldersPage)]
     while pages[-1].next_cursor:
         rest = {name: value for name, value in query.items() if name != "timestamp"}
         answer = _get(caller, path, **rest, cursor=pages[-1].next_cursor)
-        pages.append(wire.decode(answer.content, HoldersPage))
+        pages.append(exact_json.decode(answer.content, HoldersPage))
     return pages
 
 
@@ -132,7 +132,7 @@ def test_a_page_costs_by_the_hundred(caller, world, limit, cost):
 
 def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
     answer = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}")
-    found = wire.decode(answer.content, Evidence)
+    found = exact_json.decode(answer.content, Evidence)
     first, second, third = found.clusters
     a, b, c, d, e, f = world.wallets
     (link,) = first.links if first.links[0].from_address == a else second.links
@@ -174,7 +174,7 @@ def test_one_cluster_can_be_asked_for_and_one_that_is_not_there_is_not_found(cal
 
 def test_changes_tell_who_came_who_went_and_by_how_much(caller, world):
     query = {"before": world.begin, "after": world.begin + 5 * DAY}
-    found = wire.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
+    found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
     before = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["before"])).holders)
     after = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["after"])).holders)
     assert found.counts.entered == len(set(after) - set(before))
@@ -194,7 +194,7 @@ def test_two_instants_in_the_wrong_order_are_swapped(caller, world):
 def test_nothing_changes_in_no_time(caller, world, beyond):
     query = {"before": world.begin + 2 * DAY} if not beyond else {"before": 2_000_000_000 + beyond}
     query |= {"after": query["before"]}
-    found = wire.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
+    found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
     assert found.holders == []
     assert found.counts.unchanged == found.counts.holders_before == found.counts.holders_after > 0
 
@@ -209,7 +209,7 @@ def test_the_earlier_instant_is_needed(caller, world):
 
 def test_labels_are_told_with_their_sources(custom, world):
     answer = _get(custom, f"/v0/x/addresses/labels/{world.cex}")
-    found = wire.decode(answer.content, AddressLabels)
+    found = exact_json.decode(answer.content, AddressLabels)
     assert [(one.source, one.label, one.is_cex) for one in found.labels] == [("test", "Some Exchange", True)]
 
 
@@ -221,7 +221,7 @@ def test_a_caller_sees_its_own_month_for_free(caller, world):
     _get(caller, "/v0/chains")
     _get(caller, f"/v0/tokens/holders/eth/{world.token}")
     assert caller.spent == 1_01
-    found = wire.decode(_get(caller, "/v0/x/usage").content, Usage)
+    found = exact_json.decode(_get(caller, "/v0/x/usage").content, Usage)
     assert (found.spent, found.remaining) == (1_01, caller.key.allowance - 1_01)
     assert {line.endpoint: line.hundredths for line in found.charged} == {"chains": 1, "holders": 1_00}
     assert caller.spent == 1_01
@@ -237,10 +237,10 @@ def _item(caller: Caller, world: World, **query: Any) -> Any:
 def test_an_item_has_the_holder_of_the_instant_asked_for(caller, world):
     first, second = world.collectors
     now, then = (_item(caller, world, token_id="007", **at) for at in ({}, {"timestamp": world.begin + DAY - 1}))
-    assert [(one.address, one.quantity, one.since) for one in wire.decode(now.content, ItemHolders).holders] == [
+    assert [(one.address, one.quantity, one.since) for one in exact_json.decode(now.content, ItemHolders).holders] == [
         (second, "1", world.begin + DAY)
     ]
-    assert [one.address for one in wire.decode(then.content, ItemHolders).holders] == [first]
+    assert [one.address for one in exact_json.decode(then.content, ItemHolders).holders] == [first]
     assert caller.spent == 1_00 + 1_00 + 50_00
 
 
@@ -257,12 +257,12 @@ def test_an_item_that_nobody_holds_is_not_found_and_free(caller, world):
 def test_an_address_has_its_items_as_of_the_instant_asked_for(caller, world):
     first, second = world.collectors
     path = "/v0/x/addresses/items/"
-    found = wire.decode(_get(caller, path + second).content, AddressItems)
+    found = exact_json.decode(_get(caller, path + second).content, AddressItems)
     assert [(one.chain, one.token_address, one.token_id) for one in found.items] == [("eth", world.nft, "7")]
     assert (found.total, found.next_offset) == (1, None)
-    assert wire.decode(_get(caller, path + first).content, AddressItems).items == []
+    assert exact_json.decode(_get(caller, path + first).content, AddressItems).items == []
     past = _get(caller, path + first, timestamp=world.begin, chain="eth", token_address=world.nft)
-    assert wire.decode(past.content, AddressItems).total == 1
+    assert exact_json.decode(past.content, AddressItems).total == 1
     assert _get(caller, path + second, offset=1).json()["items"] == []
     assert _get(caller, path + second, token_address=world.token).json()["items"] == []
 
@@ -271,5 +271,5 @@ def test_the_service_publishes_its_rules_for_free(caller, world):
     spent = caller.spent
     answer = _get(caller, "/v0/x/rules")
     assert answer.json() == rules_in_force(world.store.rules)
-    assert wire.decode(answer.content, MapRules).supernode_degree == world.store.rules.supernode_degree
+    assert exact_json.decode(answer.content, MapRules).supernode_degree == world.store.rules.supernode_degree
     assert caller.spent == spent

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contract.tables import TABLES
-from service.formats import Format, format_of
+from holderlake.contract.tables import TABLES
+from holderlake.service.output.formats import Format, format_of
 
 ARROW, PARQUET = Format.ARROW.value, Format.PARQUET.value
 

@@ -17,11 +17,11 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from contract.errors import ERROR_KINDS
-from service.keys import KeyStore
-from service.observe.log import JsonLines
-from service.run import BackgroundService
-from service.settings import ServiceSettings
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.observability.log import JsonLines
+from holderlake.service.run import BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Caller, Running, World
 from tests.service.sockets import Answer, Peer
 
@@ -184,7 +184,7 @@ def logged() -> Iterator[Logged]:
     stream = Logged()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    root, requests = logging.getLogger(), logging.getLogger("service.requests")
+    root, requests = logging.getLogger(), logging.getLogger("holderlake.service.requests")
     levels = root.level, requests.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)

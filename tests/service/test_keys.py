@@ -13,8 +13,7 @@ from secrets import token_hex
 import pytest
 import sqlalchemy as sa
 
-from service.database import ledger as ledger_table
-from service.keys import (
+from holderlake.service.billing.keys import (
     DatabaseUnavailable,
     Key,
     KeyEnded,
@@ -24,6 +23,7 @@ from service.keys import (
     WrongSecret,
     WrongVersion,
 )
+from holderlake.service.database.schema import ledger as ledger_table
 from tests.ledgers import SECRET, Clock, Ledger
 
 NOON = datetime(2026, 11, 20, 12)

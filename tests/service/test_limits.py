@@ -22,10 +22,10 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 
-from service.counts import CountsInMemory, SharedCounts
-from service.errors import ServiceError, add_handlers
-from service.failures import KeysBusy
-from service.limits import BodyLimit, RateLimit
+from holderlake.service.database.errors import KeysBusy
+from holderlake.service.errors import ServiceError, add_handlers
+from holderlake.service.middleware.rate_limit_storage import CountsInMemory, SharedCounts
+from holderlake.service.middleware.rate_limits import BodyLimit, RateLimit
 from tests.service.sockets import PATIENCE, Served, hello, serving
 
 # ----------------------------------------------------------------------- calls
@@ -193,7 +193,7 @@ def test_calls_that_can_not_be_counted_go_through_with_one_warning(caplog, failu
 
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(calls()) == [200] * 5
-    warnings = [record for record in caplog.records if record.name == "service.limits"]
+    warnings = [record for record in caplog.records if record.name == "holderlake.service.middleware.rate_limits"]
     assert len(warnings) == 1
     assert str(failure) in warnings[0].getMessage()
 

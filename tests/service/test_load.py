@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from service.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore
 from tests import processes
 from tests.processes import Process
 
@@ -24,10 +24,10 @@ SECRET = b"a secret of sixteen bytes at least"
 _SERVE = """
 import sys
 from pathlib import Path
-from engine.store import Store
-from service.keys import KeyStore
-from service.run import serve
-from service.settings import ServiceSettings
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import serve
+from holderlake.service.settings import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
 settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True)
 where = where if "://" in where else Path(where)

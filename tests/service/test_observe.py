@@ -20,15 +20,15 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from contract.prices import CREDIT
-from contract.requests import HoldersRequest
-from service.app import create_app
-from service.keys import KeyStore
-from service.observe import Metrics, observation
-from service.observe.log import JsonLines, TextLines
-from service.routes.health import Readiness
-from service.run import BackgroundApp, BackgroundService
-from service.settings import ServiceSettings
+from holderlake.contract.prices import CREDIT
+from holderlake.contract.requests import HoldersRequest
+from holderlake.service.api.routes.health import Readiness
+from holderlake.service.app import create_app
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.observability import Metrics, observation
+from holderlake.service.observability.log import JsonLines, TextLines
+from holderlake.service.run import BackgroundApp, BackgroundService
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import World
 
 ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'
@@ -43,7 +43,7 @@ class Watched:
     keys: KeyStore
     log: io.StringIO
 
-    def lines(self, logger: str = "service.requests") -> list[dict[str, Any]]:
+    def lines(self, logger: str = "holderlake.service.requests") -> list[dict[str, Any]]:
         """The lines of a logger; those of requests come just after their answers."""
         found = [json.loads(line) for line in self.log.getvalue().splitlines()]
         return [line for line in found if line["logger"] == logger]
@@ -72,7 +72,7 @@ def observed_app(world: World, keys: KeyStore, settings: ServiceSettings) -> Fas
 
     @app.get("/test/logs/{text}")
     def logs(text: str) -> None:
-        logging.getLogger("service.test").warning("said %s", text)
+        logging.getLogger("holderlake.service.test").warning("said %s", text)
 
     @app.get("/test/fails/{text}")
     async def fails(request: Request, text: str) -> None:
@@ -95,7 +95,7 @@ def log() -> Iterator[io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    service = logging.getLogger("service")
+    service = logging.getLogger("holderlake")
     service.addHandler(handler)
     service.setLevel(logging.DEBUG)
     yield stream
@@ -106,7 +106,7 @@ def log() -> Iterator[io.StringIO]:
 @pytest.fixture
 def log_lines(log: io.StringIO) -> Iterator[io.StringIO]:
     """The same with lines of requests."""
-    requests = logging.getLogger("service.requests")
+    requests = logging.getLogger("holderlake.service.requests")
     silent = requests.level
     requests.setLevel(logging.INFO)
     yield log
@@ -172,7 +172,7 @@ def test_a_name_that_is_not_sane_is_not_taken(watched: Watched, name: str | byte
 
 def test_a_line_that_is_logged_within_a_request_has_its_id(watched: Watched) -> None:
     answer = watched.http.get("/test/logs/hello")
-    assert [(line["message"], line["request_id"]) for line in watched.lines("service.test")] == [
+    assert [(line["message"], line["request_id"]) for line in watched.lines("holderlake.service.test")] == [
         ("said hello", answer.headers["X-Request-Id"])
     ]
 
@@ -264,7 +264,7 @@ def test_hostile_text_makes_no_line_of_its_own(watched: Watched) -> None:
     assert written.isascii()
     assert "\x1b" not in written
     assert all(set(json.loads(line)) >= {"time", "level", "request_id"} for line in written.splitlines())
-    assert watched.lines("service.test")[0]["message"] == 'said \x1b[2K\r\n{"level": "info"}"'
+    assert watched.lines("holderlake.service.test")[0]["message"] == 'said \x1b[2K\r\n{"level": "info"}"'
 
 
 def test_a_failure_that_nobody_foresaw_is_answered_in_the_contracts_words(watched: Watched) -> None:
@@ -276,7 +276,7 @@ def test_a_failure_that_nobody_foresaw_is_answered_in_the_contracts_words(watche
 
 def test_a_traceback_tells_types_and_places_but_no_messages(watched: Watched) -> None:
     answer = watched.http.get("/test/fails/hiddentext")
-    told = watched.lines("service.observe.middleware")[-1]
+    told = watched.lines("holderlake.service.observability.middleware")[-1]
     assert told["request_id"] == answer.headers["X-Request-Id"]
     assert "KeyError" in told["exc_info"]
     assert told["exc_info"].endswith("ValueError")

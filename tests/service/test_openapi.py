@@ -10,12 +10,21 @@ from typing import Any
 import httpx
 import pytest
 
-from contract import wire
-from contract.errors import ERROR_KINDS
-from contract.extras import AddressItems, AddressLabels, Evidence, HoldersPage, ItemHolders, MapChanges, MapRules, Usage
-from contract.requests import ENDPOINTS
-from engine.records import TokenInfo
-from service.openapi import LINKS, examples
+from holderlake.contract import exact_json
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.contract.extras import (
+    AddressItems,
+    AddressLabels,
+    Evidence,
+    HoldersPage,
+    ItemHolders,
+    MapChanges,
+    MapRules,
+    Usage,
+)
+from holderlake.contract.requests import ENDPOINTS
+from holderlake.engine.records import TokenInfo
+from holderlake.service.output.openapi import LINKS, examples
 
 _SCHEMA_NAMES = {"address_details": "AddressDetails", "Holder (item of the holders list)": "Holder"}
 _NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain", "use_time_nodes"}
@@ -184,7 +193,7 @@ def test_every_example_is_a_valid_answer():
     }
     assert set(examples()) == set(shapes)
     for endpoint, example in examples().items():
-        wire.decode(wire.encode(example), shapes[endpoint])
+        exact_json.decode(exact_json.encode(example), shapes[endpoint])
 
 
 def test_the_docs_page_loads_nothing_from_elsewhere(service):

@@ -25,17 +25,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.requests import MapOptions
-from contract.tables import TABLES, build
-from contract.times import from_unix
-from engine.maps import map_as_of
-from service.pictures.circles import Frame
-from service.pictures.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
-from service.pictures.draw import TokenTitle, draw_map
-from service.pictures.layout import Layout, place
-from service.pictures.scene import Figures, Line, Node, Scene, scene_of
-from service.pictures.text import printable, shortened, width
-from service.pictures.words import percent
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import TABLES, build
+from holderlake.contract.times import from_unix
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.service.pictures.drawing.colours import COLOURS, Theme, contrast, mixed, quiet_on, text_on
+from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map
+from holderlake.service.pictures.drawing.text import printable, shortened, width
+from holderlake.service.pictures.drawing.text_format import percent
+from holderlake.service.pictures.layout.bubbles import Layout, place
+from holderlake.service.pictures.layout.circles import Frame
+from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
 from tests.service.conftest import DAY, World
 
 Link = tuple[int, int, int]

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from service.callers import networks
-from service.limits import BodyLimit
-from service.protocol import MOST_HEADERS, limited_protocol
+from holderlake.service.middleware.client_ip import networks
+from holderlake.service.middleware.rate_limits import BodyLimit
+from holderlake.service.runtime.protocol import MOST_HEADERS, limited_protocol
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 
 GET = b"GET /%s HTTP/1.1\r\nHost: service\r\n\r\n"
@@ -394,7 +394,7 @@ def test_connections_of_a_trusted_proxy_count_for_no_address():
 
 
 def test_idle_connections_are_closed_sooner_under_pressure(monkeypatch):
-    monkeypatch.setattr("service.protocol.IDLE_UNDER_PRESSURE", 0)
+    monkeypatch.setattr("holderlake.service.runtime.protocol.IDLE_UNDER_PRESSURE", 0)
     with serving(_app, limited_protocol(4_096, 5.0, connections=3)) as served, ExitStack() as stack:
         alone = stack.enter_context(served.connect())
         assert alone.ask(GET % b"plain").status == 200

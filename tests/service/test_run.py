@@ -20,10 +20,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from contract.requests import ENDPOINTS
-from service.keys import KeyStore
-from service.run import BackgroundApp, BackgroundService
-from service.server import listen
+from holderlake.contract.requests import ENDPOINTS
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import BackgroundApp, BackgroundService
+from holderlake.service.runtime.server import listen
 from tests import processes as started
 from tests.processes import PIPE, SERVICE, run, start
 from tests.service.served import BROKEN
@@ -35,9 +35,9 @@ _SMALL_APP = "import sys; from tests.service import served; sys.exit(served.main
 _SERVE = """
 import sys
 from pathlib import Path
-from engine.store import Store
-from service.keys import KeyStore
-from service.run import serve
+from holderlake.engine.store.store import Store
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.run import serve
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]))
 print("closed in order")
@@ -46,7 +46,7 @@ print("closed in order")
 
 _OPEN_FILES = """
 import resource
-from service.server import raise_open_files
+from holderlake.service.runtime.server import raise_open_files
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -24,10 +24,10 @@ from typing import Any
 import httpx
 import pytest
 
-from contract.prices import CREDIT
-from engine.store import Store
-from service.screenshots import PICTURES
-from service.settings import ServiceSettings
+from holderlake.contract.prices import CREDIT
+from holderlake.engine.store.store import Store
+from holderlake.service.api.screenshots import PICTURES
+from holderlake.service.settings import ServiceSettings
 from tests.service.conftest import Running
 
 EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "8"))

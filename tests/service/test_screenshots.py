@@ -5,16 +5,16 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from contract import wire
-from contract.models import Screenshot
-from service.settings import ServiceSettings
+from holderlake.contract import exact_json
+from holderlake.contract.models import Screenshot
+from holderlake.service.settings import ServiceSettings
 
 
 @pytest.fixture
 def shot(caller, world):
     answer = caller.http.get(f"/v0/tokens/screenshot/eth/{world.token}")
     assert answer.status_code == 200, answer.text
-    return wire.decode(answer.content, Screenshot)
+    return exact_json.decode(answer.content, Screenshot)
 
 
 def test_the_picture_needs_no_key_and_costs_nothing_more(caller, shot):

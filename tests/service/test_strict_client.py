@@ -21,8 +21,8 @@ import pytest
 import schemathesis
 from schemathesis.core.failures import FailureGroup
 
-from contract.times import dt_update_text, from_unix, to_unix, utc_now
-from engine.store import Store
+from holderlake.contract.times import dt_update_text, from_unix, to_unix, utc_now
+from holderlake.engine.store.store import Store
 
 Is = Callable[[Any], bool]
 

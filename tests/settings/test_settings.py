@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from contract.models import TokenKey
-from resources.cron import check_cron
-from resources.sections import Section
-from resources.settings import AddressSet, Settings, SettingsError, load_settings
+from holderlake.contract.models import TokenKey
+from holderlake.settings import AddressSet, Settings, SettingsError, load_settings
+from holderlake.settings.cron import check_cron
+from holderlake.settings.sections import Section
 
 SECRET = "hl_sekret_1234567890"
 Write = Callable[[str], Path]

@@ -17,13 +17,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from contract.tables import TABLES
-from resources import frames, lake_views, layout
-from resources.damage import damages
-from resources.lake import Lake
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.contract.tables import TABLES
+from holderlake.lake.damage import damages
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import dataframes, lake_views, schema
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from tests.lakes import LEARNT, failures, holders, map_tables, rows, transfer, write, write_holders
 from tests.processes import HOLDERLAKE
-from tests.resources.lakes import LEARNT, failures, holders, map_tables, rows, transfer, write, write_holders
 
 ROOT = Path(__file__).parents[2]
 INSTANTS = [datetime(2024, 12, 1), datetime(2025, 6, 1), datetime(2025, 12, 1), datetime(2026, 6, 1)]
@@ -102,7 +102,7 @@ def alone(home: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.parametrize("asked", [*TABLES, *layout.OWN_TABLES])
+@pytest.mark.parametrize("asked", [*TABLES, *schema.OWN_TABLES])
 def test_a_table_has_the_same_rows_columns_and_types_over_parquet(
     home: Path, alone: duckdb.DuckDBPyConnection, asked: str
 ) -> None:
@@ -110,9 +110,9 @@ def test_a_table_has_the_same_rows_columns_and_types_over_parquet(
     assert alone.sql(query).to_arrow_table().equals(Warehouse(home / "warehouse.duckdb").query(query))
 
 
-@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
+@pytest.mark.parametrize("query", schema.queries(), ids=lambda query: query.name)
 def test_an_example_has_the_same_answer_over_parquet(
-    home: Path, alone: duckdb.DuckDBPyConnection, query: layout.Query
+    home: Path, alone: duckdb.DuckDBPyConnection, query: schema.Query
 ) -> None:
     ours = Warehouse(home / "warehouse.duckdb").query(query.example)
     assert ours.num_rows, "the example shows nothing here"
@@ -153,7 +153,7 @@ def listed(lake: Lake, every_byte: bool = False) -> list[tuple[str]]:
     found = damages(lake, every_byte=True) if every_byte else ()
     with duckdb.connect() as connection:
         connection.execute(lake_views.script(lake, found))
-        for table in (*TABLES, *layout.OWN_TABLES, "latest_holders", "data_quality"):
+        for table in (*TABLES, *schema.OWN_TABLES, "latest_holders", "data_quality"):
             connection.sql(f"FROM {table}").fetchall()
         assert (
             connection.sql("SELECT count(*) FROM failures").fetchall()
@@ -220,7 +220,7 @@ def test_a_damage_that_keeps_the_size_of_a_file_is_left_out(two_days: Lake) -> N
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
     assert listed(two_days, every_byte=True) == [("0x1",)]
-    assert frames.lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
+    assert dataframes.lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
 
 
 def test_a_manifest_with_a_wrong_digest_is_left_out(two_days: Lake) -> None:
@@ -280,13 +280,13 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
 
 
 @pytest.fixture(scope="module", params=["warehouse", "lake"])
-def asked(request: pytest.FixtureRequest, home: Path) -> frames.Frames:
+def asked(request: pytest.FixtureRequest, home: Path) -> dataframes.Frames:
     paths = {"warehouse": home / "warehouse.duckdb", "lake": home / "lake"}
-    made: frames.Frames = getattr(frames, request.param)(paths[request.param])
+    made: dataframes.Frames = getattr(dataframes, request.param)(paths[request.param])
     return made
 
 
-def test_a_frame_of_each_kind_keeps_amounts_exact_and_whole_numbers_whole(asked: frames.Frames) -> None:
+def test_a_frame_of_each_kind_keeps_amounts_exact_and_whole_numbers_whole(asked: dataframes.Frames) -> None:
     sql = "SELECT amount, rank, is_cex, timestamp FROM holders_as_of(?) WHERE address = ? ORDER BY ALL"
     values = [INSTANTS[0], OTHER]
     in_pandas, in_polars, in_arrow = asked.pandas(sql, values), asked.polars(sql, values), asked.arrow(sql, values)
@@ -300,19 +300,21 @@ def test_a_frame_of_each_kind_keeps_amounts_exact_and_whole_numbers_whole(asked:
     assert in_polars.schema["timestamp"] == pl.Datetime("us")
 
 
-def test_a_faulty_query_is_told_in_duckdb_s_words(asked: frames.Frames) -> None:
+def test_a_faulty_query_is_told_in_duckdb_s_words(asked: dataframes.Frames) -> None:
     with pytest.raises(WarehouseError, match="nothing"):
         asked.pandas("FROM nothing")
 
 
-def test_who_lacks_polars_is_told_what_to_do(asked: frames.Frames, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_lacks_polars_is_told_what_to_do(asked: dataframes.Frames, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install polars"):
         asked.polars("SELECT 1")
 
 
 def test_one_line_of_python_needs_no_path(home: Path) -> None:
-    line = "from resources.frames import warehouse; print(len(warehouse().pandas('FROM latest_holders')))"
+    line = (
+        "from holderlake.warehouse.dataframes import warehouse; print(len(warehouse().pandas('FROM latest_holders')))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", line],
         cwd=ROOT,

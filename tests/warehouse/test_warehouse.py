@@ -13,24 +13,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from contract.tables import FAMILY_TABLES, TABLES, Table, build, exact_amount
-from resources import layout
-from resources.lake import Lake
-from resources.lake_views import script
-from resources.warehouse import Warehouse, WarehouseError
+from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table, build, exact_amount
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import schema
+from holderlake.warehouse.lake_views import script
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from tests.lakes import DAYS, LEARNT, asked, count, failures, holders, map_tables, write, write_holders, write_maps
 from tests.processes import PIPE, run, start
-from tests.resources.lakes import (
-    DAYS,
-    LEARNT,
-    asked,
-    count,
-    failures,
-    holders,
-    map_tables,
-    write,
-    write_holders,
-    write_maps,
-)
 
 DAY = DAYS[0]
 
@@ -70,7 +59,7 @@ def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Wareh
         for field in TABLES[name].schema
     ]
     ((comment,),) = asked(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
-    assert comment == f"A row is {TABLES[name].row}. Key: {', '.join(layout.key(TABLES[name]))}"
+    assert comment == f"A row is {TABLES[name].row}. Key: {', '.join(schema.key(TABLES[name]))}"
 
 
 VALUES: dict[pa.DataType, Any] = {
@@ -225,7 +214,7 @@ def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Wareh
 def test_of_relationships_of_many_instants_each_that_is_there_twice_is_named_however_few_are_looked_through_at_once(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.loading._BATCH_ROWS", 5)
+    monkeypatch.setattr("holderlake.warehouse.loader._BATCH_ROWS", 5)
     for number, day in enumerate(DAYS[:6]):
         told = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
         twice = pa.concat_tables([told, told.slice(0, number % 2)])
@@ -246,7 +235,7 @@ def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
 def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.warehouse._MIXED_ROWS", 12)
+    monkeypatch.setattr("holderlake.warehouse.warehouse._MIXED_ROWS", 12)
     wanted = [
         (chain, token, day.day, rank)
         for chain in ("base", "eth")
@@ -306,7 +295,7 @@ def test_readers_of_other_processes_never_fail_nor_see_a_part_while_100_partitio
     reader = f"""
 import time
 from pathlib import Path
-from resources.warehouse import Warehouse
+from holderlake.warehouse.warehouse import Warehouse
 
 warehouse = Warehouse(Path({str(warehouse.path)!r}))
 print(len(warehouse.query("FROM holders")), flush=True)
@@ -323,14 +312,14 @@ while not Path({str(warehouse.path)!r}).with_name("done").exists():
     time.sleep(0.05)
 print(reads, whole)
 """
-    readers = [start(reader, imports=["resources.warehouse"], stdout=PIPE) for _ in range(2)]
+    readers = [start(reader, imports=["holderlake.warehouse.warehouse"], stdout=PIPE) for _ in range(2)]
     for one in readers:
         assert one.stdout is not None
         assert one.stdout.readline() == "10\n"
     partitions(DAYS[1:26])
     warehouse.load(lake)
     partitions(DAYS[26:27])
-    killed = run(killed_amid_a_load(lake, warehouse), imports=["resources.warehouse"])
+    killed = run(killed_amid_a_load(lake, warehouse), imports=["holderlake.warehouse.warehouse"])
     assert killed.returncode == 9
     for day in DAYS[27:]:
         partitions([day])
@@ -346,8 +335,8 @@ def killed_amid_a_load(lake: Lake, warehouse: Warehouse) -> str:
     return f"""
 import os
 from pathlib import Path
-from resources import loading, warehouse
-from resources.lake import Lake
+from holderlake.warehouse import loader as loading, warehouse
+from holderlake.lake.lake import Lake
 
 loading._remember = lambda *_: os._exit(9)
 warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
@@ -394,7 +383,7 @@ def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
     script = killed_amid_a_load(lake, warehouse)
-    done = run(script, imports=["resources.warehouse"])
+    done = run(script, imports=["holderlake.warehouse.warehouse"])
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
     assert count(warehouse, "holders") == 1
@@ -464,7 +453,7 @@ def test_the_file_is_of_a_format_that_the_drivers_of_analysts_tools_know(lake: L
 def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
-    with start(tool, imports=["resources.warehouse"], stdin=PIPE, stdout=PIPE) as process:
+    with start(tool, imports=["holderlake.warehouse.warehouse"], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         for ask in (lambda: asked(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
@@ -516,7 +505,7 @@ def test_files_that_lack_a_column_load_with_nulls_next_to_others(
     table = TABLES["holders"]
     older = Table(table.name, table.row, table.schema.remove(table.schema.get_field_index("label")), table.key)
     with monkeypatch.context() as version:
-        for module in ("contract.tables", "resources.lake", "tests.resources.lakes"):
+        for module in ("holderlake.contract.tables", "holderlake.lake.lake", "tests.lakes"):
             version.setattr(f"{module}.TABLES", {**TABLES, "holders": older})
         write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from contract.tables import TABLES
-from resources import layout
-from resources.lake import Lake
-from resources.warehouse import Warehouse
-from tests.resources.lakes import (
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import schema
+from holderlake.warehouse.warehouse import Warehouse
+from tests.lakes import (
     DAYS,
     LEARNT,
     asked,
@@ -40,8 +40,8 @@ def warehouse(empty_warehouse: Path, tmp_path: Path) -> Warehouse:
 # Views and macros
 
 
-@pytest.mark.parametrize("query", layout.queries(), ids=lambda query: query.name)
-def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: layout.Query) -> None:
+@pytest.mark.parametrize("query", schema.queries(), ids=lambda query: query.name)
+def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: schema.Query) -> None:
     about, _, example = query.comment.partition("Example: ")
     assert about.strip()
     small.query(example)

@@ -82,7 +82,7 @@ def normalise_address(address: str) -> str:
     """The address as the contract writes it: hexadecimal (EVM) in lower case, every other kind untouched.
 
     It checks nothing: provider answers and lookups use it. What users type and import goes through
-    ``contract.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x``
+    ``contract.chains.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x``
     (seed, section 2.1).
     """
     text = address.strip()

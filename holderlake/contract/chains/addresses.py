@@ -1,7 +1,7 @@
 """Addresses as users write them, checked per family of chains and brought to one spelling.
 
 Everything that a user imports or types goes through here, so that no spelling splits a balance. ``parse_address`` reads
-one text, ``parse_addresses`` a whole column. ``normalise_address`` (``contract.chains``) only folds case.
+one text, ``parse_addresses`` a whole column. ``normalise_address`` (``holderlake.contract.chains``) only folds case.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.chains import NATIVE, ZERO_ADDRESS, Family, family_of, normalise_address
-from contract.keccak import keccak256
+from holderlake.contract.chains import NATIVE, ZERO_ADDRESS, Family, family_of, normalise_address
+from holderlake.contract.chains.keccak import keccak256
 
 MAX_LENGTH: Final = 128
 NO_VALUE: Final = frozenset({"", "null", "none", "nan", "<na>", "nil", "undefined", "n/a", "\\n"})

@@ -16,13 +16,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from contract.chains import NATIVE
-from engine import catalog_copy, indexed
-from engine.catalog_copy import CATALOG
-from engine.changelog import EVERY_PAST, note_change
-from engine.errors import BadSource, DamagedCatalog, UnusableStore
-from engine.records import Label, TokenInfo
-from engine.unusable import REBUILD, sqlite_failures
+from holderlake.contract.chains import NATIVE
+from holderlake.engine.catalog import catalog_copy, indexed_tokens
+from holderlake.engine.catalog.catalog_copy import CATALOG
+from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
+from holderlake.engine.errors import BadSource, DamagedCatalog, UnusableStore
+from holderlake.engine.files.disk_errors import REBUILD, sqlite_failures
+from holderlake.engine.records import Label, TokenInfo
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _VERSION: Final = 6
 """Counts what was added to the catalogue since its first release (``PRAGMA user_version``); older ones are brought
 up to date when they are opened."""
 
-_SCHEMA: Final = files("engine").joinpath("catalog.sql").read_text()
+_SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text()
 
 _ADD_FOLDED_TEXTS: Final = """
 ALTER TABLE tokens ADD COLUMN folded_symbol TEXT NOT NULL DEFAULT '';
@@ -237,8 +237,8 @@ def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
     if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
         return
     known = catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()
-    indexed.mark(catalog, known, indexed.LISTED, True)
-    if indexed.mark(catalog, _named_to_nodes(root), indexed.IMPORT, True):
+    indexed_tokens.mark(catalog, known, indexed_tokens.LISTED, True)
+    if indexed_tokens.mark(catalog, _named_to_nodes(root), indexed_tokens.IMPORT, True):
         note_change(catalog, EVERY_PAST)
 
 
@@ -304,7 +304,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
     if changed:
         _save_words(catalog, [(*key, token.name) for key, token in last.items()])
     marked = [key for key, token in last.items() if token.is_indexed]
-    return indexed.mark(catalog, marked, indexed.LISTED, True) or changed
+    return indexed_tokens.mark(catalog, marked, indexed_tokens.LISTED, True) or changed
 
 
 def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
@@ -312,7 +312,7 @@ def assume_token(catalog: sqlite3.Connection, token: TokenInfo) -> bool:
     is_new = _changed(catalog, _ASSUME_TOKEN, [_token_row(token, assumed=True)])
     if is_new:
         _save_words(catalog, [(token.chain, token.address, token.name)])
-        indexed.refresh_new(catalog, token.chain, token.address)
+        indexed_tokens.refresh_new(catalog, token.chain, token.address)
     return is_new
 
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.errors import DamagedCatalog
-from engine.unusable import REBUILD, disk_failures
+from holderlake.engine.errors import DamagedCatalog
+from holderlake.engine.files.disk_errors import REBUILD, disk_failures
 
 CATALOG: Final = "catalog.sqlite"
 COPY: Final = "catalog-copy.sqlite"

@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from engine.catalog_copy import CATALOG, check
-from engine.manifest import Manifest, read_manifest
-from engine.unusable import sqlite_failures
+from holderlake.engine.catalog.catalog_copy import CATALOG, check
+from holderlake.engine.files.disk_errors import sqlite_failures
+from holderlake.engine.files.manifest import Manifest, read_manifest
 
 EVERY_PAST: Final = 0
 """The first time of a change of metadata or labels: they have no time, so they change answers as of any second."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from engine.changelog import EVERY_PAST, note_change
+from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 
 SETTINGS: Final = "settings"
 COMMAND: Final = "command"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contract.chains import BURN_ADDRESSES
-from engine.records import Label
+from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.engine.records import Label
 
 _LABELS: Final = """
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label

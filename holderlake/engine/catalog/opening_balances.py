@@ -13,11 +13,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.chains import NATIVE, ZERO_ADDRESS
-from contract.times import from_unix
-from engine.errors import BadSource
-from engine.manifest import PartFile
-from engine.records import TRANSFERS
+from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import BadSource
+from holderlake.engine.files.manifest import PartFile
+from holderlake.engine.records import TRANSFERS
 
 NO_BLOCK: Final = -1
 """Block of a list of which only the time is known."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from engine.changelog import EVERY_PAST, note_change
-from engine.records import Rules
+from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
+from holderlake.engine.records import Rules
 
 SCORE_VERSION: Final = 2
 """Version of the service score, see ``metrics``: 2 since time nodes connect holders and so change entities."""

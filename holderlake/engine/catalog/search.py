@@ -9,9 +9,9 @@ import re
 import sqlite3
 from typing import Final
 
-from contract.chains import normalise_address
-from engine.catalog import INFO_COLUMNS, WORD, folded, token_info
-from engine.records import TokenInfo
+from holderlake.contract.chains import normalise_address
+from holderlake.engine.catalog.catalog import INFO_COLUMNS, WORD, folded, token_info
+from holderlake.engine.records import TokenInfo
 
 _BY_ADDRESS: Final = f"""
 SELECT {INFO_COLUMNS} FROM tokens

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrays import Arrays, spans
-from engine.digests import digests_of
-from engine.words import Array
+from holderlake.engine.files.arrays import Arrays, spans
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.hashing import digests_of
 
 UNKNOWN: Final = -1
 

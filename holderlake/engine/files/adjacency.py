@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from engine import kernels
-from engine.arrays import Arrays
-from engine.words import Array
+from holderlake.engine.files.arrays import Arrays
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
 """Entries from one sum to the next."""
@@ -68,11 +68,11 @@ class Run:
 
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
         """For many spans of rising times, each with a second of its own: where the entries after it begin."""
-        return kernels.entries_upto(self.times, starts, ends, seconds)
+        return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
         """Distinct counterparties within the beginnings of addresses' entries: of all, inward, outward (columns)."""
-        before, within = (kernels.notes_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
+        before, within = (graph_kernels.notes_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
         return within - before
 
     @cached_property

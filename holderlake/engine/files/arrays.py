@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
 
 Arrays = Mapping[str, Array]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import duckdb
 
-from engine.errors import DamagedCatalog, UnusableStore
+from holderlake.engine.errors import DamagedCatalog, UnusableStore
 
 REBUILD: Final = "run 'holderlake store rebuild'"
 VERIFY: Final = "run 'holderlake store verify' to list what is damaged"

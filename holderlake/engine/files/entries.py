@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine import kernels
-from engine.dictionary import Dictionary
-from engine.manifest import View
-from engine.words import Array
+from holderlake.engine.files.address_numbers import Dictionary
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array
 
 TokenKeys = Sequence[tuple[str, str]]
 
@@ -53,12 +53,12 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
     """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` or with
     anyone."""
     addresses = addresses.astype(np.int32)
-    slots = np.empty(0, np.int32) if others is None else kernels.slots_of(others)
+    slots = np.empty(0, np.int32) if others is None else graph_kernels.slots_of(others)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        columns = kernels.kept_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
+        columns = graph_kernels.kept_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
         pieces.append(Entries(addresses, *columns))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
@@ -97,7 +97,7 @@ class Shared:
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
     """The keys of the entries at the places that at least ``least`` owners have; ``in_order`` returns the order in
     which equally strong ones come."""
-    numbers, firsts, distinct, crowd = kernels.numbered(keys, entries.owners[places])
+    numbers, firsts, distinct, crowd = graph_kernels.numbered(keys, entries.owners[places])
     able = np.flatnonzero(crowd >= least)
     able = able[in_order(distinct[able])]
     place_of = np.full(len(distinct), -1, np.int32)

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.errors import DamagedFile
-from engine.unusable import VERIFY
+from holderlake.engine.errors import DamagedFile
+from holderlake.engine.files.disk_errors import VERIFY
 
 _BLOCK: Final = 1 << 20
 _WITHOUT_SUM: Final = """

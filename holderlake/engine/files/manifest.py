@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from contract.chains import ZERO_ADDRESS
-from engine.adjacency import Run
-from engine.arrays import read_arrays
-from engine.dictionary import Dictionary, Volume
-from engine.integrity import FileChecks, Sums, damaged, read_sums
-from engine.parts import Part
-from engine.words import Array
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.files.address_numbers import Dictionary, Volume
+from holderlake.engine.files.adjacency import Run
+from holderlake.engine.files.arrays import read_arrays
+from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
+from holderlake.engine.files.parts import Part
+from holderlake.engine.numeric.bigint import Array
 
 BASE: Final = "base"
 TAIL: Final = "tail"

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from engine.arrays import Arrays, upto
-from engine.words import Array, limbs, together
+from holderlake.engine.files.arrays import Arrays, upto
+from holderlake.engine.numeric.bigint import Array, limbs, together
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1

@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from engine.arrays import ArrayFile, read_arrays
-from engine.dictionary import UNKNOWN, Dictionary, Volume, joined, volume_of
-from engine.digests import digests
-from engine.importing.budget import Budget
-from engine.integrity import Sums
-from engine.manifest import Opened, VolumeFile
-from engine.words import Array
+from holderlake.engine.files.address_numbers import UNKNOWN, Dictionary, Volume, joined, volume_of
+from holderlake.engine.files.arrays import ArrayFile, read_arrays
+from holderlake.engine.files.integrity import Sums
+from holderlake.engine.files.manifest import Opened, VolumeFile
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.hashing import digests
 
 _ADDRESS_BYTES: Final = 80
 

@@ -18,15 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.arrays import read_arrays, sync_folder, write_arrays
-from engine.importing.budget import Budget
-from engine.importing.judging import Counts, Judge
-from engine.importing.keys import SortedKeys
-from engine.importing.numbering import Numbering
-from engine.importing.part_files import write_part
-from engine.importing.piles import ArrayPiles
-from engine.importing.place import FOLDERS, Place
-from engine.importing.rows import (
+from holderlake.engine.catalog.opening_balances import refuse_overlap
+from holderlake.engine.files.arrays import read_arrays, sync_folder, write_arrays
+from holderlake.engine.files.integrity import FileChecks, record_sums
+from holderlake.engine.files.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
+from holderlake.engine.files.parts import Moves
+from holderlake.engine.importing.address_ids import Numbering
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.deduplicate import Counts, Judge
+from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.paths import FOLDERS, Place
+from holderlake.engine.importing.rows import (
     Coding,
     Period,
     count_rows,
@@ -37,14 +39,20 @@ from engine.importing.rows import (
     read_rows,
     write_rows,
 )
-from engine.importing.run_files import Dealt, Entries, entries_of_run, has_any, merged_entries, without, write_run
-from engine.importing.sorting import Incoming, Sorting
-from engine.integrity import FileChecks, record_sums
-from engine.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
-from engine.openings import refuse_overlap
-from engine.parts import Moves
-from engine.records import TRANSFERS
-from engine.words import Array
+from holderlake.engine.importing.sort import Incoming, Sorting
+from holderlake.engine.importing.spill import ArrayPiles
+from holderlake.engine.importing.writers.parts import write_part
+from holderlake.engine.importing.writers.runs import (
+    Dealt,
+    Entries,
+    entries_of_run,
+    has_any,
+    merged_entries,
+    without,
+    write_run,
+)
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import TRANSFERS
 
 _TAILS: Final = 8
 """How many small parts or runs there are before they are made one."""

@@ -14,12 +14,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from engine.importing.budget import Budget
-from engine.importing.keys import Doubtful, part_of
-from engine.importing.piles import TablePiles
-from engine.importing.rows import Coding, read_rows
-from engine.importing.sorting import Held, Incoming, Spooled
-from engine.words import Array
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.keys import Doubtful, part_of
+from holderlake.engine.importing.rows import Coding, read_rows
+from holderlake.engine.importing.sort import Held, Incoming, Spooled
+from holderlake.engine.importing.spill import TablePiles
+from holderlake.engine.numeric.bigint import Array
 
 _JUDGED: Final = """
 -- The doubtful rows of an import by what they are to the stored history: new, known already, or another content for a

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from engine.errors import UnusableStore
-from engine.manifest import OPENING, Manifest
+from holderlake.engine.errors import UnusableStore
+from holderlake.engine.files.manifest import OPENING, Manifest
 
 LEAST_BYTES: Final = 50
 """Bytes that a new transfer takes at least: 28 as a part's move and key, 26 as two entries of a run, and its row in

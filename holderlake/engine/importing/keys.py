@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from engine.arrays import read_arrays, write_arrays
-from engine.importing.budget import Budget
-from engine.importing.piles import ArrayPiles
-from engine.words import Array
+from holderlake.engine.files.arrays import read_arrays, write_arrays
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.spill import ArrayPiles
+from holderlake.engine.numeric.bigint import Array
 
 
 def part_of(keys: Array, parts: int) -> Array:

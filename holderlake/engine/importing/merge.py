@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
 
 
 class Rows(Protocol):

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.digests import digests
-from engine.errors import BadSource
-from engine.importing.merging import merged
-from engine.parts import Moves, joined_moves
-from engine.records import TRANSFERS
-from engine.words import Array, from_texts
+from holderlake.engine.errors import BadSource
+from holderlake.engine.files.parts import Moves, joined_moves
+from holderlake.engine.importing.merge import merged
+from holderlake.engine.numeric.bigint import Array, from_texts
+from holderlake.engine.numeric.hashing import digests
+from holderlake.engine.records import TRANSFERS
 
 _ROW_GROUP: Final = 131_072
 

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from engine.importing.budget import Budget, give_back
-from engine.importing.keys import SortedKeys
-from engine.importing.piles import Sample, TablePiles
-from engine.importing.rows import Coding, in_order
-from engine.records import TRANSFERS
-from engine.words import Array
+from holderlake.engine.importing.budget import Budget, give_back
+from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.rows import Coding, in_order
+from holderlake.engine.importing.spill import Sample, TablePiles
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import TRANSFERS
 
 _BUCKETS: Final = 64
 _LARGE: Final = 256

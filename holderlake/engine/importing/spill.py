@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
 
 Columns = tuple[Array, ...]
 T = TypeVar("T", Columns, pa.Table)

@@ -20,16 +20,16 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.times import utc_now
-from engine.addresses import first_times, kinds_of_addresses, sieve_of_kinds
-from engine.arrays import is_much_mapped, let_go
-from engine.balances import mappable_token
-from engine.holders import holders_of
-from engine.manifest import View
-from engine.maps import MAP_TABLES, maps_of
-from engine.store import Store
-from engine.words import Array
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import utc_now
+from holderlake.engine.files.arrays import is_much_mapped, let_go
+from holderlake.engine.files.manifest import View
+from holderlake.engine.maps.maps import MAP_TABLES, maps_of
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, sieve_of_kinds
+from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.queries.holders import holders_of
+from holderlake.engine.store.store import Store
 
 _WORKERS: Final = 2
 _TOGETHER: Final = 32_000

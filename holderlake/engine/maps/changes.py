@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.times import to_unix
-from engine.balances import Balances, held_as_of, largest_balances, mappable_token, nobody_holds
-from engine.clusters import Cluster
-from engine.graph import graph_as_of
-from engine.lineage import lineage
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.tables import built, column
-from engine.words import to_ints
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import to_unix
+from holderlake.engine.maps.clusters import Cluster
+from holderlake.engine.maps.graph import graph_as_of
+from holderlake.engine.maps.lineage import lineage
+from holderlake.engine.numeric.bigint import to_ints
+from holderlake.engine.queries.balances import Balances, held_as_of, largest_balances, mappable_token, nobody_holds
+from holderlake.engine.queries.tables import built, column
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 HOLDER_CHANGES: Final = pa.schema(
     [

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.words import Array, falling, from_limbs, limbs, to_ints, widened, wider
+from holderlake.engine.numeric.bigint import Array, falling, from_limbs, limbs, to_ints, widened, wider
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
-from contract.times import from_unix
-from engine.balances import largest_balances, mappable_token, nobody_holds
-from engine.clusters import Cluster
-from engine.errors import UnknownCluster
-from engine.graph import Graph, graph_as_of
-from engine.records import TokenInfo
-from engine.relationships import Link
-from engine.store import Store
-from engine.tables import built, column, token_units
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, amount_columns
+from holderlake.contract.times import from_unix
+from holderlake.engine.errors import UnknownCluster
+from holderlake.engine.maps.clusters import Cluster
+from holderlake.engine.maps.graph import Graph, graph_as_of
+from holderlake.engine.maps.relationships import Link
+from holderlake.engine.queries.balances import largest_balances, mappable_token, nobody_holds
+from holderlake.engine.queries.tables import built, column, token_units
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 _LINK: Final = (
     column("cluster_id", pa.int64(), "The cluster, 1 is the largest of the map"),

@@ -13,22 +13,22 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.times import to_unix
-from engine import kernels
-from engine.addresses import CEX, CONTRACT, DEX
-from engine.arrays import at_or_none
-from engine.balances import Balances
-from engine.clusters import Cluster, Clusters, Standing, clusters_of
-from engine.entries import Entries, Names, counting, entries_of, shared_keys, stacked
-from engine.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
-from engine.records import TokenInfo
-from engine.relationships import Link, counted_tokens, named_links
-from engine.scene import Scene
-from engine.store import Store
-from engine.tables import texts_of
-from engine.time_nodes import Meetings, meetings_of
-from engine.words import Array, from_ints, lane_of
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import to_unix
+from holderlake.engine.files.arrays import at_or_none
+from holderlake.engine.files.entries import Entries, Names, counting, entries_of, shared_keys, stacked
+from holderlake.engine.maps.clusters import Cluster, Clusters, Standing, clusters_of
+from holderlake.engine.maps.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
+from holderlake.engine.maps.relationships import Link, counted_tokens, named_links
+from holderlake.engine.maps.scene import Scene
+from holderlake.engine.maps.time_nodes import Meetings, meetings_of
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
+from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
+from holderlake.engine.queries.balances import Balances
+from holderlake.engine.queries.tables import texts_of
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
 
     allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
     # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
-    wallets, exchanges = kernels.apart(
+    wallets, exchanges = graph_kernels.apart(
         around.others,
         scene.kinds,
         scene.sieve,
         CEX | DEX | CONTRACT,
         CEX | DEX,
-        kernels.slots_of(allowed[allowed >= 0]),
+        graph_kernels.slots_of(allowed[allowed >= 0]),
     )
     magic = _magic_nodes(scene, around, wallets, shown, top)
     meetings = meetings_of(scene, around, exchanges, shown)
@@ -170,7 +170,7 @@ def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top
     )
     end = np.minimum(scene.wallets_until(shared.keys), scene.supernodes_from(shared.keys))
     never = np.full(len(shown), size)
-    chosen = kernels.strongest(
+    chosen = graph_kernels.strongest(
         around.starts(shared.places),
         around.times[shared.places],
         shared.things,
@@ -206,9 +206,10 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
 def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
     """The transfers among those who are ever shown, and with and among the addresses ``of_magic``, each once."""
     inside, beyond = (
-        kernels.among(around.others, kernels.slots_of(some)) for some in (around.addresses, of_magic.addresses)
+        graph_kernels.among(around.others, graph_kernels.slots_of(some))
+        for some in (around.addresses, of_magic.addresses)
     )
-    within = kernels.among(of_magic.others, kernels.slots_of(of_magic.addresses))
+    within = graph_kernels.among(of_magic.others, graph_kernels.slots_of(of_magic.addresses))
     return stacked(
         around.at(np.flatnonzero((inside & ~around.inward) | beyond)),
         of_magic.at(np.flatnonzero(within & ~of_magic.inward)),
@@ -229,7 +230,7 @@ def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, l
         np.where(ends == exchanges, size + links.windows, ends) for ends in (links.senders, links.receivers)
     )
     starts = np.searchsorted(links.instants, np.arange(len(magic) + 1))
-    components = kernels.components(starts, senders, receivers, size + windows.shape[1])
+    components = graph_kernels.components(starts, senders, receivers, size + windows.shape[1])
     shown = np.flatnonzero(top.is_shown)
     holders = Standing(top.instants[shown], nodes[shown], top.balances[shown])
     instants, ranks = np.nonzero(magic >= 0)

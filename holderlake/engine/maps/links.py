@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine import kernels
-from engine.arrays import spans
-from engine.entries import Names
-from engine.manifest import View
-from engine.words import Array, from_limbs, together, wider
+from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.entries import Names
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array, from_limbs, together, wider
 
 _CELLS = 1 << 22
 """Instants times links that are looked at together."""
@@ -204,7 +204,7 @@ def _values(view: View, names: Names, transfers: Transfers) -> Array:
         rows = once[start:end]
         for part in parts[token]:
             moves = part.moves
-            kernels.add_values(
+            graph_kernels.add_values(
                 found, rows, transfers.times, ends, moves.times, moves.senders, moves.receivers, moves.values
             )
     return found

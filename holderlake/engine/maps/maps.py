@@ -16,11 +16,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from contract.requests import MapOptions
-from contract.tables import TABLES
-from contract.times import dt_update_text, to_unix
-from engine import kernels, metrics
-from engine.addresses import (
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import dt_update_text, to_unix
+from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.files.manifest import View
+from holderlake.engine.maps.graph import Graphs, Top, graphs_of
+from holderlake.engine.maps.relationships import TokenBook, link_columns
+from holderlake.engine.maps.scene import Scene
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array, to_ints
+from holderlake.engine.queries import metrics
+from holderlake.engine.queries.addresses import (
     CEX,
     CONTRACT,
     DEX,
@@ -31,17 +38,11 @@ from engine.addresses import (
     first_times,
     labels_of_kinds,
 )
-from engine.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
-from engine.graph import Graphs, Top, graphs_of
-from engine.labels import AddressLabel
-from engine.manifest import View
-from engine.negatives import summaries_of
-from engine.records import Rules, TokenInfo
-from engine.relationships import TokenBook, link_columns
-from engine.scene import Scene
-from engine.store import Store
-from engine.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
-from engine.words import Array, to_ints
+from holderlake.engine.queries.balances import Rows, held_at, largest, mappable_token, nobody_holds, shares_of, sums_at
+from holderlake.engine.queries.negative_balances import summaries_of
+from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
+from holderlake.engine.records import Rules, TokenInfo
+from holderlake.engine.store.store import Store
 
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 _KINDS: Final = pa.array(["top_holder", "magic", "time"])
@@ -143,7 +144,7 @@ def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]
 def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
-    rows, marked = held.rows, kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
+    rows, marked = held.rows, graph_kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], scene.wallets_until(addresses) > instants)

@@ -10,18 +10,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from contract.models import GROUPED_TRANSFER
-from contract.tables import TABLES
-from contract.times import to_unix
-from engine.addresses import supernodes_from
-from engine.dictionary import UNKNOWN
-from engine.entries import Names, TokenKeys, counting, entries_of
-from engine.links import Links, Transfers, between_nodes
-from engine.manifest import View
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.tables import Amounts, Columns, instants_of, table_of, texts_of
-from engine.words import Array, to_ints
+from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import to_unix
+from holderlake.engine.files.address_numbers import UNKNOWN
+from holderlake.engine.files.entries import Names, TokenKeys, counting, entries_of
+from holderlake.engine.files.manifest import View
+from holderlake.engine.maps.links import Links, Transfers, between_nodes
+from holderlake.engine.numeric.bigint import Array, to_ints
+from holderlake.engine.queries.addresses import supernodes_from
+from holderlake.engine.queries.tables import Amounts, Columns, instants_of, table_of, texts_of
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 
 class Link(NamedTuple):

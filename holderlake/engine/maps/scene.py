@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contract.requests import MapOptions
-from engine.addresses import kinds_of_addresses, sieve_of_kinds, supernodes_from, wallets_until
-from engine.manifest import View
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.words import Array
+from holderlake.contract.requests import MapOptions
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.queries.addresses import kinds_of_addresses, sieve_of_kinds, supernodes_from, wallets_until
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 
 @dataclass(frozen=True)

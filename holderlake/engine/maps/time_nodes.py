@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine import kernels
-from engine.adjacency import NEVER
-from engine.entries import Entries, shared_keys
-from engine.manifest import View
-from engine.scene import Scene
-from engine.words import Array
+from holderlake.engine.files.adjacency import NEVER
+from holderlake.engine.files.entries import Entries, shared_keys
+from holderlake.engine.files.manifest import View
+from holderlake.engine.maps.scene import Scene
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
     if not scene.options.use_time_nodes:
         none_chosen = np.full((size, 0), -1)
         return Meetings(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
-    which, _, found, _ = kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
+    which, _, found, _ = graph_kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
     ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
     exchanges[ranks] = found
     windows = around.times[places] // rules.time_window
@@ -83,7 +83,7 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
     owners_drop = scene.supernodes_from(around.addresses)
     things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
     crowded = _crowded_since(scene.view, of_window, begun, rules.time_window, rules.time_wallets)
-    chosen = kernels.strongest(
+    chosen = graph_kernels.strongest(
         around.starts(shared.places),
         around.times[shared.places],
         shared.things,
@@ -112,7 +112,7 @@ def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most:
     for run in view.runs:
         starts, ends = run.entries(exchanges)
         starts, ends = run.upto(starts, ends, begun - 1), run.upto(starts, ends, begun + width - 1)
-        pieces.append(kernels.first_counterparties(run.others, run.times, exchanges, starts, ends, most + 1))
+        pieces.append(graph_kernels.first_counterparties(run.others, run.times, exchanges, starts, ends, most + 1))
     windows, others, seconds = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     order = np.lexsort((seconds, others, windows))
     is_first = (np.diff(windows[order], prepend=-1) != 0) | (np.diff(others[order], prepend=-1) != 0)

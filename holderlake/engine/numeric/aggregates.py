@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.kernels import compiled
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.graph_kernels import compiled
 
 _NOTES: Final = 1 << 19
 """So often at most, over all instants, is noted what rows so far come to: between two notes stands the one that makes

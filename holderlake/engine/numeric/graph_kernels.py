@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from engine.kernels import compiled
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.graph_kernels import compiled
 
 _FEW: Final = 200_000
 _seen: Final = [0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.kernels import compiled
-from engine.words import Array
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.graph_kernels import compiled
 
 
 @compiled

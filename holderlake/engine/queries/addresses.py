@@ -14,18 +14,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from contract.tables import TABLES
-from contract.times import to_unix
-from engine import kernels
-from engine.adjacency import NEVER, Run
-from engine.arrays import spans
-from engine.dictionary import UNKNOWN
-from engine.labels import UNLABELLED, AddressLabel
-from engine.manifest import View
-from engine.records import Rules
-from engine.store import Store
-from engine.tables import Columns, instants_of, table_of
-from engine.words import Array
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import to_unix
+from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
+from holderlake.engine.files.address_numbers import UNKNOWN
+from holderlake.engine.files.adjacency import NEVER, Run
+from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric import graph_kernels
+from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.queries.tables import Columns, instants_of, table_of
+from holderlake.engine.records import Rules
+from holderlake.engine.store.store import Store
 
 CEX: Final = 1
 DEX: Final = 2
@@ -257,7 +257,7 @@ def sieve_of_kinds(store: Store, view: View) -> Array:
     """What rules out most addresses that have none of the kinds ``MARKED``, see ``kernels.sieve_of``."""
 
     def find() -> Array:
-        return kernels.sieve_of(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
+        return graph_kernels.sieve_of(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
 
     return store.derive("sieve of kinds", (view, store.metadata_generation()), find)
 

@@ -14,17 +14,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from contract.times import to_unix
-from engine import crowds
-from engine.arrays import spans
-from engine.dictionary import Dictionary
-from engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from engine.intervals import enough_rows, intervals_of, kept_rows, merge_rows, own_places, places_among_falling
-from engine.manifest import View
-from engine.parts import DAY, Part, changes_of
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.words import (
+from holderlake.contract.times import to_unix
+from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
+from holderlake.engine.files.address_numbers import Dictionary
+from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.manifest import View
+from holderlake.engine.files.parts import DAY, Part, changes_of
+from holderlake.engine.numeric import aggregates
+from holderlake.engine.numeric.bigint import (
     Array,
     count_positive,
     falling,
@@ -38,6 +35,16 @@ from engine.words import (
     widened,
     wider,
 )
+from holderlake.engine.numeric.interval_kernels import (
+    enough_rows,
+    intervals_of,
+    kept_rows,
+    merge_rows,
+    own_places,
+    places_among_falling,
+)
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 _FEW_EQUALS: Final = 64
 """Holders of the same balance who are looked through one by one."""
@@ -100,7 +107,7 @@ def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
 def sums_at(rows: Rows, instants: int) -> list[int]:
     """The exact sum of the rows at each instant."""
     sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
-    crowds.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
+    aggregates.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
     return limb_ints(np.cumsum(sums, axis=0)[:-1])
 
 

@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from contract.tables import TABLES
-from contract.times import to_unix
-from engine.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
-from engine.balances import held_at, holders_after, largest, mappable_token, nobody_holds, shares_of
-from engine.manifest import View
-from engine.records import TokenInfo
-from engine.store import Store
-from engine.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
-from engine.words import Array, to_ints
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import to_unix
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric.bigint import Array, to_ints
+from holderlake.engine.queries.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
+from holderlake.engine.queries.balances import held_at, holders_after, largest, mappable_token, nobody_holds, shares_of
+from holderlake.engine.queries.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
     column("amount_raw", pa.string(), "What it holds as a raw integer, exact")

@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from contract.chains import ZERO_ADDRESS
-from contract.times import from_unix, to_unix
-from engine.dictionary import UNKNOWN
-from engine.entries import entries_of
-from engine.errors import NoHolders, UnknownToken
-from engine.manifest import OPENING
-from engine.records import TokenInfo
-from engine.store import Store
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.errors import NoHolders, UnknownToken
+from holderlake.engine.files.address_numbers import UNKNOWN
+from holderlake.engine.files.entries import entries_of
+from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 ITEMS: Final = pa.schema(
     [

@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from contract.times import from_unix, to_unix
-from engine.arrays import upto
-from engine.balances import Rows, largest, owing_at
-from engine.manifest import View
-from engine.parts import changes_of
-from engine.store import Store
-from engine.words import Array, limb_ints, to_ints
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.files.arrays import upto
+from holderlake.engine.files.manifest import View
+from holderlake.engine.files.parts import changes_of
+from holderlake.engine.numeric.bigint import Array, limb_ints, to_ints
+from holderlake.engine.queries.balances import Rows, largest, owing_at
+from holderlake.engine.store.store import Store
 
 NEGATIVES: Final = pa.schema(
     [

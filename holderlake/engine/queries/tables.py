@@ -1,6 +1,6 @@
 """How the engine's tables are built: the lake's from columns, and its own, which are described here, from rows.
 
-The lake's tables are ``contract.tables``'; each of ours has its schema beside the function that fills it.
+The lake's tables are ``holderlake.contract.tables``'; each of ours has its schema beside the function that fills it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
-from engine.arrays import spans
-from engine.manifest import View
-from engine.words import Array, from_ints, from_limbs, limbs, to_ints
+from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
+from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.manifest import View
+from holderlake.engine.numeric.bigint import Array, from_ints, from_limbs, limbs, to_ints
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def spread(column: pa.Array, places: Array) -> pa.Array:
 
 
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
-    """The two columns of an amount, as ``contract.tables.amount_columns`` has them."""
+    """The two columns of an amount, as ``holderlake.contract.tables.amount_columns`` has them."""
     scaled = _scaled(amounts)
     dense = np.ascontiguousarray(from_limbs(scaled[:, :4]))
     decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])

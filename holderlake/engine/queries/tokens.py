@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.chains import KNOWN_CHAINS, normalise_address
-from contract.tables import TABLES, build
-from contract.times import from_unix, utc_now
-from engine.records import TokenInfo
-from engine.store import Store
+from holderlake.contract.chains import KNOWN_CHAINS, normalise_address
+from holderlake.contract.tables import TABLES, build
+from holderlake.contract.times import from_unix, utc_now
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.store.store import Store
 
 SERVED_CHAINS: Final = (
     "eth",

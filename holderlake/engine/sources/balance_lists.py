@@ -9,11 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from engine.errors import BadSource
-from engine.openings import NO_BLOCK, OPENINGS
-from engine.sources import columns
-from engine.sources.problems import bad_source, rejected_rows
-from engine.sources.raw import RawTable, read_raw
+from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENINGS
+from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.rows.problems import bad_source
+from holderlake.engine.sources.rows.raw import RawTable, read_raw
+from holderlake.engine.sources.rows.rejected import rejected_rows
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),

@@ -3,7 +3,7 @@
 Six public collections and our own simple CSV are recognised by their shape. Our own has the columns address and name,
 and any of chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
 What a name or a tag says of the kind of address belongs to ``label_kinds``; how labels of several sources merge
-belongs to ``engine.labels``.
+belongs to ``holderlake.engine.catalog.labels``.
 
 Names of a higher precedence win: a person's own labels (100), block explorers (40), eth-labels (30), the Edinburgh
 collection (20), GraphSense (10).
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from contract.addresses import parse_address, parse_unplaced_address
-from contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS
-from engine.errors import BadSource
-from engine.records import Label
-from engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
-from engine.sources.problems import bad_source
-from engine.sources.raw import read_text
+from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS
+from holderlake.contract.chains.addresses import parse_address, parse_unplaced_address
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import Label
+from holderlake.engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
+from holderlake.engine.sources.rows.problems import bad_source
+from holderlake.engine.sources.rows.raw import read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40

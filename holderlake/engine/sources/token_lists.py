@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from contract.addresses import parse_token
-from contract.chains import CHAIN_BY_EVM_ID
-from engine.records import TokenInfo
-from engine.sources.problems import bad_source
-from engine.sources.raw import read_text
+from holderlake.contract.chains import CHAIN_BY_EVM_ID
+from holderlake.contract.chains.addresses import parse_token
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.rows.problems import bad_source
+from holderlake.engine.sources.rows.raw import read_text
 
 _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}

@@ -14,17 +14,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from engine import catalog as catalogue
-from engine import catalog_copy
-from engine.changelog import EVERY_PAST, note_change
-from engine.errors import BadSource, DamagedCatalog
-from engine.importing.place import files_of_import, imports_under_way, remove_spool
-from engine.importing.rows import read_rows
-from engine.openings import OPENINGS
-from engine.records import TRANSFERS
-from engine.store import Store
-from engine.unlisted import set_aside, unlisted_files
-from engine.verifying import DERIVED, verify
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog import catalog_copy
+from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
+from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.errors import BadSource, DamagedCatalog
+from holderlake.engine.importing.paths import files_of_import, imports_under_way, remove_spool
+from holderlake.engine.importing.rows import read_rows
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
+from holderlake.engine.store.unlisted import set_aside, unlisted_files
+from holderlake.engine.store.verify import DERIVED, verify
 
 _BATCH: Final = 65_536
 _NODES: Final = "nodes.sqlite"

@@ -22,27 +22,27 @@ from typing import Any, Final, Generic, TypeVar
 import duckdb
 import pyarrow as pa
 
-from contract.chains import KNOWN_CHAINS, NATIVE
-from engine import catalog as catalogue
-from engine import indexed
-from engine.catalog import EMPTY, INFO_COLUMNS, token_info
-from engine.changelog import EVERY_PAST, ChangeLog, note_change
-from engine.errors import DamagedFile, EngineError
-from engine.importing.change import Change
-from engine.importing.place import FOLDERS, Place, remove_killed_imports
-from engine.importing.room import refuse_if_too_large
-from engine.importing.rows import write_rows
-from engine.importing.sorting import Incoming
-from engine.indexed import IndexedToken
-from engine.integrity import FileChecks, read_sums
-from engine.labels import AddressLabel, labels_of, marked_addresses, merged_labels
-from engine.manifest import OPENING, Manifest, Opened, PartFile, View
-from engine.openings import new_openings, openings_by_token
-from engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
-from engine.rules import open_rules
-from engine.search import search
-from engine.unlisted import refuse_unlisted_transfers, tidy
-from engine.unusable import disk_failures
+from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog import indexed_tokens
+from holderlake.engine.catalog.catalog import EMPTY, INFO_COLUMNS, token_info
+from holderlake.engine.catalog.changelog import EVERY_PAST, ChangeLog, note_change
+from holderlake.engine.catalog.indexed_tokens import IndexedToken
+from holderlake.engine.catalog.labels import AddressLabel, labels_of, marked_addresses, merged_labels
+from holderlake.engine.catalog.opening_balances import new_openings, openings_by_token
+from holderlake.engine.catalog.rules import open_rules
+from holderlake.engine.catalog.search import search
+from holderlake.engine.errors import DamagedFile, EngineError
+from holderlake.engine.files.disk_errors import disk_failures
+from holderlake.engine.files.integrity import FileChecks, read_sums
+from holderlake.engine.files.manifest import OPENING, Manifest, Opened, PartFile, View
+from holderlake.engine.importing.change import Change
+from holderlake.engine.importing.free_space import refuse_if_too_large
+from holderlake.engine.importing.paths import FOLDERS, Place, remove_killed_imports
+from holderlake.engine.importing.rows import write_rows
+from holderlake.engine.importing.sort import Incoming
+from holderlake.engine.records import TRANSFERS, ImportReport, Label, Rules, TokenInfo
+from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -145,7 +145,7 @@ class Store:
         with self._catalog() as catalog:
             opened = open_rules(catalog, rules)
             if index is not None:
-                indexed.replace_marks(catalog, index, indexed.SETTINGS)
+                indexed_tokens.replace_marks(catalog, index, indexed_tokens.SETTINGS)
         self.rules, self.changed_rules = opened.rules, opened.changed
 
     def close(self) -> None:
@@ -264,13 +264,13 @@ class Store:
         """Mark tokens (chain, address) as indexed or not, for one of ``indexed.SOURCES``; transfers may come later."""
         with self._catalog() as catalog:
             catalog.execute("BEGIN IMMEDIATE")
-            if indexed.mark(catalog, keys, source, is_indexed):
+            if indexed_tokens.mark(catalog, keys, source, is_indexed):
                 note_change(catalog, EVERY_PAST)
 
     def index(self) -> list[IndexedToken]:
         """All tokens that are marked as indexed, with the source that decides; those without transfers too."""
         with self._catalog() as catalog:
-            return indexed.indexed_tokens(catalog)
+            return indexed_tokens.indexed_tokens(catalog)
 
     def add_labels(self, labels: Iterable[Label]) -> int:
         """Stores labels, replacing those of the same address, chain and source. Returns how many there were."""

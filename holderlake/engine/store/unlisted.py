@@ -18,11 +18,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.catalog import EMPTY
-from engine.catalog_copy import CATALOG
-from engine.errors import DamagedCatalog
-from engine.importing.place import FOLDERS, import_of, imports_under_way
-from engine.unusable import REBUILD
+from holderlake.engine.catalog.catalog import EMPTY
+from holderlake.engine.catalog.catalog_copy import CATALOG
+from holderlake.engine.errors import DamagedCatalog
+from holderlake.engine.files.disk_errors import REBUILD
+from holderlake.engine.importing.paths import FOLDERS, import_of, imports_under_way
 
 _log = logging.getLogger(__name__)
 

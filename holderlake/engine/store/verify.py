@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine import catalog as catalogue
-from engine import catalog_copy
-from engine.errors import DamagedCatalog
-from engine.integrity import Sum, Sums, read_sums, record_sums, sum_of
-from engine.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
-from engine.unusable import REBUILD
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog import catalog_copy
+from holderlake.engine.errors import DamagedCatalog
+from holderlake.engine.files.disk_errors import REBUILD
+from holderlake.engine.files.integrity import Sum, Sums, read_sums, record_sums, sum_of
+from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
 
 CATALOG: Final = catalog_copy.CATALOG
 DERIVED: Final = "arrays/"

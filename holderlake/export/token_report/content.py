@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from resources.token_history import Period, TokenHistory, token_history
-from resources.warehouse import Warehouse
+from holderlake.warehouse.token_history import Period, TokenHistory, token_history
+from holderlake.warehouse.warehouse import Warehouse
 
 _QUESTIONS = (
     "concentration",

@@ -14,13 +14,13 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from contract.text import printable
-from pipelines.token_report import words
-from pipelines.token_report.content import Content, gather
-from pipelines.token_report.pictures import maps_of, plots_of
-from resources.files import whole_file
-from resources.token_history import Period
-from resources.warehouse import Warehouse
+from holderlake.contract.text import printable
+from holderlake.export.token_report import text_format
+from holderlake.export.token_report.content import Content, gather
+from holderlake.export.token_report.pictures import maps_of, plots_of
+from holderlake.storage.atomic_files import whole_file
+from holderlake.warehouse.token_history import Period
+from holderlake.warehouse.warehouse import Warehouse
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 _FIGURES: Final = (
@@ -79,7 +79,7 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
 
 def report_page(content: Content, made_at: datetime) -> str:
     """The page."""
-    style = files("pipelines.token_report").joinpath("style.css").read_text()
+    style = files("holderlake.export.token_report").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     events = [row for row in content.rows("clusters") if row["event"] != "same"]
     return (
@@ -91,7 +91,7 @@ def report_page(content: Content, made_at: datetime) -> str:
             content=content,
             token=content.token,
             period=content.period,
-            name=content.token["name"] or content.token["symbol"] or words.short(content.period.token_address),
+            name=content.token["name"] or content.token["symbol"] or text_format.short(content.period.token_address),
             summary=_summary(content),
             figures=_figures(content.rows("concentration")),
             quality=content.rows("quality")[0],
@@ -113,8 +113,8 @@ def _summary(content: Content) -> str:
         moved = "fell" if scores[-1] < scores[0] else "rose"
         told.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
     if maps and maps[-1]["top_10_share"] is not None:
-        told.append(f"The ten largest holders have {words.percent(maps[-1]['top_10_share'])} of the supply")
-        told[-1] += f", clusters {words.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
+        told.append(f"The ten largest holders have {text_format.percent(maps[-1]['top_10_share'])} of the supply")
+        told[-1] += f", clusters {text_format.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
     new = sum(1 for row in holders[:10] if row["rank_before"] is None)
     if content.rows("turnover"):
         told.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
@@ -136,13 +136,13 @@ def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
 
 
 def _scaled(value: float | None, scale: float, digits: int) -> str:
-    text = words.number(None if value is None else value * scale, digits)
+    text = text_format.number(None if value is None else value * scale, digits)
     return f"{text}\u00a0%" if scale != 1 and value is not None else text
 
 
 def _change(first: float | None, last: float | None, scale: float, digits: int) -> str:
     if first is None or last is None:
-        return words.number(None)
+        return text_format.number(None)
     return f"{(last - first) * scale:+,.{digits}f}".replace("-", "\u2212")
 
 
@@ -154,18 +154,18 @@ def _plain_text(value: Any) -> Any:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("pipelines.token_report", "."),
+        loader=PackageLoader("holderlake.export.token_report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_plain_text,
     )
     made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {
-        "percent": words.percent,
-        "points": words.points,
-        "number": words.number,
-        "amount": words.amount,
-        "instant": words.instant,
-        "short": words.short,
+        "percent": text_format.percent,
+        "points": text_format.points,
+        "number": text_format.number,
+        "amount": text_format.amount,
+        "instant": text_format.instant,
+        "short": text_format.short,
     }
     return made

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from assets.history_plots import DARK, LIGHT, PLOTS, plot
-from contract.text import printable
-from pipelines.token_report.content import Content
-from pipelines.token_report.words import percent
+from holderlake.contract.text import printable
+from holderlake.export.history_plots import DARK, LIGHT, PLOTS, plot
+from holderlake.export.token_report.content import Content
+from holderlake.export.token_report.text_format import percent
 
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 600
@@ -41,7 +41,7 @@ def plots_of(content: Content) -> dict[str, Picture]:
 
 def maps_of(content: Content) -> dict[datetime, Picture]:
     """The bubble maps by instant."""
-    from service.pictures.draw import Theme, TokenTitle, draw_map
+    from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     pictures = {}
     for at, tables in content.maps.items():

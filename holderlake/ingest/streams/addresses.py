@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from assets.family import Family, Slice
-from assets.tokens import watched_tokens
-from contract.chains import normalise_address
-from contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from resources.decoding import Decoded, address_rows
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
+from holderlake.decoding import Decoded, address_rows
+from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.streams.tokens import watched_tokens
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, part: Slice) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from assets.addresses import ADDRESSES
-from assets.chains import CHAINS
-from assets.family import Family
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.subgraphs import SUBGRAPHS
-from assets.tokens import TOKENS
+from holderlake.ingest.stream import Family
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.chains import CHAINS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.ingest.streams.tokens import TOKENS
 
 FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 """Tokens give the names for plots, holders the addresses to ask about."""

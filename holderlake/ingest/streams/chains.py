@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from assets.family import Family, Slice
-from assets.reading import named
-from contract.requests import ChainsRequest, Request
-from resources.decoding import Decoded, MalformedAnswer, chain_rows
-from resources.provider import Fetched
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.requests import ChainsRequest, Request
+from holderlake.decoding import Decoded, MalformedAnswer, chain_rows
+from holderlake.ingest.reading import named
+from holderlake.ingest.stream import Family, Slice
+from holderlake.provider.fetcher import Fetched
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, part: Slice) -> list[str]:

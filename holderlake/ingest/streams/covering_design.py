@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
-from contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
-from contract.requests import MAX_SUBGRAPH_ADDRESSES
+from holderlake.contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
+from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
 
 Design = list[tuple[int, ...]]
 """Blocks of group numbers; any two groups stand together in at least one block."""

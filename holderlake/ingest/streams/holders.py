@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from assets.family import Family, Slice
-from assets.tokens import watched_tokens
-from contract.requests import HoldersOptions, HoldersRequest, Request
-from resources.at_hand import Engine, Swept
-from resources.decoding import Decoded, holder_rows
-from resources.settings import Settings
+from holderlake.contract.requests import HoldersOptions, HoldersRequest, Request
+from holderlake.decoding import Decoded, holder_rows
+from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.streams.tokens import watched_tokens
+from holderlake.provider.local_engine import Engine, Swept
+from holderlake.settings import Settings
 
 
 def _options(settings: Settings, refresh: bool = False, timestamp: int | None = None) -> HoldersOptions:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assets.blocks import covering_blocks
-from assets.family import Family, Slice
-from contract.requests import Request, SubgraphRequest
-from resources.decoding import Decoded, subgraph_rows
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.requests import Request, SubgraphRequest
+from holderlake.decoding import Decoded, subgraph_rows
+from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.streams.covering_design import covering_blocks
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, part: Slice) -> list[str]:

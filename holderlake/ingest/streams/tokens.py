@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from assets.family import Family, Slice
-from contract.chains import normalise_address
-from contract.models import TokenKey
-from contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
-from resources.decoding import Decoded, token_rows
-from resources.settings import Settings
-from resources.workspace import Workspace
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.models import TokenKey
+from holderlake.contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
+from holderlake.decoding import Decoded, token_rows
+from holderlake.ingest.stream import Family, Slice
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
 
 
 def watched_tokens(workspace: Workspace, part: Slice) -> list[str]:

@@ -20,11 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from contract.times import utc_now
-from resources.bookings import MOST_CREDITS, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
-from resources.database import Database
-from resources.errors import BudgetExceeded
-from resources.ledger_repair import upgrade
+from holderlake.contract.times import utc_now
+from holderlake.provider.errors import BudgetExceeded
+from holderlake.provider.ledger.entries import MOST_CREDITS, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
+from holderlake.provider.ledger.repair import upgrade
+from holderlake.storage.sqlite import Database
 
 _REMEDY: Final = "move it away, and the next command restores from the archive what was spent"
 _RESTORE: Final = """

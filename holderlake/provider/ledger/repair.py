@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from resources.bookings import IMPLAUSIBLE, MOST_CREDITS
+from holderlake.provider.ledger.entries import IMPLAUSIBLE, MOST_CREDITS
 
 _ABSURD: Final = f"(typeof(cost) <> 'integer' OR cost > {MOST_CREDITS})"
 _INDEXES: Final = (

@@ -10,9 +10,9 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from resources import journal
-from resources.archive import AnswerArchive
-from resources.ledger import CreditLedger, Restored
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive
+from holderlake.provider.ledger.ledger import CreditLedger, Restored
 
 _log = logging.getLogger(__name__)
 RESTORED_RUN: Final = "restored from the archive"
@@ -27,7 +27,7 @@ def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -
         return
     requests = {
         one.digest: one.request
-        for commit in journal.commits(archive)
+        for commit in provenance.commits(archive)
         for group in commit.groups
         for one in group.asked
         if one.digest is not None

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.requests import (
+from holderlake.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
     ChainsRequest,
@@ -27,15 +27,15 @@ from contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from contract.times import dt_update_text, from_unix, to_unix
-from engine.addresses import addresses_table
-from engine.errors import UnknownToken
-from engine.holders import holders_as_of
-from engine.maps import map_as_of
-from engine.relationships import subgraph
-from engine.store import Store
-from engine.tokens import chains_table, search_tokens, tokens_table
-from service import render
+from holderlake.contract.times import dt_update_text, from_unix, to_unix
+from holderlake.engine.errors import UnknownToken
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.maps.relationships import subgraph
+from holderlake.engine.queries.addresses import addresses_table
+from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
+from holderlake.engine.store.store import Store
+from holderlake.service.output import render
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from engine.store import Store
-from service.cache import AnswerCache
-from service.cashier import Cashier
-from service.computing import Computing
-from service.keys import KeyStore
-from service.known_keys import KnownKeys
-from service.observe import Metrics
-from service.settings import ServiceSettings
-from service.shortcuts import Shortcuts
+from holderlake.engine.store.store import Store
+from holderlake.service.api.known_targets import Shortcuts
+from holderlake.service.billing.key_cache import KnownKeys
+from holderlake.service.billing.keys import KeyStore
+from holderlake.service.billing.reservations import Cashier
+from holderlake.service.cache import AnswerCache
+from holderlake.service.observability import Metrics
+from holderlake.service.runtime.worker_pool import Computing
+from holderlake.service.settings import ServiceSettings
 
 
 @dataclass

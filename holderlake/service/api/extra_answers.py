@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.extras import (
+from holderlake.contract.extras import (
     AddressItemsRequest,
     ChangesRequest,
     EvidenceRequest,
@@ -25,17 +25,17 @@ from contract.extras import (
     ItemRequest,
     LabelsRequest,
 )
-from contract.requests import MapOptions
-from contract.times import from_unix, to_unix
-from engine.changes import map_changes
-from engine.evidence import cluster_evidence
-from engine.holders import HolderPosition, holders_page
-from engine.items import holders_of_item, items_of_address
-from engine.records import Label
-from engine.store import Store
-from service import render
-from service.answers import Answer, instant_of, raw_units
-from service.errors import ServiceError
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.maps.changes import map_changes
+from holderlake.engine.maps.evidence import cluster_evidence
+from holderlake.engine.queries.holders import HolderPosition, holders_page
+from holderlake.engine.queries.items import holders_of_item, items_of_address
+from holderlake.engine.records import Label
+from holderlake.engine.store.store import Store
+from holderlake.service.api.answers import Answer, instant_of, raw_units
+from holderlake.service.errors import ServiceError
+from holderlake.service.output import render
 
 Row = Mapping[str, Any]
 

@@ -12,13 +12,13 @@ from typing import Final
 from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from contract.requests import Request
-from contract.times import to_unix, utc_now
-from service.backend import Backend
-from service.cache import is_known, key_of
-from service.keys import CreditsExhausted, Demand, Key, KeyEnded, KeysBusy
-from service.observe import observation
-from service.outgoing import charged, not_modified
+from holderlake.contract.requests import Request
+from holderlake.contract.times import to_unix, utc_now
+from holderlake.service.api.backend import Backend
+from holderlake.service.api.responses import charged, not_modified
+from holderlake.service.billing.keys import CreditsExhausted, Demand, Key, KeyEnded, KeysBusy
+from holderlake.service.cache import is_known, key_of
+from holderlake.service.observability import observation
 
 _REFUSED: Final = (CreditsExhausted, KeyEnded, KeysBusy)
 _READ: Final = (b"accept", b"if-none-match", b"x-apikey", b"content-length", b"transfer-encoding")

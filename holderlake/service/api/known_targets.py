@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from contract.requests import Request
-from service.formats import Format
+from holderlake.contract.requests import Request
+from holderlake.service.output.formats import Format
 
 _MOST: Final = 20_000
 

@@ -17,20 +17,20 @@ from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 
-from contract import requests
-from contract.times import to_unix, utc_now
-from engine.errors import EngineError
-from engine.store import Store
-from service.answers import Answer
-from service.backend import Backend, BackendOfCall
-from service.bodies import StrictRequest
-from service.cache import Written, is_known, key_of, lifetime_of
-from service.errors import INTERNAL_ERROR, ServiceError
-from service.formats import Format, format_of, json_bytes, table_bytes
-from service.keys import CreditsExhausted, Demand, Key, KeyEnded, KeysBusy
-from service.observe import observation
-from service.outgoing import charged, not_modified
-from service.shortcuts import Asked
+from holderlake.contract import requests
+from holderlake.contract.times import to_unix, utc_now
+from holderlake.engine.errors import EngineError
+from holderlake.engine.store.store import Store
+from holderlake.service.api.answers import Answer
+from holderlake.service.api.backend import Backend, BackendOfCall
+from holderlake.service.api.bodies import StrictRequest
+from holderlake.service.api.known_targets import Asked
+from holderlake.service.api.responses import charged, not_modified
+from holderlake.service.billing.keys import CreditsExhausted, Demand, Key, KeyEnded, KeysBusy
+from holderlake.service.cache import Written, is_known, key_of, lifetime_of
+from holderlake.service.errors import INTERNAL_ERROR, ServiceError
+from holderlake.service.observability import observation
+from holderlake.service.output.formats import Format, format_of, json_bytes, table_bytes
 
 _log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}

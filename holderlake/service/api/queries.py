@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from contract.models import Address, ChainId, TokenKey
-from contract.requests import HoldersOptions, MapOptions
-from engine.store import Store
-from engine.tokens import SERVED_CHAINS
-from service.backend import Backend, BackendOfCall
-from service.errors import UNKNOWN_FIELD, invalid_request
+from holderlake.contract.models import Address, ChainId, TokenKey
+from holderlake.contract.requests import HoldersOptions, MapOptions
+from holderlake.engine.queries.tokens import SERVED_CHAINS
+from holderlake.engine.store.store import Store
+from holderlake.service.api.backend import Backend, BackendOfCall
+from holderlake.service.errors import UNKNOWN_FIELD, invalid_request
 
 
 async def clear_target(request: Request) -> None:

@@ -7,12 +7,12 @@ from typing import Final
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from contract import requests
-from contract.prices import CREDIT
-from service.backend import Backend
-from service.cache import Written
-from service.keys import Charge
-from service.observe import observation
+from holderlake.contract import requests
+from holderlake.contract.prices import CREDIT
+from holderlake.service.api.backend import Backend
+from holderlake.service.billing.keys import Charge
+from holderlake.service.cache import Written
+from holderlake.service.observability import observation
 
 _FREE: Final = (b"x-credits-cost", b"0.00")
 

@@ -12,15 +12,15 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
-from contract.models import OneOfIntegers
-from contract.requests import MapOptions, ScreenshotRequest
-from contract.times import from_unix, to_unix
-from engine.balances import mappable_token
-from engine.maps import map_as_of
-from engine.store import Store
-from service.answers import Answer, instant_of
-from service.cache import Written
-from service.pictures.colours import Theme
+from holderlake.contract.models import OneOfIntegers
+from holderlake.contract.requests import MapOptions, ScreenshotRequest
+from holderlake.contract.times import from_unix, to_unix
+from holderlake.engine.maps.maps import map_as_of
+from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.store.store import Store
+from holderlake.service.api.answers import Answer, instant_of
+from holderlake.service.cache import Written
+from holderlake.service.pictures.drawing.colours import Theme
 
 PICTURES: Final = "/v0/x/pictures"
 MEDIA_TYPES: Final = {"png": "image/png", "svg": "image/svg+xml"}
@@ -64,7 +64,7 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> Written:
     """The picture's bytes. Raises what a map raises."""
     # Half a second of imports (matplotlib, networkx) that a process which draws nothing does without.
-    from service.pictures.draw import TokenTitle, draw_map  # noqa: PLC0415
+    from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
 
     snapshot = store.snapshot()
     as_of = from_unix(picture.as_of)

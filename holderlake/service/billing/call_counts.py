@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.database import DIALECTS, Database, Dialect, as_rows, calls
-from service.secret import keyed_hash
+from holderlake.service.billing.secret import keyed_hash
+from holderlake.service.database.schema import DIALECTS, Database, Dialect, as_rows, calls
 
 _SWEEP_SECONDS: Final = 60.0
 

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from contract.prices import credits_text
-from service.database import DIALECTS, Database, Dialect, accounts, as_rows, keys, reservations, usage
-from service.failures import KeysBusy, UnknownKey
-from service.periods import next_renewal, period_start
-from service.presence import Presence
+from holderlake.contract.prices import credits_text
+from holderlake.service.billing.periods import next_renewal, period_start
+from holderlake.service.database.errors import KeysBusy, UnknownKey
+from holderlake.service.database.leases import Presence
+from holderlake.service.database.schema import DIALECTS, Database, Dialect, accounts, as_rows, keys, reservations, usage
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0

@@ -11,7 +11,7 @@ from typing import Final
 
 from cachetools import TTLCache
 
-from service.keys import Key, KeyStore
+from holderlake.service.billing.keys import Key, KeyStore
 
 _SECONDS: Final = 1.0
 _MOST: Final = 10_000

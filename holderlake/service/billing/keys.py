@@ -19,13 +19,20 @@ from typing import Any, Final, Self
 
 import sqlalchemy as sa
 
-from contract.times import utc_now
-from service.calls import Calls
-from service.charges import Balance, Charge, Charges, CreditsExhausted, Demand, KeyEnded, is_in_force
-from service.database import Database, accounts, keys, ledger, usage
-from service.failures import DatabaseUnavailable, KeysBusy, KeysError, UnknownKey, WrongSecret, WrongVersion
-from service.presence import presence_at
-from service.secret import keyed_hash, open_tables
+from holderlake.contract.times import utc_now
+from holderlake.service.billing.call_counts import Calls
+from holderlake.service.billing.charges import Balance, Charge, Charges, CreditsExhausted, Demand, KeyEnded, is_in_force
+from holderlake.service.billing.secret import keyed_hash, open_tables
+from holderlake.service.database.errors import (
+    DatabaseUnavailable,
+    KeysBusy,
+    KeysError,
+    UnknownKey,
+    WrongSecret,
+    WrongVersion,
+)
+from holderlake.service.database.leases import presence_at
+from holderlake.service.database.schema import Database, accounts, keys, ledger, usage
 
 __all__ = [
     "Balance",

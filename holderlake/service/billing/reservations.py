@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, cast
 
-from contract.batches import Batches
-from service.keys import Charge, Demand, KeyStore
+from holderlake.service.billing.keys import Charge, Demand, KeyStore
+from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 1.0

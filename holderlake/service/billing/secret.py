@@ -16,8 +16,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.database import METADATA, Database, ledger
-from service.failures import WrongSecret, WrongVersion
+from holderlake.service.database.errors import WrongSecret, WrongVersion
+from holderlake.service.database.schema import METADATA, Database, ledger
 
 VERSION: Final = 1
 """Of the tables."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.failures import DatabaseUnavailable, KeysBusy
+from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
 
 _log = logging.getLogger(__name__)
 

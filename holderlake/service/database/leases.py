@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import sqlalchemy as sa
 
-from service.database import Database
+from holderlake.service.database.schema import Database
 
 _log = logging.getLogger(__name__)
 

@@ -18,8 +18,15 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from service.engines import BUSY, address_of, failure_of, postgresql_engine, sqlite_engine, use_write_ahead_log
-from service.failures import KeysBusy
+from holderlake.service.database.connections import (
+    BUSY,
+    address_of,
+    failure_of,
+    postgresql_engine,
+    sqlite_engine,
+    use_write_ahead_log,
+)
+from holderlake.service.database.errors import KeysBusy
 
 T = TypeVar("T")
 Rows = Iterable[Mapping[str, Any]]

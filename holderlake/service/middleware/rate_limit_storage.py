@@ -15,7 +15,7 @@ from typing import Final
 from cachetools import LRUCache
 from limits.aio.storage import Storage
 
-from contract.batches import Batches
+from holderlake.storage.batches import Batches
 
 Count = Callable[[Sequence[str], int], Sequence[tuple[int, float]]]
 """Counts a call of each caller in its window of so many seconds: the calls in it so far, and its end in unix time."""

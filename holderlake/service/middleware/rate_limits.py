@@ -22,9 +22,9 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from limits.errors import StorageError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.callers import counted_as
-from service.counts import CountsInMemory
-from service.errors import ServiceError, error_response
+from holderlake.service.errors import ServiceError, error_response
+from holderlake.service.middleware.client_ip import counted_as
+from holderlake.service.middleware.rate_limit_storage import CountsInMemory
 
 _log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 Nothing that a caller sends is shown but a request id that looks like one: people put secrets in paths and headers.
 """
 
-from service.observe.log import Log, log_config
-from service.observe.metrics import Metrics
-from service.observe.middleware import Observed
-from service.observe.observation import Observation, observation
+from holderlake.service.observability.log import Log, log_config
+from holderlake.service.observability.metrics import Metrics
+from holderlake.service.observability.middleware import Observed
+from holderlake.service.observability.observation import Observation, observation
 
 __all__ = ["Log", "Metrics", "Observation", "Observed", "log_config", "observation"]

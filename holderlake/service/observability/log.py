@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
 
-from contract.text import printable
-from service.observe.observation import Observation, request_id
+from holderlake.contract.text import printable
+from holderlake.service.observability.observation import Observation, request_id
 
 Log: TypeAlias = Literal["json", "text", "off"]
 
-_requests = logging.getLogger("service.requests")
+_requests = logging.getLogger("holderlake.service.requests")
 _requests.setLevel(logging.CRITICAL + 1)  # silent in a process that merely has a service in it
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -38,8 +38,8 @@ def log_config(log: Log) -> dict[str, Any]:
         "formatters": {"lines": {"()": JsonLines if log == "json" else TextLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
-        "loggers": dict.fromkeys(("service", "pipelines", "engine", "uvicorn", "uvicorn.error"), ours)
-        | {"service.requests": ours | {"level": "CRITICAL" if log == "off" else "INFO"}},
+        "loggers": dict.fromkeys(("holderlake", "pipelines", "uvicorn", "uvicorn.error"), ours)
+        | {"holderlake.service.requests": ours | {"level": "CRITICAL" if log == "off" else "INFO"}},
     }
 
 

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contract.errors import ERROR_KINDS
-from service.errors import INTERNAL_ERROR, error_response
-from service.observe.log import log_request
-from service.observe.metrics import Metrics
-from service.observe.observation import Observation, begin
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.service.errors import INTERNAL_ERROR, error_response
+from holderlake.service.observability.log import log_request
+from holderlake.service.observability.metrics import Metrics
+from holderlake.service.observability.observation import Observation, begin
 
 UNMATCHED: Final = "unmatched"
 """The route of a request that no route took, or that was refused before routes were looked at."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from contract.errors import ERROR_KINDS
-from service.openapi import examples
-from service.render import OLDER_SCORE
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.service.output.openapi import examples
+from holderlake.service.output.render import OLDER_SCORE
 
 Schema = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from contract import wire
+from holderlake.contract import exact_json
 
 
 class Format(Enum):
@@ -57,4 +57,4 @@ def table_bytes(table: pa.Table, form: Format) -> bytes:
 
 def json_bytes(plain: object) -> bytes:
     """Plain data as JSON with exact numbers."""
-    return wire.encode(plain)
+    return exact_json.encode(plain)

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from contract.errors import ERROR_KINDS, ErrorKind
-from contract.models import ErrorBody, ValidationItem
-from service.formats import Format
+from holderlake.contract.errors import ERROR_KINDS, ErrorKind
+from holderlake.contract.models import ErrorBody, ValidationItem
+from holderlake.service.output.formats import Format
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -133,7 +133,7 @@ def _example(endpoint: str) -> dict[str, Any]:
 @cache
 def examples() -> dict[str, Any]:
     """One answer of each endpoint, shortened, by the endpoint's name."""
-    loaded: dict[str, Any] = json.loads(files("service").joinpath("examples.json").read_text())
+    loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text())
     return loaded
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.models import GROUPED_TRANSFER
-from contract.requests import MapOptions
-from contract.tables import DETAIL_COLUMNS, exact_amount
-from contract.times import to_unix
-from contract.wire import json_number
+from holderlake.contract.exact_json import json_number
+from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import DETAIL_COLUMNS, exact_amount
+from holderlake.contract.times import to_unix
 
 Plain = dict[str, Any]
 Row = Mapping[str, Any]

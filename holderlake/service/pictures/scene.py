@@ -77,7 +77,7 @@ class Scene:
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
-    """The scene of the tables of ``engine.maps.map_as_of``."""
+    """The scene of the tables of ``holderlake.engine.maps.maps.map_as_of``."""
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
     columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]

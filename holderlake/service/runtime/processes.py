@@ -20,10 +20,10 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from service.observe import Log, log_config
-from service.observe.metrics import FOLDER_VARIABLE, forget_process
-from service.server import INTERRUPTED, ServerConfig
-from service.settings import ServiceSettings
+from holderlake.service.observability import Log, log_config
+from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
+from holderlake.service.runtime.server import INTERRUPTED, ServerConfig
+from holderlake.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.1

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from contract import wire
-from contract.errors import ERROR_KINDS
-from service.callers import Networks, counted_as, is_within
-from service.limits import has_body
+from holderlake.contract import exact_json
+from holderlake.contract.errors import ERROR_KINDS
+from holderlake.service.middleware.client_ip import Networks, counted_as, is_within
+from holderlake.service.middleware.rate_limits import has_body
 
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 100
@@ -327,7 +327,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         # What can't even be parsed is 400 everywhere; the contract's 422 is for requests that say something wrong.
         kind = ERROR_KINDS[code]
         status = HTTPStatus(400 if code == "invalid_request" else kind.status)
-        body = wire.encode({"detail": detail, "code": code})
+        body = exact_json.encode({"detail": detail, "code": code})
         headers = [
             *self.server_state.default_headers,
             (b"content-type", b"application/json"),

@@ -23,10 +23,10 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
-from service.callers import networks
-from service.observe import Log, log_config
-from service.protocol import limited_protocol
-from service.settings import ServiceSettings
+from holderlake.service.middleware.client_ip import networks
+from holderlake.service.observability import Log, log_config
+from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
-from service.errors import ServiceError
+from holderlake.service.errors import ServiceError
 
 Result = TypeVar("Result")
 

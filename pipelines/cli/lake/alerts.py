@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contract.times import parse_when, utc_now
-from pipelines import show
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
-from pipelines.exit_codes import ExitCode
+from holderlake import console
+from holderlake.contract.times import parse_when, utc_now
+from pipelines.cli import shared
+from pipelines.cli.exit_codes import ExitCode
+from pipelines.cli.shared import Json
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pipelines.alerting import Told
-    from resources.alert_book import Delivery
-    from resources.alerts import Alert
-    from resources.settings import Settings
+    from holderlake.alerts.delivery import Told
+    from holderlake.alerts.outbox import Delivery
+    from holderlake.alerts.rules import Alert
+    from holderlake.settings import Settings
 
 
 def alerts(
@@ -36,7 +36,7 @@ def alerts(
     json: Json = False,
 ) -> None:
     """What the alert rules find in the warehouse, and who was told. Nobody is told without --deliver."""
-    from pipelines.alerting import find, tell
+    from holderlake.alerts.delivery import find, tell
 
     settings = shared.settings()
     if test_webhook or deliver:
@@ -63,9 +63,9 @@ def alerts(
 
 
 def _try_webhook(settings: Settings, as_json: bool) -> None:
-    from pipelines.alerting import webhook_of
-    from pipelines.errors import RunFailed
-    from resources.webhook import NotDelivered, test_message
+    from holderlake.alerts.delivery import webhook_of
+    from holderlake.alerts.webhook import NotDelivered, test_message
+    from holderlake.errors import RunFailed
 
     webhook = webhook_of(settings)
     if webhook is None:
@@ -76,34 +76,34 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
     except NotDelivered as error:
         raise RunFailed(str(error)) from None
     if as_json:
-        show.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
+        console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
     else:
         signed = "signed" if webhook.secret else "not signed: no secret is set"
-        show.out.print(f"The webhook took the message {message.key} ({signed}).")
+        console.out.print(f"The webhook took the message {message.key} ({signed}).")
 
 
 def _report_told(told: Told, as_json: bool) -> None:
     if as_json:
         new = [_plain(alert, []) for alert in told.news]
-        show.as_json({"new": new, "sent": told.sent, "errors": told.errors, "busy": told.is_busy})
+        console.as_json({"new": new, "sent": told.sent, "errors": told.errors, "busy": told.is_busy})
     else:
         text = str(told)
-        show.out.print(f"{text[0].upper()}{text[1:]}.")
+        console.out.print(f"{text[0].upper()}{text[1:]}.")
     if told.errors:
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
-    from resources.alert_book import AlertBook
+    from holderlake.alerts.outbox import AlertBook
 
     deliveries = AlertBook(settings.alerts_book).deliveries()
     if as_json:
-        show.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
+        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
         return
     if not found:
-        show.out.print(f"Nothing since {since:%Y-%m-%d %H:%M} UTC. --from looks further back.")
+        console.out.print(f"Nothing since {since:%Y-%m-%d %H:%M} UTC. --from looks further back.")
         return
-    show.rows(
+    console.rows(
         "",
         ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "told"),
         [
@@ -120,7 +120,7 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
             for alert in found
         ],
     )
-    show.out.print(f"{len(found)} alerts; --json has their evidence.")
+    console.out.print(f"{len(found)} alerts; --json has their evidence.")
 
 
 def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 
 def export(
@@ -25,8 +25,8 @@ def export(
     json: Json = False,
 ) -> None:
     """Writes a table, a view or a query's answer to Parquet, CSV, Arrow or Excel; whole or not at all."""
-    from pipelines.exporting import export as export_to
-    from pipelines.exporting import exported_report, format_of
+    from holderlake.export.export import export as export_to
+    from holderlake.export.export import exported_report, format_of
 
     chosen = format_of(file, format)
     if raw and chosen != "csv":

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from contract.addresses import typed_token
-from contract.times import parse_when, utc_now
-from pipelines import show
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from holderlake import console
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.contract.times import parse_when, utc_now
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 
 def report(
@@ -27,9 +27,9 @@ def report(
     json: Json = False,
 ) -> None:
     """Writes one page of HTML about a token: holders, entries and exits, clusters, concentration, flows, maps."""
-    from pipelines.token_report.page import write_report
-    from resources.names import file_name_part
-    from resources.token_history import Period
+    from holderlake.export.token_report.page import write_report
+    from holderlake.storage.names import file_name_part
+    from holderlake.warehouse.token_history import Period
 
     token = typed_token(chain, token)
     period = Period(
@@ -45,12 +45,12 @@ def report(
         raise ValueError(f"there is no folder {path.parent}")
     if path.exists() and not force:
         raise ValueError(f"{path} is there already; --force replaces it")
-    with show.progress("writing the report", None):
+    with console.progress("writing the report", None):
         written = write_report(shared.reading().warehouse, period, path, utc_now())
     if json:
-        show.as_json(vars(written))
+        console.as_json(vars(written))
     else:
-        show.out.print(
+        console.out.print(
             f"{written.path}: {written.instants:,} instants from {written.first:%Y-%m-%d} to {written.last:%Y-%m-%d}, "
             f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
         )

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 
 def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
@@ -32,17 +32,17 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Import what addresses hold where a history begins. Importing a list again changes nothing."""
-    from contract.times import parse_when, to_unix
-    from engine.sources.balance_lists import BalanceOptions, parse_names
-    from pipelines import balances
+    from holderlake.contract.times import parse_when, to_unix
+    from holderlake.engine.sources.balance_lists import BalanceOptions, parse_names
+    from holderlake.local import opening_balances
 
     if remove:
         if files or not chain or not token:
             raise typer.BadParameter("give --chain and --token, and no files", param_hint="--remove")
-        balances.remove_balances(shared.settings(), chain, token, json)
+        opening_balances.remove_balances(shared.settings(), chain, token, json)
         return
     if not files:
         raise typer.BadParameter("name at least one balance list", param_hint="FILES")
     second = to_unix(parse_when(at)) if at else None
     options = BalanceOptions(chain, token, standard, block, second, parse_names(mapped or []))
-    balances.import_balances(shared.settings(), files, options, blocks or [], json)
+    opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Chains, Every, From, Instants, Json, To, Tokens
+from pipelines.cli import shared
+from pipelines.cli.shared import Chains, Every, From, Instants, Json, To, Tokens
 
 app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
 
@@ -23,10 +23,10 @@ def cluster_build(
     json: Json = False,
 ) -> None:
     """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
-    from pipelines.errors import extra
+    from holderlake.errors import extra
 
     with extra("cluster"):
-        from pipelines.clustered import build_on_cluster
+        from pipelines.cli.own_data.cluster_jobs import build_on_cluster
 
     build_on_cluster(shared.settings(), files or [], json)
 
@@ -42,11 +42,11 @@ def cluster_fill(
     json: Json = False,
 ) -> None:
     """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
-    from pipelines.errors import extra
-    from pipelines.grid import chosen_instants
+    from holderlake.backfill.instants import chosen_instants
+    from holderlake.errors import extra
 
     with extra("cluster"):
-        from pipelines.clustered import fill_on_cluster
+        from pipelines.cli.own_data.cluster_jobs import fill_on_cluster
 
     workspace = shared.reading()
     chosen = chosen_instants(start, end, every, instants)

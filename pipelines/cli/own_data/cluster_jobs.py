@@ -15,26 +15,26 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.options import options_of, stamped
-from cluster.answers import Asked, Engine, Partition, answers
-from cluster.build import build, digest_of, latest_build
-from cluster.statements import BUILD
-from contract import tables
-from contract.requests import HoldersRequest, MapOptions, MapRequest
-from contract.tables import TABLES, learnt
-from contract.times import check_passed, utc_now
-from engine.manifest import OPENING
-from engine.rules import rules_in_force
-from engine.store import Store
-from pipelines import show
-from pipelines.embedded import own_store_id
-from pipelines.errors import RunFailed, extra
-from pipelines.stores import open_own_store
-from resources.provider import rules_text
-from resources.settings import Settings, SettingsError
-from resources.workspace import Workspace
+from holderlake import console
+from holderlake.cluster.answers import Asked, Engine, Partition, answers
+from holderlake.cluster.build import build, digest_of, latest_build
+from holderlake.cluster.statements import BUILD
+from holderlake.contract import tables
+from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
+from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.times import check_passed, utc_now
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.files.manifest import OPENING
+from holderlake.engine.store.store import Store
+from holderlake.errors import RunFailed, extra
+from holderlake.ingest.options import options_of, stamped
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.local.embedded import own_store_id
+from holderlake.local.store import open_own_store
+from holderlake.provider.fetcher import rules_text
+from holderlake.settings import Settings, SettingsError
+from holderlake.workspace import Workspace
 
 _FAMILIES: Final = {
     "maps": ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),
@@ -50,7 +50,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
     """What runs the statements: the cluster of the settings, or DuckDB in this process where none is named."""
     with ExitStack() as stack:
         if settings.cluster.master is None:
-            from cluster.duck import Duck
+            from holderlake.cluster.duck import Duck
 
             yield stack.enter_context(Duck(settings.engine.memory_limit))
             return
@@ -58,7 +58,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
 
-            from cluster.spark import Spark, session
+            from holderlake.cluster.spark import Spark, session
         try:
             opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
             yield stack.enter_context(Spark(opened, settings.cluster_folder))
@@ -76,7 +76,7 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
     with open_own_store(settings) as store:
         raw = list(files) or raw_files(store)
         digest = "" if files else digest_of(raw)
-    with opened_engine(settings) as engine, show.progress("building tables", len(BUILD)) as bar:
+    with opened_engine(settings) as engine, console.progress("building tables", len(BUILD)) as bar:
 
         def told(name: str) -> None:
             bar.update(bar.task_ids[0], advance=1, note=name)
@@ -84,9 +84,9 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
         built = build(engine, raw, settings.cluster_folder, digest, told)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
-        show.as_json({"location": built.location, "files": built.files, "seconds": seconds})
+        console.as_json({"location": built.location, "files": built.files, "seconds": seconds})
     else:
-        show.out.print(f"Built {', '.join(BUILD)} of {built.files:,} files in {seconds:.1f} s: {built.location}")
+        console.out.print(f"Built {', '.join(BUILD)} of {built.files:,} files in {seconds:.1f} s: {built.location}")
 
 
 def raw_files(store: Store) -> list[str]:
@@ -129,7 +129,7 @@ def fill_on_cluster(
         with (
             open_own_store(settings) as store,
             opened_engine(settings) as engine,
-            show.progress("filling partitions", len(wanted)) as bar,
+            console.progress("filling partitions", len(wanted)) as bar,
         ):
             location = _checked_build(engine, store, settings)
             rules = rules_text(rules_in_force(store.rules))
@@ -152,9 +152,11 @@ def fill_on_cluster(
     workspace.warehouse.load(workspace.lake)
     done.seconds = round(time.monotonic() - began, 1)
     if as_json:
-        show.as_json(vars(done))
+        console.as_json(vars(done))
     else:
-        show.out.print(f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were there.")
+        console.out.print(
+            f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were there."
+        )
 
 
 def _askings(
@@ -191,7 +193,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
     """Writes a partition's families into the lake; tokens that nobody held are its failures, as a provider tells it."""
     at = utc_now()
     for family, names in _FAMILIES.items():
-        options = options_of(_BY_NAME[family], workspace.settings)
+        options = options_of(family, workspace.settings)
         rows = {name: _learnt(name, one.tables.get(name), at) for name in names}
         held = set(rows[names[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [

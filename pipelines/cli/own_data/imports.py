@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from contract.chains import chain_typed
-from pipelines.commands import shared
-from pipelines.commands.shared import Json, Tokens
+from holderlake.contract.chains import chain_typed
+from pipelines.cli import shared
+from pipelines.cli.shared import Json, Tokens
 
 
 def import_files(  # noqa: PLR0913, PLR0917 - a command's options
@@ -53,9 +53,9 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Import raw transfers or token lists into the engine's store. Importing a file again changes nothing."""
-    from engine.sources.files import FileOptions
-    from engine.sources.mapping import ColumnMap, parse_map, read_map
-    from pipelines.imports import Reading, import_paths
+    from holderlake.engine.sources.files.mapping import ColumnMap, parse_map, read_map
+    from holderlake.engine.sources.files.transfers import FileOptions
+    from holderlake.local.imports import Reading, import_paths
 
     written = read_map(map_file) if map_file else ColumnMap()
     column_map = parse_map(mapped or (), constants or ()).over(written)
@@ -92,7 +92,7 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
-    from pipelines.nodes import Asked, import_from_nodes
+    from holderlake.local.nodes import Asked, import_from_nodes
 
     asked = Asked(chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations)
     import_from_nodes(shared.settings(), urls or [], asked, json)
@@ -100,6 +100,6 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
 
 def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
     """Imports address labels into the engine's store."""
-    from pipelines.imports import label_paths
+    from holderlake.local.imports import label_paths
 
     label_paths(shared.settings(), files, json)

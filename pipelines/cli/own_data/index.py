@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 
 def index(
@@ -17,7 +17,7 @@ def index(
     json: Json = False,
 ) -> None:
     """Mark tokens as indexed: their transfers tie holders on every map. Without tokens, list the indexed ones."""
-    from pipelines.indexing import change_index, list_index
+    from holderlake.local.indexed_tokens import change_index, list_index
 
     if tokens and chain:
         change_index(shared.settings(), chain, tokens, remove, json)

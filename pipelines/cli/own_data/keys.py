@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from contract.prices import parse_credits
-from contract.times import parse_when
-from pipelines import show
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from holderlake import console
+from holderlake.contract.prices import parse_credits
+from holderlake.contract.times import parse_when
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 if TYPE_CHECKING:
-    from resources.settings import Settings
-    from service.keys import KeyStore
+    from holderlake.service.billing.keys import KeyStore
+    from holderlake.settings import Settings
 
 app = typer.Typer(help="API keys of the service.", no_args_is_help=True)
 
@@ -26,8 +26,8 @@ Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' sh
 @contextmanager
 def _key_store(settings: Settings) -> Iterator[KeyStore]:
     """The service's keys; who names one that is not there is told where they are listed."""
-    from pipelines.accounts import open_keys
-    from service.failures import UnknownKey
+    from holderlake.local.accounts import open_keys
+    from holderlake.service.database.errors import UnknownKey
 
     with open_keys(settings) as keys:
         try:
@@ -50,16 +50,16 @@ def keys_create(
     with _key_store(shared.settings()) as keys:
         secret = keys.create(name, parse_credits(credits), custom, renewal_day)
     if json:
-        show.as_json({"name": name, "key": secret})
+        console.as_json({"name": name, "key": secret})
     else:
-        show.err.print("The key, shown this once:")
-        show.out.print(secret)
+        console.err.print("The key, shown this once:")
+        console.out.print(secret)
 
 
 @app.command("list")
 def keys_list(json: Json = False) -> None:
     """All keys, with what their accounts spent this month."""
-    from pipelines.report import keys_report
+    from pipelines.cli.reports import keys_report
 
     with _key_store(shared.settings()) as keys:
         keys_report(keys, json)
@@ -68,13 +68,13 @@ def keys_list(json: Json = False) -> None:
 @app.command("revoke")
 def keys_revoke(prefix: Prefix) -> None:
     """Ends a key at once."""
-    from pipelines.accounts import prefix_of
-    from service.failures import UnknownKey
+    from holderlake.local.accounts import prefix_of
+    from holderlake.service.database.errors import UnknownKey
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):
             raise UnknownKey(f"there is no key in force with prefix {prefix}; 'holderlake keys list' shows them")
-    show.out.print(f"Revoked {prefix}.")
+    console.out.print(f"Revoked {prefix}.")
 
 
 @app.command("rotate")
@@ -84,17 +84,17 @@ def keys_rotate(
     json: Json = False,
 ) -> None:
     """Makes another key of the same account and shows it once; the old one ends after the grace."""
-    from pipelines.accounts import parse_grace, prefix_of
+    from holderlake.local.accounts import parse_grace, prefix_of
 
     span = parse_grace(grace)
     with _key_store(shared.settings()) as keys:
         secret = keys.rotate(prefix_of(prefix), span)
         old = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - ours, no mapping's
     if json:
-        show.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
+        console.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
     else:
-        show.err.print(f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, shown this once:")
-        show.out.print(secret)
+        console.err.print(f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, shown this once:")
+        console.out.print(secret)
 
 
 @app.command("change")
@@ -108,8 +108,8 @@ def keys_change(
     json: Json = False,
 ) -> None:
     """Changes the plan of a key's account, for all of its keys; what is not given stays."""
-    from pipelines.accounts import prefix_of
-    from pipelines.report import plan_of_key_report
+    from holderlake.local.accounts import prefix_of
+    from pipelines.cli.reports import plan_of_key_report
 
     with _key_store(shared.settings()) as keys:
         allowance = None if credits is None else parse_credits(credits)
@@ -124,8 +124,8 @@ def usage(
     json: Json = False,
 ) -> None:
     """What the service charged its keys: requests and credits."""
-    from pipelines.accounts import prefix_of
-    from pipelines.report import usage_report
+    from holderlake.local.accounts import prefix_of
+    from pipelines.cli.reports import usage_report
 
     since, until = (None if text is None else parse_when(text).date() for text in (start, end))
     with _key_store(shared.settings()) as keys:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 
 def negative_balances(
@@ -17,7 +17,7 @@ def negative_balances(
     json: Json = False,
 ) -> None:
     """List the addresses that your imports leave below zero: how far, and since when."""
-    from contract.times import parse_when
-    from pipelines.negatives import report_negative_balances
+    from holderlake.contract.times import parse_when
+    from holderlake.local.negative_balances import report_negative_balances
 
     report_negative_balances(shared.settings(), chain, token, parse_when(at), json)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands import shared
-from pipelines.commands.shared import Json
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
 
 app = typer.Typer(help="The engine's store on disk.", no_args_is_help=True)
 
@@ -15,7 +15,7 @@ app = typer.Typer(help="The engine's store on disk.", no_args_is_help=True)
 @app.command("verify")
 def store_verify(json: Json = False) -> None:
     """Compare every file of the store with its checksum, and list damaged files with the remedy."""
-    from pipelines.store_care import verify_store
+    from holderlake.local.store_care import verify_store
 
     verify_store(shared.settings(), json)
 
@@ -23,7 +23,7 @@ def store_verify(json: Json = False) -> None:
 @app.command("rebuild")
 def store_rebuild(json: Json = False) -> None:
     """Repair the store: the catalogue from its copy or the files, derived files from the transfers."""
-    from pipelines.store_care import rebuild_store
+    from holderlake.local.store_care import rebuild_store
 
     rebuild_store(shared.settings(), json)
 
@@ -34,6 +34,6 @@ def store_clean(
     json: Json = False,
 ) -> None:
     """Delete the files in the store's quarantine for good. Without --yes only count them."""
-    from pipelines.store_care import clean_store
+    from holderlake.local.store_care import clean_store
 
     clean_store(shared.settings(), yes, json)

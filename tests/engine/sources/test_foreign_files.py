@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from contract.chains import ZERO_ADDRESS
-from engine.errors import BadSource
-from engine.records import TRANSFERS
-from engine.sources.files import FileOptions, FileTransfers, read_file
-from engine.sources.mapping import parse_map, read_block_times
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files.mapping import parse_map, read_block_times
+from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from tests.damage import damage
 from tests.engine.sources.foreign import BLOCKS_FILE, HASHES, REFUSED, SAMPLES, TIMES, Sample
 

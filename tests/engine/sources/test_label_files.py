@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from contract.chains import ZERO_ADDRESS
-from engine.errors import BadSource
-from engine.records import Label
-from engine.sources.label_kinds import Kinds, kinds_of
-from engine.sources.labels import EDINBURGH, ETH_LABELS, EXPLORER, GRAPHSENSE, HAND, LabelFile, read_labels
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import Label
+from holderlake.engine.sources.label_kinds import Kinds, kinds_of
+from holderlake.engine.sources.labels import EDINBURGH, ETH_LABELS, EXPLORER, GRAPHSENSE, HAND, LabelFile, read_labels
 
 A, B, C = ("0x" + letter * 40 for letter in "abc")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.errors import BadSource
-from engine.sources.files import detect_format, read_transfers
-from engine.sources.mapping import parse_map, read_block_times, read_map
-from engine.store import Store
+from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.files.mapping import parse_map, read_block_times, read_map
+from holderlake.engine.sources.files.transfers import detect_format, read_transfers
+from holderlake.engine.store.store import Store
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
 
 Write = Callable[..., Path]

@@ -9,10 +9,10 @@ import json
 import pytest
 from pydantic import SecretStr
 
-from engine.sources.rpc.endpoint import Endpoint
-from engine.sources.rpc.errors import RpcError, TooMuch, Unavailable
-from engine.sources.rpc.messages import Call
-from tests.resources.misbehaving import Misbehaving, Step, answer, endless
+from holderlake.engine.sources.rpc.client.endpoint import Endpoint
+from holderlake.engine.sources.rpc.client.errors import RpcError, TooMuch, Unavailable
+from holderlake.engine.sources.rpc.client.messages import Call
+from tests.provider.misbehaving import Misbehaving, Step, answer, endless
 
 BOMB = answer(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
 

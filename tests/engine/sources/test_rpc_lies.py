@@ -11,8 +11,16 @@ from typing import Any
 
 import pytest
 
-from engine.sources.rpc.errors import ChainMoved, Diverged, Misled, Refused, RpcError, Unavailable, WrongChain
-from engine.store import Store
+from holderlake.engine.sources.rpc.client.errors import (
+    ChainMoved,
+    Diverged,
+    Misled,
+    Refused,
+    RpcError,
+    Unavailable,
+    WrongChain,
+)
+from holderlake.engine.store.store import Store
 from tests.chain.importer import import_chain
 from tests.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
 

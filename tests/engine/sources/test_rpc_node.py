@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from engine.sources.rpc.blocks import first_block_from
-from engine.sources.rpc.node import Node
-from engine.store import Store
+from holderlake.engine.sources.rpc.client.blocks import first_block_from
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
 from tests.chain.importer import import_chain
 from tests.chain.scripted import Answer, Fault, ScriptedNode, send, way_to

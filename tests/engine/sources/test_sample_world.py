@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from contract.chains import NATIVE, ZERO_ADDRESS
-from contract.times import to_unix
-from engine.records import TRANSFERS, Label, TokenInfo
-from engine.sources.sample import World, sample_world
-from engine.sources.sample.base import FRESH_BUYING
-from engine.sources.sample.bnb import TWIN_WITHDRAWALS
+from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.contract.times import to_unix
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+from holderlake.engine.sources.sample import World, sample_world
+from holderlake.engine.sources.sample.base import FRESH_BUYING
+from holderlake.engine.sources.sample.bnb import TWIN_WITHDRAWALS
 
 FINGERPRINT = "9bc78f289d64a5dda9afab7f7afad3a6d36849f5d48c2ae2c476f8e1ea5c9140"
 """Of all transfers, tokens, labels, rules and address sets. It changes with any story; nothing else may change it."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.errors import BadSource
-from engine.records import TokenInfo
-from engine.sources.token_lists import read_tokens
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.token_lists import read_tokens
 
 TOKEN = {"chainId": 56, "address": "0x" + "A" * 40, "name": "Quill", "symbol": "QLL", "decimals": 9}
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import BadSource
-from engine.records import TRANSFERS
-from engine.sources.files import FORMATS, detect_format, read_transfers
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files.transfers import FORMATS, detect_format, read_transfers
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, HOLDERLAKE_ROW, RECEIVER, SENDER, TOKEN
 
 MAX = 2**256 - 1

@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from engine.arrays import ArrayFile
-from engine.dictionary import Dictionary
-from engine.importing.budget import Budget
-from engine.importing.keys import merged_keys
-from engine.importing.merging import merged
-from engine.importing.piles import ArrayPiles, Columns, Sample
-from engine.parts import DAY, FOREVER, Moves, changes_of, joined_moves
-from engine.words import Array, falling, from_limbs, lane_of, narrowed, total, widened
+from holderlake.engine.files.address_numbers import Dictionary
+from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.parts import DAY, FOREVER, Moves, changes_of, joined_moves
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.keys import merged_keys
+from holderlake.engine.importing.merge import merged
+from holderlake.engine.importing.spill import ArrayPiles, Columns, Sample
+from holderlake.engine.numeric.bigint import Array, falling, from_limbs, lane_of, narrowed, total, widened
 
 _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from engine.adjacency import ANY, INWARD, OUTWARD, STEP, Run
-from engine.arrays import ArrayFile
-from engine.importing.budget import Budget
-from engine.importing.merging import merged
-from engine.importing.piles import ArrayPiles, Columns, Sample
-from engine.parts import Moves
-from engine.words import Array
+from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
+from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.parts import Moves
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.merge import merged
+from holderlake.engine.importing.spill import ArrayPiles, Columns, Sample
+from holderlake.engine.numeric.bigint import Array
 
 _BITS: Final = (ANY, INWARD, OUTWARD)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.records import TRANSFERS
-from engine.sources import columns
-from engine.sources.raw import RawTable
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.rows.raw import RawTable
 
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 _NO_TIMES: Final = (

@@ -18,12 +18,19 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.addresses import NO_VALUE, parse_address, parse_addresses, parse_token, shown, wrong_checksums
-from contract.chains import CHAIN_BY_EVM_ID, chain_named, family_of
-from contract.times import to_unix
-from engine.sources.hashes import parse_hash, parse_hashes
-from engine.sources.numbers import counted, raw_amount, whole_number
-from engine.sources.raw import RawTable
+from holderlake.contract.chains import CHAIN_BY_EVM_ID, chain_named, family_of
+from holderlake.contract.chains.addresses import (
+    NO_VALUE,
+    parse_address,
+    parse_addresses,
+    parse_token,
+    shown,
+    wrong_checksums,
+)
+from holderlake.contract.times import to_unix
+from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
+from holderlake.engine.sources.files.numbers import counted, raw_amount, whole_number
+from holderlake.engine.sources.rows.raw import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
@@ -70,7 +77,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 
 
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
-    """Addresses in the one spelling of each row's chain (``contract.addresses``); of a ``token``, also native."""
+    """Addresses in the one spelling of each row's chain (``contract.chains.addresses``), of a ``token`` also native."""
     found = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)

@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.addresses import MAX_LENGTH, shown
-from contract.chains import Family
+from holderlake.contract.chains import Family
+from holderlake.contract.chains.addresses import MAX_LENGTH, shown
 
 _SPELT: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]{64})", re.IGNORECASE)
 _BASE64: Final = re.compile(r"[A-Za-z0-9_\-+/]{43}=?")

@@ -13,11 +13,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.chains import NATIVE, ZERO_ADDRESS
-from engine.sources import columns
-from engine.sources.building import block_times, evm_table, optional_ids, places_in_block, transfers_table
-from engine.sources.event_logs import LOG_COLUMNS, decoded_logs
-from engine.sources.raw import RawTable
+from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
+from holderlake.engine.records import NATIVE_LOG_INDEX
+from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.files.building import (
+    block_times,
+    evm_table,
+    optional_ids,
+    places_in_block,
+    transfers_table,
+)
+from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
+from holderlake.engine.sources.rows.raw import RawTable
 
 DECIMALS: Final = "decimals"
 """In a map: how many decimals the token's units have; the file's values are in units then."""
@@ -25,8 +32,6 @@ _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155",
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
 _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
-PLACES: Final = 1 << 20
-"""A value has no log index, so it gets this number times its transaction's place, plus its call's place in there."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
             "status (as receipt_status) and contract_address (as receipt_contract_address) of ethereum-etl's receipts"
         )
     is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
-    index = pc.multiply(columns.counts(raw, "transaction_index"), PLACES)
+    index = pc.multiply(columns.counts(raw, "transaction_index"), NATIVE_LOG_INDEX)
     return _native_table(raw, chain, "hash", ("to_address", "receipt_contract_address"), index, is_done)
 
 
@@ -138,7 +143,7 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
     rows = pa.array(range(raw.table.num_rows), pa.int64())
     joined = places.append_column("row", rows).join(first, ["block", "transaction"]).sort_by("row")
     place = pc.subtract(joined["transfer"], joined["transfer_min"])
-    index = pc.add(pc.multiply(joined["transaction"], PLACES), place).combine_chunks()
+    index = pc.add(pc.multiply(joined["transaction"], NATIVE_LOG_INDEX), place).combine_chunks()
     return _native_table(raw, chain, "transaction_hash", ("to_address",), index, pa.repeat(True, len(rows)))
 
 

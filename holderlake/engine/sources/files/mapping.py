@@ -14,11 +14,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import BadSource
-from engine.records import TRANSFERS
-from engine.sources import columns
-from engine.sources.problems import bad_source, rejected_rows
-from engine.sources.raw import RawTable, read_raw
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.rows.problems import bad_source
+from holderlake.engine.sources.rows.raw import RawTable, read_raw
+from holderlake.engine.sources.rows.rejected import rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from contract.addresses import shown
+from holderlake.contract.chains.addresses import shown
 
 MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255

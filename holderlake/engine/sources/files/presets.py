@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.sources.mapping import ColumnMap
+from holderlake.engine.sources.files.mapping import ColumnMap
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,22 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.chains import ZERO_ADDRESS
-from engine.errors import BadSource
-from engine.records import TRANSFERS
-from engine.sources.layouts import LAYOUTS, Layout, read_holderlake
-from engine.sources.mapping import ColumnMap, check_complete, is_complete, mapped, suggestion, with_times
-from engine.sources.presets import PRESETS, advice, preset_for
-from engine.sources.problems import Rejected, rejected_rows
-from engine.sources.raw import RawTable, read_header, read_raw
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.errors import BadSource
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files.layouts import LAYOUTS, Layout, read_holderlake
+from holderlake.engine.sources.files.mapping import (
+    ColumnMap,
+    check_complete,
+    is_complete,
+    mapped,
+    suggestion,
+    with_times,
+)
+from holderlake.engine.sources.files.presets import PRESETS, advice, preset_for
+from holderlake.engine.sources.rows.problems import Rejected
+from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
+from holderlake.engine.sources.rows.rejected import rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
 """The names that ``read_transfers`` takes and ``detect_format`` gives."""
@@ -60,7 +68,7 @@ class FileTransfers:
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
-    """The transfers of a file in the schema ``engine.records.TRANSFERS``, and its rejected rows.
+    """The transfers of a file in the schema ``holderlake.engine.records.TRANSFERS``, and its rejected rows.
 
     A file with a header and no rows gives an empty table. Raises ``BadSource`` for a file that cannot be read at all.
     """

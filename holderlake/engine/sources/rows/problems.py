@@ -6,15 +6,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import BadSource
-
-if TYPE_CHECKING:
-    from engine.sources.raw import RawTable
+from holderlake.engine.errors import BadSource
 
 
 def bad_source(
@@ -84,31 +81,3 @@ class Rejected:
         for row in self.rows:
             place = {"file": self.path.name, "row": row.number, "column": row.column, "reason": row.reason}
             yield json.dumps(row.values | {f"rejected_{name}": value for name, value in place.items()}) + "\n"
-
-
-def rejected_rows(raw: RawTable) -> Rejected | None:
-    """The rejected rows of a table, None where there are none."""
-    if not raw.problems.reasons:
-        return None
-    places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
-    rows = (
-        RejectedRow(
-            raw.number(place),
-            *raw.problems.of_row(place),
-            {name: _plain(raw.table[name][place].as_py()) for name in raw.columns},
-        )
-        for place in places
-    )
-    return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
-
-
-_PLAIN: Final = (str, int, float, bool, type(None))
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON holds it without losing a digit."""
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        return value if isinstance(value, _PLAIN) else str(value)
-    return str(value)

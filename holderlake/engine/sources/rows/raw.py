@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from engine.errors import BadSource
-from engine.sources.json_rows import read_json
-from engine.sources.problems import Problems, bad_source
+from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.rows.json_rows import read_json
+from holderlake.engine.sources.rows.problems import Problems, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"

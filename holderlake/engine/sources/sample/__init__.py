@@ -4,6 +4,6 @@
 stories. Nothing in it is a real project or a real address; only the chains and their native tokens are.
 """
 
-from engine.sources.sample.world import World, sample_world
+from holderlake.engine.sources.sample.world import World, sample_world
 
 __all__ = ["World", "sample_world"]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
-from engine.records import Label, TokenInfo
-from engine.sources.sample.book import BEGIN_TIME, DAY, Book, Calendar
-from engine.sources.sample.draws import Draw
+from holderlake.contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
+from holderlake.engine.records import Label, TokenInfo
+from holderlake.engine.sources.sample.calendar import BEGIN_TIME, DAY, Book, Calendar
+from holderlake.engine.sources.sample.randomness import Draw
 
 _FIRST_WAVE: Final = 26 * DAY
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from contract.chains import ZERO_ADDRESS
-from engine.records import TokenInfo
-from engine.sources.sample.book import DAY, END_TIME, HOUR, MINUTE, day, every
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Stage, new_address
-from engine.sources.sample.trading import Market, give_part, plan_sales, plan_trades
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.sample.actors import Stage, new_address
+from holderlake.engine.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.trading import Market, give_part, plan_sales, plan_trades
 
 FRESH_BUYING: Final = day(2026, 3, 14)
 """When more than a hundred wallets that are hours to days old buy Fledgling."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.sources.sample.book import DAY, END_TIME, HOUR, MINUTE, day, every
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Stage, new_address
-from engine.sources.sample.trading import Market, give_part, plan_trades
+from holderlake.engine.sources.sample.actors import Stage, new_address
+from holderlake.engine.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.trading import Market, give_part, plan_trades
 
 TWIN_WITHDRAWALS: Final = day(2026, 5, 12, 14, 5)
 """When two wallets that never met draw Brambletail from the same exchange, 35 minutes apart."""

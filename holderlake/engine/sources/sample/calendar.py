@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.chains import ZERO_ADDRESS
-from contract.times import to_unix
-from engine.records import TRANSFERS, TokenInfo
-from engine.sources.sample.draws import Draw
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.times import to_unix
+from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.sources.sample.randomness import Draw
 
 START: Final = datetime(2024, 11, 1)
 END: Final = datetime(2026, 11, 1)

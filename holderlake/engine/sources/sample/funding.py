@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from contract.chains import ZERO_ADDRESS
-from engine.sources.sample.book import BEGIN_TIME, DAY, END_TIME
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Cast, Stage
-from engine.sources.sample.trading import Market, give_part, plan_trades
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.sources.sample.actors import Cast, Stage
+from holderlake.engine.sources.sample.calendar import BEGIN_TIME, DAY, END_TIME
+from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.trading import Market, give_part, plan_trades
 
 _SUPPLY: Final = 1_000_000
 _DOLLARS: Final = 80_000_000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.records import TokenInfo
-from engine.sources.sample.book import DAY, END_TIME, HOUR, MINUTE, day, every
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Cast, Stage, new_address
-from engine.sources.sample.trading import Market, give_part, plan_sales, plan_trades
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.sample.actors import Cast, Stage, new_address
+from holderlake.engine.sources.sample.calendar import DAY, END_TIME, HOUR, MINUTE, day, every
+from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.trading import Market, give_part, plan_sales, plan_trades
 
 
 def tell(stage: Stage) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.records import TokenInfo
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Stage
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.sample.actors import Stage
+from holderlake.engine.sources.sample.randomness import Draw
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from engine.records import Label, Rules, TokenInfo
-from engine.sources.sample import base, bnb, ethereum, money, solana
-from engine.sources.sample.book import END, START, Book
-from engine.sources.sample.draws import Draw
-from engine.sources.sample.stage import Stage, build_casts
+from holderlake.engine.records import Label, Rules, TokenInfo
+from holderlake.engine.sources.sample import base, bnb, ethereum, funding, solana
+from holderlake.engine.sources.sample.actors import Stage, build_casts
+from holderlake.engine.sources.sample.calendar import END, START, Book
+from holderlake.engine.sources.sample.randomness import Draw
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def sample_world() -> World:
     """Makes the world, the same each time."""
     stage = Stage(Book(Draw("book")))
     build_casts(stage)
-    for stories in (money, ethereum, base, bnb, solana):
+    for stories in (funding, ethereum, base, bnb, solana):
         stories.tell(stage)
     stage.calendar.play()
     bridges = frozenset(cast.bridge for cast in stage.casts.values())

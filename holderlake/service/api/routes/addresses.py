@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from contract.models import Address, AddressMetadata
-from contract.requests import AddressesMetadataRequest, AddressMetadataRequest
-from service import answers
-from service.metering import CustomPlanRoute, MeterOfCall
-from service.openapi import described
+from holderlake.contract.models import Address, AddressMetadata
+from holderlake.contract.requests import AddressesMetadataRequest, AddressMetadataRequest
+from holderlake.service.api import answers
+from holderlake.service.api.metering import CustomPlanRoute, MeterOfCall
+from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/addresses/metadata", tags=["addresses"], route_class=CustomPlanRoute)
 

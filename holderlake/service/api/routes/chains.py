@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from contract.models import Chain
-from contract.requests import ChainsRequest
-from service import answers
-from service.metering import MeteredRoute, MeterOfCall
-from service.openapi import described
+from holderlake.contract.models import Chain
+from holderlake.contract.requests import ChainsRequest
+from holderlake.service.api import answers
+from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/chains", tags=["chains"], route_class=MeteredRoute)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from contract.extras import (
+from holderlake.contract.extras import (
     AddressItems,
     AddressItemsOptions,
     AddressItemsRequest,
@@ -29,15 +29,15 @@ from contract.extras import (
     PageOptions,
     Usage,
 )
-from contract.models import Address
-from engine.rules import rules_in_force
-from service import extra_answers as answers
-from service.backend import Backend, BackendOfCall
-from service.formats import json_bytes
-from service.keys import Key
-from service.metering import CustomPlanRoute, MeteredRoute, MeterOfCall
-from service.openapi import described
-from service.queries import PathToken
+from holderlake.contract.models import Address
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.service.api import extra_answers as answers
+from holderlake.service.api.backend import Backend, BackendOfCall
+from holderlake.service.api.metering import CustomPlanRoute, MeteredRoute, MeterOfCall
+from holderlake.service.api.queries import PathToken
+from holderlake.service.billing.keys import Key
+from holderlake.service.output.formats import json_bytes
+from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=MeteredRoute)
 custom = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=CustomPlanRoute)

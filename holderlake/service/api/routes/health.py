@@ -17,11 +17,11 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from contract.models import ErrorBody
-from service.backend import BackendOfCall
-from service.callers import is_within, networks
-from service.errors import ServiceError
-from service.settings import ServiceSettings
+from holderlake.contract.models import ErrorBody
+from holderlake.service.api.backend import BackendOfCall
+from holderlake.service.errors import ServiceError
+from holderlake.service.middleware.client_ip import is_within, networks
+from holderlake.service.settings import ServiceSettings
 
 router = APIRouter(tags=["service"])
 

@@ -7,16 +7,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from contract.models import Address, ChainId, PlainInteger, Screenshot
-from contract.requests import ScreenshotRequest
-from service.backend import BackendOfCall
-from service.cache import is_known
-from service.errors import ServiceError
-from service.metering import MeteredRoute, MeterOfCall
-from service.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
-from service.pictures.colours import Theme
-from service.queries import PathToken
-from service.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
+from holderlake.contract.models import Address, ChainId, PlainInteger, Screenshot
+from holderlake.contract.requests import ScreenshotRequest
+from holderlake.service.api.backend import BackendOfCall
+from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.queries import PathToken
+from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
+from holderlake.service.cache import is_known
+from holderlake.service.errors import ServiceError
+from holderlake.service.output.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
+from holderlake.service.pictures.drawing.colours import Theme
 
 router = APIRouter(tags=["tokens"])
 metered = APIRouter(tags=["tokens"], route_class=MeteredRoute)

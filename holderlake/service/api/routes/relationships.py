@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from contract.models import Relationship
-from contract.requests import SubgraphRequest
-from service import answers
-from service.metering import MeteredRoute, MeterOfCall
-from service.openapi import described
-from service.queries import check_tokens
+from holderlake.contract.models import Relationship
+from holderlake.contract.requests import SubgraphRequest
+from holderlake.service.api import answers
+from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.queries import check_tokens
+from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/relationships", tags=["relationships"], route_class=MeteredRoute)
 

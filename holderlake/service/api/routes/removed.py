@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from service.errors import error_response
+from holderlake.service.errors import error_response
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
-from contract.models import Holder, Map, Metrics, Token, TokenKey
-from contract.requests import (
+from holderlake.contract.models import Holder, Map, Metrics, Token, TokenKey
+from holderlake.contract.requests import (
     MAX_METADATA_TOKENS,
     HoldersRequest,
     MapRequest,
@@ -17,10 +17,10 @@ from contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
-from service import answers
-from service.metering import MeteredRoute, MeterOfCall
-from service.openapi import described
-from service.queries import HoldersQuery, MapQuery, PathToken, check_tokens
+from holderlake.service.api import answers
+from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.queries import HoldersQuery, MapQuery, PathToken, check_tokens
+from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/tokens", tags=["tokens"], route_class=MeteredRoute)
 

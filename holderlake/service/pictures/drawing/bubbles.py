@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from service.pictures.canvas import Point
-from service.pictures.colours import mixed, quiet_on, text_on
-from service.pictures.scene import Node
-from service.pictures.sheet import Sheet
-from service.pictures.text import broken, printable, shortened, width
-from service.pictures.words import called, percent
+from holderlake.service.pictures.drawing.canvas import Point
+from holderlake.service.pictures.drawing.colours import mixed, quiet_on, text_on
+from holderlake.service.pictures.drawing.sheet import Sheet
+from holderlake.service.pictures.drawing.text import broken, printable, shortened, width
+from holderlake.service.pictures.drawing.text_format import called, percent
+from holderlake.service.pictures.scene import Node
 
 
 def draw_bubbles(sheet: Sheet) -> None:

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from service.pictures.bubbles import draw_bubbles
-from service.pictures.canvas import Canvas, Form, drawing
-from service.pictures.colours import COLOURS, Theme
-from service.pictures.head import TokenTitle, draw_figures, draw_title
-from service.pictures.layout import place
-from service.pictures.legend import draw_beside
-from service.pictures.page import page_of
-from service.pictures.scene import scene_of
-from service.pictures.sheet import Sheet
+from holderlake.service.pictures.drawing.bubbles import draw_bubbles
+from holderlake.service.pictures.drawing.canvas import Canvas, Form, drawing
+from holderlake.service.pictures.drawing.colours import COLOURS, Theme
+from holderlake.service.pictures.drawing.header import TokenTitle, draw_figures, draw_title
+from holderlake.service.pictures.drawing.legend import draw_beside
+from holderlake.service.pictures.drawing.sheet import Sheet
+from holderlake.service.pictures.layout.bubbles import place
+from holderlake.service.pictures.layout.page import page_of
+from holderlake.service.pictures.scene import scene_of
 
 __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 
@@ -26,8 +26,8 @@ __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, theme: Theme, form: Form) -> bytes:
     """The picture of a map, as a PNG or SVG file.
 
-    ``tables`` are those of ``engine.maps.map_as_of``; ``width`` is in pixels, 600 or more, and the height follows from
-    it. May be called from many threads at once.
+    ``tables`` are those of ``engine.maps.maps.map_as_of``. ``width`` is in pixels, at least 600; the height follows
+    from it. May be called from many threads at once.
     """
     scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
     layout = place(scene, page.frame, page.unit)

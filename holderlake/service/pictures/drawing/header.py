@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from contract.chains import KNOWN_CHAINS
-from service.pictures.scene import Scene
-from service.pictures.sheet import Sheet
-from service.pictures.text import printable, shortened, width
-from service.pictures.words import count, instant, percent
+from holderlake.contract.chains import KNOWN_CHAINS
+from holderlake.service.pictures.drawing.sheet import Sheet
+from holderlake.service.pictures.drawing.text import printable, shortened, width
+from holderlake.service.pictures.drawing.text_format import count, instant, percent
+from holderlake.service.pictures.scene import Scene
 
 FINEST: Final = 0.0001
 """Shares of the map's figures below this are only said to be below it."""

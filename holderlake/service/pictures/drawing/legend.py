@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.pictures.canvas import Point
-from service.pictures.head import FINEST
-from service.pictures.layout import Layout
-from service.pictures.page import Area
-from service.pictures.sheet import Sheet
-from service.pictures.text import broken, shortened, width
-from service.pictures.words import called, count, percent
+from holderlake.service.pictures.drawing.canvas import Point
+from holderlake.service.pictures.drawing.header import FINEST
+from holderlake.service.pictures.drawing.sheet import Sheet
+from holderlake.service.pictures.drawing.text import broken, shortened, width
+from holderlake.service.pictures.drawing.text_format import called, count, percent
+from holderlake.service.pictures.layout.bubbles import Layout
+from holderlake.service.pictures.layout.page import Area
 
 _MOST_HOLDERS: Final = 10
 

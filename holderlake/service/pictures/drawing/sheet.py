@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.pictures.canvas import Canvas, Point
-from service.pictures.colours import Colours, contrast, mixed
-from service.pictures.layout import Layout
-from service.pictures.page import Page
-from service.pictures.scene import Node, Scene
-from service.pictures.text import shortened
+from holderlake.service.pictures.drawing.canvas import Canvas, Point
+from holderlake.service.pictures.drawing.colours import Colours, contrast, mixed
+from holderlake.service.pictures.drawing.text import shortened
+from holderlake.service.pictures.layout.bubbles import Layout
+from holderlake.service.pictures.layout.page import Page
+from holderlake.service.pictures.scene import Node, Scene
 
 
 @dataclass(frozen=True)

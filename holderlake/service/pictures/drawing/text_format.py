@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from service.pictures.scene import Node
-from service.pictures.text import printable, short_address
+from holderlake.service.pictures.drawing.text import printable, short_address
+from holderlake.service.pictures.scene import Node
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),

@@ -15,10 +15,10 @@ from typing import Final
 import networkx as nx
 import numpy as np
 
-from service.pictures.circles import Floats, Frame, Places, bounds
-from service.pictures.component import covered, guards, laid_out
-from service.pictures.packing import Body, Placed, eased, packed
-from service.pictures.scene import Scene
+from holderlake.service.pictures.layout.circles import Floats, Frame, Places, bounds
+from holderlake.service.pictures.layout.component import covered, guards, laid_out
+from holderlake.service.pictures.layout.packing import Body, Placed, eased, packed
+from holderlake.service.pictures.scene import Scene
 
 _FILL: Final = 0.72
 """The part of the frame that bubbles with the room around them are to fill; they shrink where that does not fit."""

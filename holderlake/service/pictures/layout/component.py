@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import networkx as nx
 import numpy as np
 
-from service.pictures.circles import Floats, Places, bounds, near, pushed, summed
+from holderlake.service.pictures.layout.circles import Floats, Places, bounds, near, pushed, summed
 
 
 def spot(text: str) -> tuple[float, float]:

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.pictures.circles import Floats, Frame, Places, bounds, near, pushed
-from service.pictures.component import spot
+from holderlake.service.pictures.layout.circles import Floats, Frame, Places, bounds, near, pushed
+from holderlake.service.pictures.layout.component import spot
 
 _SQUARENESS: Final = 4.0
 """Homes fill a superellipse of this exponent: 2 is an ellipse, more is nearer to the frame's rectangle."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from service.pictures.circles import Frame
+from holderlake.service.pictures.layout.circles import Frame
 
 _WIDE: Final = 960
 """From this width on, lists and legend stand beside the map; below it, under the map."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.sources.rpc.messages import number
-from engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.client.messages import number
+from holderlake.engine.sources.rpc.client.node import Node
 
 _LOOKS: Final = 16
 """Blocks looked at in one batch: seven batches find one of 100 million."""

@@ -15,8 +15,7 @@ import msgspec
 from pydantic import SecretStr
 from yarl import URL
 
-from contract.bounded import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
-from engine.sources.rpc.errors import (
+from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
     Misled,
     Refused,
@@ -27,7 +26,8 @@ from engine.sources.rpc.errors import (
     shortened,
     understood,
 )
-from engine.sources.rpc.messages import Call, chain_id, number
+from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
+from holderlake.http.bounded_body import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
 
 ANSWER_BYTES: Final = 256 * MEGABYTE
 _CONNECT_SECONDS: Final = 10.0

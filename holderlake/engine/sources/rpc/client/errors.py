@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.errors import EngineError
+from holderlake.engine.errors import EngineError
 
 
 class RpcError(EngineError):

@@ -11,9 +11,9 @@ import stamina
 import stamina.instrumentation
 from pydantic import SecretStr
 
-from engine.sources.rpc.endpoint import Endpoint
-from engine.sources.rpc.errors import BatchTooLong, Misled, Refused, RpcError, Unavailable, WrongChain
-from engine.sources.rpc.messages import Call, Header, block_number, header, number
+from holderlake.engine.sources.rpc.client.endpoint import Endpoint
+from holderlake.engine.sources.rpc.client.errors import BatchTooLong, Misled, Refused, RpcError, Unavailable, WrongChain
+from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0

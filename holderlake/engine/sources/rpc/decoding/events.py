@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from engine.sources.rpc.errors import Misled
-from engine.sources.rpc.messages import Log, number
-from engine.sources.rpc.rows import Rows
+from holderlake.engine.sources.rpc.client.errors import Misled
+from holderlake.engine.sources.rpc.client.messages import Log, number
+from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Of ``Transfer(address,address,uint256)``, by ERC-20 and ERC-721 alike."""

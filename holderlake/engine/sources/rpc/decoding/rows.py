@@ -1,4 +1,4 @@
-"""Transfers collected a column at a time, for a table of ``engine.records.TRANSFERS``."""
+"""Transfers collected a column at a time, for a table of ``holderlake.engine.records.TRANSFERS``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from engine.records import TRANSFERS
+from holderlake.engine.records import TRANSFERS
 
 _FILLED: Final = (
     "token_address",

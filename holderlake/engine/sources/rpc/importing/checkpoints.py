@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from engine.errors import BadSource, UnusableStore
-from engine.sources.rpc.intervals import Interval, merged
+from holderlake.engine.errors import BadSource, UnusableStore
+from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
 
 _FILE: Final = "nodes.sqlite"
 _SCHEMA: Final = """

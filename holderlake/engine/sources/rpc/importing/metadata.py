@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from engine.records import Label, TokenInfo
-from engine.sources.rpc.messages import Call, code, eth_call
-from engine.sources.rpc.node import Node
-from engine.sources.rpc.reading import SOURCE, parts
+from holderlake.engine.records import Label, TokenInfo
+from holderlake.engine.sources.rpc.client.messages import Call, code, eth_call
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.reading import SOURCE, parts
 
 _NAME, _SYMBOL, _DECIMALS = "0x06fdde03", "0x95d89b41", "0x313ce567"
 _QUESTIONS: Final = (_NAME, _SYMBOL, _DECIMALS)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from contract.chains import NATIVE
-from engine.sources.layouts import PLACES
-from engine.sources.rpc.errors import Misled
-from engine.sources.rpc.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
-from engine.sources.rpc.rows import Rows
+from holderlake.contract.chains import NATIVE
+from holderlake.engine.records import NATIVE_LOG_INDEX
+from holderlake.engine.sources.rpc.client.errors import Misled
+from holderlake.engine.sources.rpc.client.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
+from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
@@ -34,7 +34,7 @@ def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -
     """Adds what each of the block's transactions (by hash) moved."""
     height, time = number(block.number), number(block.timestamp)
     for transaction in block.transactions:
-        own, first = transaction.hash.lower(), number(transaction.transaction_index) * PLACES
+        own, first = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX
         for place, sender, receiver, value in moved[own]:
             rows.add((NATIVE, "native", sender, receiver, str(value), None, height, time, own, first + place))
 

@@ -16,15 +16,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from engine.records import TRANSFERS
-from engine.sources.rpc import messages
-from engine.sources.rpc.errors import ChainMoved, Misled, Refused, TooMuch, Unavailable
-from engine.sources.rpc.events import TOPICS, add_transfers
-from engine.sources.rpc.messages import Block, Call, Header, Log, number
-from engine.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
-from engine.sources.rpc.node import Node, checked_header
-from engine.sources.rpc.rows import Rows
-from engine.sources.rpc.width import Width
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.rpc.client import messages
+from holderlake.engine.sources.rpc.client.errors import ChainMoved, Misled, Refused, TooMuch, Unavailable
+from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
+from holderlake.engine.sources.rpc.client.node import Node, checked_header
+from holderlake.engine.sources.rpc.decoding.events import TOPICS, add_transfers
+from holderlake.engine.sources.rpc.decoding.rows import Rows
+from holderlake.engine.sources.rpc.importing.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.engine.sources.rpc.importing.width import Width
 
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500

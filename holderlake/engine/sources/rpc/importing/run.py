@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
-from contract.times import utc_now
-from engine.balances import largest_balances
-from engine.indexed import IMPORT
-from engine.records import TokenInfo
-from engine.sources.rpc.checkpoints import Checkpoints
-from engine.sources.rpc.describing import contracts, described
-from engine.sources.rpc.errors import ChainMoved, Diverged, WrongChain
-from engine.sources.rpc.intervals import Segment, segments
-from engine.sources.rpc.node import Node
-from engine.sources.rpc.reading import (
+from holderlake.contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
+from holderlake.contract.times import utc_now
+from holderlake.engine.catalog.indexed_tokens import IMPORT
+from holderlake.engine.queries.balances import largest_balances
+from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
+from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
+from holderlake.engine.sources.rpc.importing.metadata import contracts, described
+from holderlake.engine.sources.rpc.importing.reading import (
     RECEIPTS,
     SOURCE,
     EventReader,
@@ -38,8 +38,8 @@ from engine.sources.rpc.reading import (
     parts,
     tracer_of,
 )
-from engine.sources.rpc.width import Width
-from engine.store import Store
+from holderlake.engine.sources.rpc.importing.width import Width
+from holderlake.engine.store.store import Store
 
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20

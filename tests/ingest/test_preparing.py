@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, ExecuteInProcessResult
 
-from assets.holders import HOLDERS
-from assets.maps import MAPS
-from assets.partitions import partition_key
+from holderlake.dagster.partitions import partition_key
+from holderlake.errors import RunFailed
+from holderlake.ingest.free_space import LEAST_FREE
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.lake.lake import LakeError
+from holderlake.maintenance.retry import failures, retry
+from holderlake.settings import SettingsError
+from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.errors import RunFailed
-from pipelines.retries import failures, retry
 from pipelines.runs import fill as fill_by_command
 from pipelines.runs import ingest_day
-from resources.free_space import LEAST_FREE
-from resources.lake import LakeError
-from resources.settings import SettingsError
-from resources.workspace import Workspace
 from tests.damage import damage
 from tests.filling import MakeWorkspace, fill
 

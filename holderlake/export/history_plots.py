@@ -16,14 +16,13 @@ from typing import Any, Final, Literal
 
 import matplotlib
 import pyarrow as pa
-from dagster import MetadataValue
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from resources.token_history import Period, token_history
-from resources.warehouse import Warehouse
+from holderlake.warehouse.token_history import Period, token_history
+from holderlake.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
@@ -143,8 +142,8 @@ def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] 
         return _file(figure, form)
 
 
-def history_metadata(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, Any]:
-    """The plots of some tokens side by side, for Dagster's metadata; none where there is little history."""
+def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, str]:
+    """Return the plots of some tokens side by side, as Markdown by name; none where there is little history."""
     try:
         answers = _answers(warehouse, chain, tokens, until)
         return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
@@ -168,7 +167,7 @@ def _answers(
     return answers
 
 
-def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> MetadataValue:
+def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> str:
     across = min(2, len(found))
     down = -(-len(found) // across)
     with matplotlib.rc_context(_SETTINGS):
@@ -184,7 +183,7 @@ def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> Metad
         for axes in grid:  # what is left
             axes.set_visible(False)
         text = base64.b64encode(_file(figure, "png")).decode()
-    return MetadataValue.md(f"![{PLOTS[question].__doc__}](data:image/png;base64,{text})")
+    return f"![{PLOTS[question].__doc__}](data:image/png;base64,{text})"
 
 
 def _finish(axes: Axes, look: Look, size: int) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from contract.times import partition_text
-from resources.free_space import check_free_space
-from resources.workspace import Workspace
+from holderlake.contract.times import partition_text
+from holderlake.ingest.free_space import check_free_space
+from holderlake.workspace import Workspace
 
 
 def prepare_run(

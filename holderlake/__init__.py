@@ -1,0 +1,1 @@
+"""Holderlake: a warehouse of token holders through time. This is the library; it imports no Dagster."""

@@ -1,0 +1,1 @@
+"""Writers of a store's files: parts of a token, and runs of the adjacency."""

@@ -1,0 +1,1 @@
+"""Answers about one token as of any second: balances, holders, addresses, items, metrics. No graphs."""

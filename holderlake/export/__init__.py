@@ -1,0 +1,1 @@
+"""Tables and queries as files, and the report page of a token. Everything here reads the warehouse only."""

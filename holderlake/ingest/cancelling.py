@@ -1,0 +1,38 @@
+"""Cancelling a run: on SIGINT or SIGTERM a provider finishes the calls in flight and sends nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from holderlake.provider.fetcher import Provider
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def cancelling(provider: Provider) -> Iterator[None]:
+    """Let the first signal cancel the provider, and a second one interrupt at once. For the running event loop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _cancel, provider)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _cancel(provider: Provider) -> None:
+    if provider.is_cancelled:
+        raise KeyboardInterrupt
+    provider.cancel()

@@ -1,0 +1,1 @@
+"""Repair and clean-up of a lake: rebuild, replay, retry, prune. None of it fetches what the archive has."""

@@ -1,0 +1,1 @@
+"""From a request to its answer: routes, authentication, charges and the answers themselves."""

@@ -1,0 +1,1 @@
+"""API keys, accounts and charges, in SQLite or PostgreSQL."""

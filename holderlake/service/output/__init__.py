@@ -1,0 +1,1 @@
+"""The forms of an answer: JSON, Arrow, Parquet, and the API description."""

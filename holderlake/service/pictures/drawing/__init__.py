@@ -1,0 +1,1 @@
+"""The parts of a picture, drawn: bubbles, lines, title and legend."""

@@ -1,0 +1,1 @@
+"""Positions and sizes of bubbles in a picture."""

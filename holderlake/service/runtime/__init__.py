@@ -1,0 +1,1 @@
+"""The processes, the HTTP server and the worker threads that a service runs in."""

@@ -1,0 +1,1 @@
+"""Commands about the lake and the warehouse: exports, reports, alerts, object storage."""

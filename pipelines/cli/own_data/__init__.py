@@ -1,0 +1,1 @@
+"""Commands about the user's own store and service: imports, labels, rules, keys, cluster."""

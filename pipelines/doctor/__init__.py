@@ -1,0 +1,1 @@
+"""``holderlake doctor``: checks of the settings, the provider, the store and every file of a home."""
