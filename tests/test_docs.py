@@ -54,7 +54,7 @@ def test_the_page_of_alerts_names_the_rules_and_only_options_and_settings_that_t
     assert named <= {*AlertRule.model_fields, *AlertSettings.model_fields}
     assert set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)) == set(BUILT_IN)
     assert {f"holderlake/alerts/sql/{kind}.sql" for kind in BUILT_IN} == {
-        str(path.relative_to(ROOT)) for path in (ROOT / "resources" / "alert_sql").iterdir()
+        str(path.relative_to(ROOT)) for path in (ROOT / "holderlake" / "alerts" / "sql").iterdir()
     }
 
 

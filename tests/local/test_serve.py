@@ -112,7 +112,7 @@ def test_several_processes_share_their_limits() -> None:
         ('trusted_proxies = ["10.0.0.1/8"]', "service.trusted_proxies.0: 10.0.0.1/8 has host bits set"),
         ('metrics_from = ["office"]', "service.metrics_from.0: 'office' does not appear to be an IPv4 or IPv6 network"),
         ('public_url = "api.example.org"', "service.public_url: String should match pattern"),
-        ("processes = 0", "holderlake.service.runtime.processes: Input should be greater than or equal to 1"),
+        ("processes = 0", "service.processes: Input should be greater than or equal to 1"),
         ('log = "xml"', "service.log: Input should be 'json', 'text' or 'off'"),
         ('lifetimes = {older = "soon"}', "service.lifetimes: 'soon' is no length of time; write a number and s, m, h"),
         ('lifetimes = {1h = "30s"}', "service.lifetimes: how long answers about all older tokens are kept is missing"),
