@@ -10,7 +10,7 @@ from assets.transfers import transfers_asset
 from assets.warehouse import warehouse_asset
 from holderlake.dagster.assets import asset_of
 from holderlake.dagster.checks import checks_of
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 
 _ABOUT: Final = {
     "chains": "From `GET /v0/chains`, asked once a day.",
@@ -25,11 +25,11 @@ _AFTER: Final = {"holders": ("tokens",), "maps": ("tokens",), "addresses": ("hol
 
 def all_assets(with_transfers: bool = False) -> list[AssetsDefinition]:
     """The assets of all tables, and the warehouse behind them; where nodes are named, transfers from them too."""
-    families = [asset_of(family, _ABOUT[family.name], _AFTER.get(family.name, ())) for family in FAMILIES]
-    tables = [table for family in FAMILIES for table in family.tables]
+    families = [asset_of(family, _ABOUT[family.name], _AFTER.get(family.name, ())) for family in STREAMS]
+    tables = [table for family in STREAMS for table in family.tables]
     return [*families, warehouse_asset(tables), *([transfers_asset()] if with_transfers else [])]
 
 
 def all_checks() -> list[AssetChecksDefinition]:
     """The checks of all families."""
-    return [checks_of(family) for family in FAMILIES]
+    return [checks_of(family) for family in STREAMS]

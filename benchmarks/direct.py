@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.ingest.partition import ingest
-from holderlake.ingest.stream import Asking, Landed
+from holderlake.ingest.stream import IngestContext, PartitionResult
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.embedded import make_workspace, sample_period
@@ -45,9 +45,9 @@ def engine(home: Path, days: int) -> Found:
         began = _clock()
         for chain, tokens in settings.watchlist.items():
             for some in stretches(_instants(days), len(tokens)):
-                for family in (HOLDERS, MAPS):
-                    assert family.sweep is not None
-                    family.sweep(at_hand, settings, chain, tokens, sorted(some))
+                for stream in (HOLDERS, MAPS):
+                    assert stream.sweep is not None
+                    stream.sweep(at_hand, settings, chain, tokens, sorted(some))
         return _since(began)
 
 
@@ -74,14 +74,14 @@ def _instants(days: int) -> list[datetime]:
 
 
 def _filled(workspace: Workspace, days: int) -> Found:
-    async def run() -> list[Landed]:
-        landed: list[Landed] = []
+    async def run() -> list[PartitionResult]:
+        landed: list[PartitionResult] = []
         async with workspace.provider("benchmark") as provider:
-            asking = Asking(provider, workspace)
+            context = IngestContext(provider, workspace)
             for chain, tokens in workspace.settings.watchlist.items():
                 for some in stretches(_instants(days), len(tokens)):
-                    for family in (HOLDERS, MAPS):
-                        landed += await ingest(asking, family, chain, some)
+                    for stream in (HOLDERS, MAPS):
+                        landed += await ingest(context, stream, chain, some)
         return landed
 
     with closing(workspace):

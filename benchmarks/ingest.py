@@ -134,7 +134,7 @@ def floor(work: Work) -> dict[str, float]:
 def ours(work: Work) -> dict[str, float]:
     """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
     from holderlake.ingest.partition import ingest
-    from holderlake.ingest.stream import Asking
+    from holderlake.ingest.stream import IngestContext
     from holderlake.ingest.streams.maps import MAPS
 
     workspace = _workspace(work)
@@ -142,7 +142,7 @@ def ours(work: Work) -> dict[str, float]:
 
     async def run() -> None:
         async with workspace.provider("benchmark") as asked:
-            await ingest(Asking(asked, workspace), MAPS, "eth", work.days)
+            await ingest(IngestContext(asked, workspace), MAPS, "eth", work.days)
 
     asyncio.run(run())
     seconds = time.perf_counter() - began

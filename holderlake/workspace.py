@@ -45,7 +45,7 @@ class Workspace:
     def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
         self.settings = settings
         self._endpoint = endpoint
-        self.on_landed: Callable[[Any], None] = lambda _: None
+        self.on_result: Callable[[Any], None] = lambda _: None
         """Hears of each partition that is finished; a command that shows a progress bar sets it."""
         self.skipped: dict[str, str] = {}
         """Families that the key's plan does not include, with the provider's reason; commands print them at the end."""

@@ -31,7 +31,7 @@ from pydantic import Field
 
 from assets.warehouse import history_of
 from holderlake.backfill.paused import Selection, park, unpark
-from holderlake.backfill.plan import Plan, families_of, make_plan
+from holderlake.backfill.plan import Plan, make_plan, streams_of
 from holderlake.backfill.progress import Progress, Teller
 from holderlake.backfill.report import plan_markdown
 from holderlake.backfill.scope import within_plan
@@ -45,8 +45,8 @@ from holderlake.dagster.partitions import partition_key
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.partition import ingest
 from holderlake.ingest.preparing import prepare_run
-from holderlake.ingest.stream import Asking, Family, Landed
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.provider.errors import Cancelled, TransientError
 from holderlake.workspace import Workspace
 from pipelines.history import quicken
@@ -114,7 +114,7 @@ class _Run:
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
         self.chains = _chains(config, workspace)
         self.instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
-        self.families, _ = within_plan(workspace, families_of(config.tables, workspace.settings))
+        self.families, _ = within_plan(workspace, streams_of(config.tables, workspace.settings))
         self.progress = Progress(len(self.chains) * len(self.instants) * len(self.families))
         self._context = context
         self._tokens = config.tokens
@@ -130,12 +130,12 @@ class _Run:
         async with self._workspace.provider(self._context.run_id) as provider:
             with cancelling(provider):
                 try:
-                    await self._fill_all(Asking(provider, self._workspace, config.refresh, since))
+                    await self._fill_all(IngestContext(provider, self._workspace, config.refresh, since))
                     provider.check_running()
                 finally:
                     await self._close()
 
-    async def _fill_all(self, asking: Asking) -> None:
+    async def _fill_all(self, asking: IngestContext) -> None:
         """Fill stretch by stretch. What one brought is reported to Dagster while the next one is fetched."""
         watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.chains]
         for stretch in stretches(self.instants, len(self._tokens) or max(watched, default=1)):
@@ -143,13 +143,13 @@ class _Run:
                 for family in self.families:
                     await self._fill(asking, family, chain, stretch)
 
-    async def _fill(self, asking: Asking, family: Family, chain: str, stretch: Sequence[datetime]) -> None:
-        landed: list[Landed] = []
+    async def _fill(self, asking: IngestContext, family: Stream, chain: str, stretch: Sequence[datetime]) -> None:
+        landed: list[PartitionResult] = []
 
-        def heard(one: Landed) -> None:
+        def heard(one: PartitionResult) -> None:
             landed.append(one)
             self._teller.add(one)
-            self._workspace.on_landed(one)
+            self._workspace.on_result(one)
 
         try:
             await ingest(asking, family, chain, stretch, self._tokens or None, heard)
@@ -157,9 +157,9 @@ class _Run:
             self._filled[family.name] |= {(chain, f"{one.as_of:%Y-%m-%d}") for one in landed}
             self._telling.append(asyncio.create_task(asyncio.to_thread(self._tell, family, chain, landed)))
 
-    def _tell(self, family: Family, chain: str, landed: Sequence[Landed]) -> None:
+    def _tell(self, family: Stream, chain: str, landed: Sequence[PartitionResult]) -> None:
         """Logs the partitions that are new, or that Dagster does not know of yet."""
-        days: dict[str, list[Landed]] = {}
+        days: dict[str, list[PartitionResult]] = {}
         for one in landed:
             days.setdefault(partition_key(chain, one.as_of), []).append(one)
         newest = partition_key(chain, self.instants[0])
@@ -238,7 +238,7 @@ def _check(
     context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
     """Tries all checks on what was filled. An op can't yield them, so they are reported to Dagster beside the run."""
-    for family in FAMILIES:
+    for family in STREAMS:
         days = filled.get(family.name)
         for result in evaluate(workspace.lake, family, days) if days else ():
             if not result.passed:

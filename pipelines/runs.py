@@ -14,14 +14,14 @@ from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, Exe
 from sqlalchemy.exc import SQLAlchemyError
 
 from holderlake import console
-from holderlake.backfill.plan import families_of
+from holderlake.backfill.plan import streams_of
 from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import within_plan
 from holderlake.dagster.alert_checks import ALERT_PREFIX
 from holderlake.dagster.partitions import CHAINS, partition_key
 from holderlake.errors import RunCancelled, RunFailed
-from holderlake.ingest.stream import Landed
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.stream import PartitionResult
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
@@ -101,7 +101,7 @@ def ingest_day(
     """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
-    config = {"ops": {family.name: {"config": options} for family in FAMILIES}}
+    config = {"ops": {family.name: {"config": options} for family in STREAMS}}
     instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
 
@@ -122,7 +122,7 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     ``tables`` narrows it to what fills them; all where none is named. ``plan``: what the plan says, for the run's log.
     """
     workspace.check()
-    families, left_out = within_plan(workspace, families_of(tables, workspace.settings))
+    families, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     if not families:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
     workspace.skipped |= {one.family: one.reason for one in left_out}
@@ -138,14 +138,14 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
     progress = Progress(len(chains) * len(instants) * len(families))
     with console.progress("filling partitions", progress.partitions) as bar:
-        heard_before = workspace.on_landed
+        heard_before = workspace.on_result
 
-        def heard(one: Landed) -> None:
+        def heard(one: PartitionResult) -> None:
             heard_before(one)
             progress.add(one)
             bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
 
-        workspace.on_landed = heard
+        workspace.on_result = heard
         workspace.on_check = lambda one: _print_failed_checks([one])
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 

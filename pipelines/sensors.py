@@ -23,7 +23,7 @@ from holderlake.backfill.paused import parked_backfills as parked_backfills_of
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
 from holderlake.dagster.partitions import CHAINS
-from holderlake.ingest.stream import slice_of
+from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS as CHAINS_FAMILY
 from holderlake.ingest.streams.chains import listed
 from holderlake.workspace import Workspace
@@ -117,7 +117,7 @@ def _waits_for(parked: Sequence[Parked]) -> str:
 
 
 async def _listed(workspace: Workspace) -> list[str]:
-    part = slice_of(workspace, "", workspace.now())
+    part = partition_of(workspace, "", workspace.now())
     async with workspace.provider("sensor new_chains") as provider:
         fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.known_as_of(part))
     return listed(fetched)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from holderlake.archive.archive import AnswerArchive, StoredAnswer
 from holderlake.ingest.partition import ingest
-from holderlake.ingest.stream import Asking, Family, Landed
+from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.workspace import Workspace
 
 MakeWorkspace = Callable[..., Workspace]
@@ -16,17 +16,17 @@ MakeWorkspace = Callable[..., Workspace]
 
 def fill(
     workspace: Workspace,
-    family: Family,
+    stream: Stream,
     chain: str,
     *instants: datetime,
     only: Sequence[str] | None = None,
     refresh: bool = False,
-) -> list[Landed]:
+) -> list[PartitionResult]:
     """Ingests a family's partitions."""
 
-    async def run() -> list[Landed]:
+    async def run() -> list[PartitionResult]:
         async with workspace.provider("test") as provider:
-            return await ingest(Asking(provider, workspace, refresh), family, chain, instants, only)
+            return await ingest(IngestContext(provider, workspace, refresh), stream, chain, instants, only)
 
     return asyncio.run(run())
 

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.commits import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.schema import OWN_TABLES, Query, queries
@@ -129,7 +129,7 @@ Only in the warehouse, from the manifests of the lake's partitions.
 
 def _where(table: Table) -> str:
     name = table.name
-    families = [family.name for family in FAMILIES if name in family.tables]
+    families = [family.name for family in STREAMS if name in family.tables]
     file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
     token = ", token" if "token_address" in table.key else ""
     brought = "each family of tables" if name in SIDE_TABLES else f"the family {_listed(families)}"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import partition_text
 from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
-from holderlake.ingest.stream import Family, Slice, slice_of
+from holderlake.ingest.stream import Partition, Stream, partition_of
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake.lake import Lake, Manifest
@@ -37,8 +37,8 @@ class Gap:
     with others than the settings give.
     """
 
-    family: Family
-    part: Slice
+    stream: Stream
+    partition: Partition
     wanted: tuple[str, ...]
     unnamed: int = 0
     options: Options = field(default_factory=dict)
@@ -64,64 +64,64 @@ class Survey:
         self._held = cache(self._read_held)
         self._top = cache(self._read_top)
 
-    def gaps(self, workspace: Workspace, families: Sequence[Family], chain: str) -> Iterator[Gap]:
+    def gaps(self, workspace: Workspace, streams: Sequence[Stream], chain: str) -> Iterator[Gap]:
         """What each partition of a chain lacks of the families, in the order in which a backfill fills them.
 
         The workspace's settings count; its lake is the survey's.
         """
-        parts = [slice_of(workspace, chain, as_of) for as_of in self._instants]
-        for family in families:
-            yield from self._gaps(workspace, family, parts) if parts else ()
+        partitions = [partition_of(workspace, chain, as_of) for as_of in self._instants]
+        for stream in streams:
+            yield from self._gaps(workspace, stream, partitions) if partitions else ()
 
-    def _gaps(self, workspace: Workspace, family: Family, parts: Sequence[Slice]) -> Iterator[Gap]:
-        if family is ADDRESSES:
-            yield from self._address_gaps(workspace, parts)
+    def _gaps(self, workspace: Workspace, stream: Stream, partitions: Sequence[Partition]) -> Iterator[Gap]:
+        if stream is ADDRESSES:
+            yield from self._address_gaps(workspace, partitions)
             return
-        subjects = self._subjects(workspace, family, parts[0])
-        for part in parts:
-            gap = self._gap(workspace.settings, family, part, subjects)
+        subjects = self._subjects(workspace, stream, partitions[0])
+        for partition in partitions:
+            gap = self._gap(workspace.settings, stream, partition, subjects)
             yield self.refreshed(workspace, gap) if self._refresh else gap
 
     def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
         """Return what a refresh of the gap's partition requests: all subjects, with the options of the settings."""
-        subjects = self._subjects(workspace, gap.family, gap.part)
-        held = self._held(gap.part.chain).get((gap.family.name, self._timestamps[gap.part.as_of]))
+        subjects = self._subjects(workspace, gap.stream, gap.partition)
+        held = self._held(gap.partition.chain).get((gap.stream.name, self._timestamps[gap.partition.as_of]))
         kept = sorted(held.covered) if held and gap.other is not None else []
-        options = options_of(gap.family.name, workspace.settings)
+        options = options_of(gap.stream.name, workspace.settings)
         return replace(gap, wanted=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
 
-    def _gap(self, settings: Settings, family: Family, part: Slice, subjects: Sequence[str]) -> Gap:
-        held = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
-        is_other = held is not None and bool(held.answered) and has_other_options(family.name, settings, held)
+    def _gap(self, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]) -> Gap:
+        held = self._held(partition.chain).get((stream.name, self._timestamps[partition.as_of]))
+        is_other = held is not None and bool(held.answered) and has_other_options(stream.name, settings, held)
         recorded = None if held is None or held.options is None else held.options
         return Gap(
-            family,
-            part,
-            self._missing(family, part, subjects),
-            options=chosen_options(family.name, settings, held, False),
-            other=(recorded or FIRST_OPTIONS[family.name]) if is_other else None,
+            stream,
+            partition,
+            self._missing(stream, partition, subjects),
+            options=chosen_options(stream.name, settings, held, False),
+            other=(recorded or FIRST_OPTIONS[stream.name]) if is_other else None,
         )
 
-    def _address_gaps(self, workspace: Workspace, parts: Sequence[Slice]) -> Iterator[Gap]:
+    def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
         """The top holders are known where the lake holds them all; elsewhere they are counted."""
         chosen = workspace.settings.addresses
-        named = ADDRESSES.subjects(with_settings(workspace, _without_top(workspace.settings)), parts[0])
-        ranked = self._top(parts[0].chain, chosen.top) if chosen.enabled and chosen.top else {}
-        watched = self._subjects(workspace, HOLDERS, parts[0]) if chosen.enabled and chosen.top else []
-        for part in parts:
-            unlisted = self._missing(HOLDERS, part, watched)
-            subjects = sorted({*named, *ranked.get(part.as_of, ())})
-            missing = tuple(subjects) if self._refresh else self._missing(ADDRESSES, part, subjects)
-            yield Gap(ADDRESSES, part, missing, chosen.top * len(unlisted))
+        named = ADDRESSES.subjects(with_settings(workspace, _without_top(workspace.settings)), partitions[0])
+        ranked = self._top(partitions[0].chain, chosen.top) if chosen.enabled and chosen.top else {}
+        watched = self._subjects(workspace, HOLDERS, partitions[0]) if chosen.enabled and chosen.top else []
+        for partition in partitions:
+            unlisted = self._missing(HOLDERS, partition, watched)
+            subjects = sorted({*named, *ranked.get(partition.as_of, ())})
+            missing = tuple(subjects) if self._refresh else self._missing(ADDRESSES, partition, subjects)
+            yield Gap(ADDRESSES, partition, missing, chosen.top * len(unlisted))
 
-    def _subjects(self, workspace: Workspace, family: Family, part: Slice) -> list[str]:
+    def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> list[str]:
         """Of these families, all instants of a chain have the same subjects."""
-        if self._tokens is not None and family.by == "token":
+        if self._tokens is not None and stream.by == "token":
             return list(self._tokens)
-        return family.subjects(workspace, part)
+        return stream.subjects(workspace, partition)
 
-    def _missing(self, family: Family, part: Slice, subjects: Sequence[str]) -> tuple[str, ...]:
-        manifest = self._held(part.chain).get((family.name, self._timestamps[part.as_of]))
+    def _missing(self, stream: Stream, partition: Partition, subjects: Sequence[str]) -> tuple[str, ...]:
+        manifest = self._held(partition.chain).get((stream.name, self._timestamps[partition.as_of]))
         return tuple(subject for subject in subjects if manifest is None or subject not in manifest.answered)
 
     def _read_held(self, chain: str) -> Held:

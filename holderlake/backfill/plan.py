@@ -23,16 +23,16 @@ from holderlake.contract.prices import ADDRESS_METADATA
 from holderlake.contract.requests import AddressesMetadataRequest, Request
 from holderlake.contract.times import check_passed, partition_text, utc_now
 from holderlake.ingest.options import with_options
-from holderlake.ingest.stream import Family, sweeping
+from holderlake.ingest.stream import Stream, sweeping
 from holderlake.ingest.streams.addresses import ADDRESSES
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.provider.ledger.ledger import Totals
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
-__all__ = ["EndpointLine", "Plan", "PlanLine", "families_of", "grid", "make_plan", "past_instants"]
+__all__ = ["EndpointLine", "Plan", "PlanLine", "grid", "make_plan", "past_instants", "streams_of"]
 
 _ADDRESSES_KIND: Final = "addresses/metadata"
 
@@ -129,7 +129,7 @@ class Plan:
         return {
             "chains": self.chains,
             "instants": [f"{instant.isoformat()}Z" for instant in self.instants],
-            "tables": [table for family in FAMILIES if self._has(family) for table in family.tables],
+            "tables": [table for stream in STREAMS if self._has(stream) for table in stream.tables],
             "families": [asdict(line) for line in self.lines],
             "endpoints": [asdict(line) for line in self.endpoints],
             "finished": self.is_finished,
@@ -150,8 +150,8 @@ class Plan:
             "cheapest_settings": self.cheapest and self.cheapest.as_json(),
         }
 
-    def _has(self, family: Family) -> bool:
-        return any(line.family == family.name for line in self.lines)
+    def _has(self, stream: Stream) -> bool:
+        return any(line.family == stream.name for line in self.lines)
 
 
 @dataclass(frozen=True)
@@ -183,14 +183,14 @@ class _Bill:
         return sum(call.cost * count for call, count in self.calls.items())
 
 
-def families_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Family, ...]:
+def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream, ...]:
     """The fewest families that fill the tables; all for None. Tables of a family come together.
 
     Addresses bring holders along, whose top they ask about. Raises ``ValueError`` for a table that none fills.
     """
     if not tables:
-        return FAMILIES
-    known = {table: family for family in FAMILIES for table in family.tables}
+        return STREAMS
+    known = {table: stream for stream in STREAMS for table in stream.tables}
     for table in tables:
         if table in SIDE_TABLES:
             raise ValueError(f"{table} come with every table; name the tables that they shall come with")
@@ -201,7 +201,7 @@ def families_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Famil
     chosen = {known[table].name for table in tables}
     if ADDRESSES.name in chosen and settings.addresses.enabled and settings.addresses.top:
         chosen.add(HOLDERS.name)
-    return tuple(family for family in FAMILIES if family.name in chosen)
+    return tuple(stream for stream in STREAMS if stream.name in chosen)
 
 
 def make_plan(
@@ -220,21 +220,21 @@ def make_plan(
     Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
     check_passed(instants, workspace.now())
-    families, left_out = within_plan(workspace, families_of(tables, workspace.settings))
+    streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     survey = Survey(workspace.lake, instants, tokens, refresh)
 
-    def bill_of(settings: Settings, some: Sequence[Family]) -> _Bill:
+    def bill_of(settings: Settings, some: Sequence[Stream]) -> _Bill:
         altered = with_settings(workspace, settings)
         return _price(altered, provider_id, _every_gap(survey, altered, some, chains), refresh)
 
-    bill = bill_of(workspace.settings, families)
-    lines = [_line(family.name, bill) for family in families]
+    bill = bill_of(workspace.settings, streams)
+    lines = [_line(stream.name, bill) for stream in streams]
     calls = bill.calls.total()
     totals = workspace.ledger.totals()
     left = workspace.ledger.left_this_month()
     offer = Offer(
         workspace.settings,
-        families,
+        streams,
         chains,
         {line.family: line.credits for line in lines},
         lambda settings, some: bill_of(settings, some).credits,
@@ -259,10 +259,8 @@ def make_plan(
     )
 
 
-def _every_gap(
-    survey: Survey, workspace: Workspace, families: Sequence[Family], chains: Sequence[str]
-) -> Iterable[Gap]:
-    return (gap for chain in chains for gap in survey.gaps(workspace, families, chain))
+def _every_gap(survey: Survey, workspace: Workspace, streams: Sequence[Stream], chains: Sequence[str]) -> Iterable[Gap]:
+    return (gap for chain in chains for gap in survey.gaps(workspace, streams, chain))
 
 
 def _other_line(
@@ -270,7 +268,7 @@ def _other_line(
 ) -> OtherOptions:
     bill = _price(workspace, provider_id, [survey.refreshed(workspace, gap) for gap in gaps], True)
     found = sorted({", ".join(f"{name} {value}" for name, value in (gap.other or {}).items()) for gap in gaps})
-    instants = sorted(partition_text(gap.part.as_of) for gap in gaps)
+    instants = sorted(partition_text(gap.partition.as_of) for gap in gaps)
     return OtherOptions(family, found, len(gaps), instants[0], instants[-1], bill.credits)
 
 
@@ -279,7 +277,7 @@ def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh:
     asked: set[str] = set()
     timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
     for gap in gaps:
-        name = gap.family.name
+        name = gap.stream.name
         bill.partitions[name] += 1
         if gap.other is not None:
             bill.other.setdefault(name, []).append(gap)
@@ -287,14 +285,14 @@ def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh:
             bill.whole[name] += 1
         elif gap.unnamed:
             _price_unnamed(gap, bill)
-        elif sweeping(workspace, gap.family):
+        elif sweeping(workspace, gap.stream):
             bill.computed[name] += len(gap.wanted)
-        elif gap.family.historic:
+        elif gap.stream.historic:
             _price_requests(workspace, provider_id, gap, bill, asked, refresh)
         elif refresh:
             _price_requests(workspace, provider_id, gap, bill, set(), refresh)
         else:  # one answer a day serves every past, so the same gap again asks for nothing new
-            same = (name, gap.part.chain, gap.wanted)
+            same = (name, gap.partition.chain, gap.wanted)
             if same in timeless:
                 bill.shared[name] += timeless[same]
             else:
@@ -307,9 +305,9 @@ def _price_unnamed(gap: Gap, bill: _Bill) -> None:
     left = len(gap.wanted) + gap.unnamed
     endpoint = AddressesMetadataRequest.endpoint
     while left:
-        units = min(left, gap.family.batch)
+        units = min(left, gap.stream.batch)
         cost = ADDRESS_METADATA * units
-        bill.calls[_Call(gap.part.chain, gap.family.name, endpoint, cost, _ADDRESSES_KIND, units)] += 1
+        bill.calls[_Call(gap.partition.chain, gap.stream.name, endpoint, cost, _ADDRESSES_KIND, units)] += 1
         left -= units
 
 
@@ -317,7 +315,7 @@ def _price_requests(
     workspace: Workspace, provider_id: str, gap: Gap, bill: _Bill, asked: set[str], refresh: bool = False
 ) -> int:
     """Prices a gap's requests, and gives how many there are."""
-    name, known_as_of = gap.family.name, gap.family.known_as_of(gap.part)
+    name, known_as_of = gap.stream.name, gap.stream.known_as_of(gap.partition)
     requests = _requests(workspace, gap, refresh)
     for request in requests:
         key = workspace.archive.key(provider_id, request, known_as_of)
@@ -327,17 +325,17 @@ def _price_requests(
             bill.archived[name] += 1
         else:
             kind, units = measure_request(request)
-            bill.calls[_Call(gap.part.chain, name, request.endpoint, request.cost, kind, units)] += 1
+            bill.calls[_Call(gap.partition.chain, name, request.endpoint, request.cost, kind, units)] += 1
         asked.add(key)
     return len(requests)
 
 
 def _requests(workspace: Workspace, gap: Gap, refresh: bool) -> list[Request]:
-    settings = with_options(gap.family.name, workspace.settings, gap.options)
+    settings = with_options(gap.stream.name, workspace.settings, gap.options)
     return [
         request
-        for group in gap.family.batches(gap.wanted)
-        for request in gap.family.requests(settings, gap.part, group, refresh)
+        for group in gap.stream.batches(gap.wanted)
+        for request in gap.stream.requests(settings, gap.partition, group, refresh)
     ]
 
 

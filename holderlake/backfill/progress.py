@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holderlake.contract.prices import credits_text
-from holderlake.ingest.stream import Landed
+from holderlake.ingest.stream import PartitionResult
 
 _EVERY_SECONDS: Final = 15.0
 
@@ -24,7 +24,7 @@ class Progress:
     computed: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def add(self, one: Landed) -> None:
+    def add(self, one: PartitionResult) -> None:
         """Counts a partition that is finished."""
         self.landed += 1
         self.calls += one.calls
@@ -65,7 +65,7 @@ class Teller:
         self._say = say
         self._said = time.monotonic()
 
-    def add(self, one: Landed) -> None:
+    def add(self, one: PartitionResult) -> None:
         """Counts a partition; says so where something was said long ago."""
         self.progress.add(one)
         if time.monotonic() - self._said >= _EVERY_SECONDS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holderlake.ingest.stream import Family
+from holderlake.ingest.stream import Stream
 from holderlake.provider.plan_limits import PlanLimit
 from holderlake.workspace import Workspace
 
@@ -35,17 +35,17 @@ class LeftOut:
         )
 
 
-def within_plan(workspace: Workspace, families: Sequence[Family]) -> tuple[tuple[Family, ...], tuple[LeftOut, ...]]:
+def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
     """Return the families that the key's plan includes as far as is known, and those that it does not.
 
     Raises ``SettingsError`` where no provider is configured.
     """
     with closing(workspace.plan_limits()) as known:
         limits = known.limits
-    kept = tuple(family for family in families if family.endpoint not in limits)
-    left_out = tuple(_left_out(family, limits[family.endpoint]) for family in families if family not in kept)
+    kept = tuple(stream for stream in streams if stream.endpoint not in limits)
+    left_out = tuple(_left_out(stream, limits[stream.endpoint]) for stream in streams if stream not in kept)
     return kept, left_out
 
 
-def _left_out(family: Family, limit: PlanLimit) -> LeftOut:
-    return LeftOut(family.name, family.tables, limit.reason, limit.at, limit.until)
+def _left_out(stream: Stream, limit: PlanLimit) -> LeftOut:
+    return LeftOut(stream.name, stream.tables, limit.reason, limit.at, limit.until)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holderlake.backfill.coverage import changed
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
-from holderlake.ingest.stream import Family
+from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.covering_design import covering_blocks
 from holderlake.ingest.streams.holders import HOLDERS
@@ -22,7 +22,7 @@ from holderlake.settings import Settings
 
 _LOWEST_LIMIT: Final = 80
 
-Credits = Callable[[Settings, Sequence[Family]], int]
+Credits = Callable[[Settings, Sequence[Stream]], int]
 """What families cost under settings."""
 
 
@@ -31,7 +31,7 @@ class Offer:
     """What is planned: settings, families, chains, what each family costs, and what others would cost."""
 
     settings: Settings
-    families: Sequence[Family]
+    streams: Sequence[Stream]
     chains: Sequence[str]
     costs: Mapping[str, int]
     credits: Credits
@@ -40,18 +40,18 @@ class Offer:
     def total(self) -> int:
         return sum(self.costs.values())
 
-    def asks_for(self, family: Family) -> bool:
+    def asks_for(self, stream: Stream) -> bool:
         """Whether the family is planned, and costs something."""
-        return self.costs.get(family.name, 0) > 0
+        return self.costs.get(stream.name, 0) > 0
 
-    def plans(self, family: Family) -> bool:
+    def plans(self, stream: Stream) -> bool:
         """Whether the family is planned."""
-        return family in self.families
+        return stream in self.streams
 
-    def saved(self, settings: Settings, *families: Family) -> int:
+    def saved(self, settings: Settings, *streams: Stream) -> int:
         """What other settings save on the families that are planned of those."""
-        own = [family for family in self.families if family in families]
-        return sum(self.costs[family.name] for family in own) - self.credits(settings, own)
+        own = [stream for stream in self.streams if stream in streams]
+        return sum(self.costs[stream.name] for stream in own) - self.credits(settings, own)
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def _settings_advice(offer: Offer) -> Iterator[Advice]:
         yield _setting(offer, "addresses.top", 0, loses, ADDRESSES)
 
 
-def _limit_advice(offer: Offer, family: Family, limit: int) -> Iterator[Advice]:
+def _limit_advice(offer: Offer, stream: Stream, limit: int) -> Iterator[Advice]:
     if limit > _LOWEST_LIMIT:
         loses = f"holders below rank {_LOWEST_LIMIT}, where {limit} were asked for"
-        yield _setting(offer, f"{family.name}.limit", _LOWEST_LIMIT, loses, family)
+        yield _setting(offer, f"{stream.name}.limit", _LOWEST_LIMIT, loses, stream)
 
 
 def _holders_advice(offer: Offer) -> Iterator[Advice]:
@@ -110,7 +110,7 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
     settings = offer.settings
     if not (offer.asks_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
         return
-    rest = [family for family in offer.families if family is not HOLDERS]
+    rest = [stream for stream in offer.streams if stream is not HOLDERS]
     loses = (
         "views and macros over holders, and tokens that have no map; "
         "map_nodes has rank, amount, share and details of the same holders"
@@ -125,7 +125,7 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
         else:
             rest.remove(ADDRESSES)
             loses += ", which are all that addresses would tell of"
-    left_out = [family.name for family in offer.families if family not in rest]
+    left_out = [stream.name for stream in offer.streams if stream not in rest]
     cheaper = settings if not top else changed(settings, "addresses.top", 0)
     saves = offer.total - offer.credits(cheaper, rest)
     yield Advice(f"leave out {' and '.join(left_out)}", top, _tables(rest), saves, loses)
@@ -151,8 +151,8 @@ def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
         )
 
 
-def _setting(offer: Offer, name: str, value: int | bool, loses: str, family: Family) -> Advice:
-    saves = offer.saved(changed(offer.settings, name, value), family) if offer.asks_for(family) else 0
+def _setting(offer: Offer, name: str, value: int | bool, loses: str, stream: Stream) -> Advice:
+    saves = offer.saved(changed(offer.settings, name, value), stream) if offer.asks_for(stream) else 0
     return Advice(f"set {name} = {_toml(value)}", {name: value}, None, saves, loses)
 
 
@@ -163,7 +163,7 @@ def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
     settings = offer.settings
     for name, value in chosen.items():
         settings = changed(settings, name, value)
-    saves = offer.total - offer.credits(settings, offer.families)
+    saves = offer.total - offer.credits(settings, offer.streams)
     told = ", ".join(f"{name} = {_toml(value)}" for name, value in chosen.items())
     return Advice(f"set {told}", chosen, None, saves, "; ".join(one.loses for one in advice))
 
@@ -184,8 +184,8 @@ def _address_sets(offer: Offer) -> bool:
     return all(any(members.chain in (None, chain) for members in sets) for chain in offer.chains)
 
 
-def _tables(families: Sequence[Family]) -> tuple[str, ...]:
-    return tuple(family.tables[0] for family in families)
+def _tables(streams: Sequence[Stream]) -> tuple[str, ...]:
+    return tuple(stream.tables[0] for stream in streams)
 
 
 def _toml(value: int | bool) -> str:

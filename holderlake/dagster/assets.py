@@ -37,7 +37,7 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY, instants_of, partition_k
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.partition import ingest
 from holderlake.ingest.preparing import prepare_run
-from holderlake.ingest.stream import Asking, Family, Landed, missing, slice_of
+from holderlake.ingest.stream import IngestContext, PartitionResult, Stream, missing, partition_of
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, TransientError
 from holderlake.settings import SettingsError
@@ -67,7 +67,7 @@ class IngestConfig(Config):
     refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
 
 
-def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> AssetsDefinition:
+def asset_of(family: Stream, description: str, deps: Sequence[str] = ()) -> AssetsDefinition:
     """The asset of a family: one key a table, partitioned by chain and day."""
 
     @multi_asset(
@@ -90,11 +90,11 @@ def asset_of(family: Family, description: str, deps: Sequence[str] = ()) -> Asse
 
 def _landed(
     context: AssetExecutionContext,
-    family: Family,
+    family: Stream,
     config: IngestConfig,
     workspace: Workspace,
     days: Sequence[tuple[str, str]],
-) -> list[Landed]:
+) -> list[PartitionResult]:
     """Fetch the run's partitions. Whatever stops it, the partitions that are complete by then are logged."""
     run_id, wanted = context.run.run_id, dict[str, list[datetime]]()
     try:
@@ -120,7 +120,9 @@ def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
     return [(key.keys_by_dimension["chain"], key.keys_by_dimension["date"]) for key in parsed]
 
 
-def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with_plots: bool = True) -> dict[str, Any]:
+def metadata_of(
+    table: str, landed: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = True
+) -> dict[str, Any]:
     """Asset metadata: rows, cost, failures, the newest instant, and a plot where there is one to look at."""
     total = {
         "dagster/row_count": sum(one.rows.get(table, 0) for one in landed),
@@ -146,7 +148,7 @@ def metadata_of(table: str, landed: Sequence[Landed], workspace: Workspace, with
     return total
 
 
-def _spec(family: Family, table: str, description: str, deps: Sequence[str]) -> AssetSpec:
+def _spec(family: Stream, table: str, description: str, deps: Sequence[str]) -> AssetSpec:
     shape = TABLES[table]
     return AssetSpec(
         table,
@@ -196,15 +198,15 @@ def _wanted(config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str
 
 
 async def _ingest_days(
-    run_id: str, family: Family, config: IngestConfig, workspace: Workspace, wanted: Mapping[str, Sequence[datetime]]
-) -> list[Landed]:
-    landed: list[Landed] = []
+    run_id: str, family: Stream, config: IngestConfig, workspace: Workspace, wanted: Mapping[str, Sequence[datetime]]
+) -> list[PartitionResult]:
+    landed: list[PartitionResult] = []
     async with workspace.provider(run_id) as provider:
-        asking = Asking(provider, workspace, config.refresh)
+        asking = IngestContext(provider, workspace, config.refresh)
         with cancelling(provider):
             for chain, instants in wanted.items():
                 try:
-                    landed += await ingest(asking, family, chain, instants, config.tokens or None, workspace.on_landed)
+                    landed += await ingest(asking, family, chain, instants, config.tokens or None, workspace.on_result)
                 except TransientError as error:
                     error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
                     raise
@@ -214,7 +216,7 @@ async def _ingest_days(
 
 def _log_finished(
     context: AssetExecutionContext,
-    family: Family,
+    family: Stream,
     config: IngestConfig,
     workspace: Workspace,
     wanted: Mapping[str, Sequence[datetime]],
@@ -222,7 +224,7 @@ def _log_finished(
     """Log the partitions that a failing run finished."""
     for chain, instants in wanted.items():
         for _, of_day in groupby(instants, key=datetime.date):
-            slices = [slice_of(workspace, chain, when) for when in of_day]
+            slices = [partition_of(workspace, chain, when) for when in of_day]
             if any(missing(workspace, family, part, config.tokens or None) for part in slices):
                 continue
             key = partition_key(chain, slices[0].as_of)

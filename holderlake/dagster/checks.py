@@ -31,7 +31,7 @@ from dagster import (
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.dagster.assets import DUE, days_of
-from holderlake.ingest.stream import Family
+from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
 from holderlake.warehouse.schema import quoted
 from holderlake.workspace import Workspace
@@ -94,7 +94,7 @@ def short_files(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[s
     return found
 
 
-def checks_of(family: Family) -> AssetChecksDefinition:
+def checks_of(family: Stream) -> AssetChecksDefinition:
     """All checks of a family's assets, in one step: over the partitions of the run, or over all where it has none."""
 
     @multi_asset_check(name=f"{family.name}_checks", specs=_specs(family))
@@ -124,7 +124,7 @@ def results(found: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]
         )
 
 
-def evaluate(lake: Lake, family: Family, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
+def evaluate(lake: Lake, family: Stream, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
     """The outcome of each check over the partitions of the (chain, day) pairs, or over all.
 
     Rules are tried on the files that are intact; the others fail the count of rows.
@@ -142,11 +142,11 @@ def evaluate(lake: Lake, family: Family, days: Collection[tuple[str, str]] | Non
     yield _fresh(family.tables[0], max((manifest.written_at for manifest in own), default=None))
 
 
-def _rules(family: Family) -> list[Rule]:
+def _rules(family: Stream) -> list[Rule]:
     return [rule for rule in RULES if rule.table in family.tables]
 
 
-def _specs(family: Family) -> list[AssetCheckSpec]:
+def _specs(family: Stream) -> list[AssetCheckSpec]:
     rules = [AssetCheckSpec(one.name, asset=one.table, description=f"Rule: {one.sentence}.") for one in _rules(family)]
     counts = [
         AssetCheckSpec(

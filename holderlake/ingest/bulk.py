@@ -18,7 +18,7 @@ from holderlake.archive import provenance
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, learnt
 from holderlake.ingest.landing import Batch, finish
 from holderlake.ingest.options import with_options
-from holderlake.ingest.stream import Asking, Family, Landed, Slice, Wanted, wanted_by
+from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, Wanted, wanted_by
 from holderlake.provider.local_engine import Engine, Refused, Swept
 
 _FIRST: Final = 512
@@ -32,37 +32,37 @@ Tables: TypeAlias = dict[str, pa.Table]
 
 
 async def ingest_swept(
-    asking: Asking,
+    context: IngestContext,
     engine: Engine,
-    family: Family,
-    parts: Sequence[Slice],
+    stream: Stream,
+    partitions: Sequence[Partition],
     only: Sequence[str] | None,
-    landed: Callable[[Landed], None] = lambda _: None,
-) -> list[Landed]:
+    on_result: Callable[[PartitionResult], None] = lambda _: None,
+) -> list[PartitionResult]:
     """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own.
 
     While those of one pass are committed, which is mostly waiting for the disk, the next pass is under way.
     """
     pace = _Pace()
-    passes = _passes(asking, family, parts, only, pace)
+    passes = _passes(context, stream, partitions, only, pace)
 
-    def begin() -> tuple[Sequence[Slice], Wanted, asyncio.Task[dict[Slice, Batch]]] | None:
+    def begin() -> tuple[Sequence[Partition], Wanted, asyncio.Task[dict[Partition, Batch]]] | None:
         some, wanted = next(passes, ((), _NOTHING))
         if not some:
             return None
-        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, asking, engine, family, wanted, pace, some))
+        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, context, engine, stream, wanted, pace, some))
 
-    done: list[Landed] = []
+    done: list[PartitionResult] = []
     ahead = begin()
     try:
         while ahead is not None:
             some, wanted, under_way = ahead
             batches = await under_way
-            asking.provider.check_running()
+            context.provider.check_running()
             ahead = begin()
-            for part in some:
-                done.append(await finish(asking, family, part, wanted, batches.pop(part)))
-                landed(done[-1])
+            for partition in some:
+                done.append(await finish(context, stream, partition, wanted, batches.pop(partition)))
+                on_result(done[-1])
     finally:
         if ahead is not None:
             ahead[2].cancel()
@@ -70,10 +70,10 @@ async def ingest_swept(
 
 
 def _passes(
-    asking: Asking, family: Family, parts: Sequence[Slice], only: Sequence[str] | None, pace: _Pace
-) -> Iterator[tuple[Sequence[Slice], Wanted]]:
+    context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, pace: _Pace
+) -> Iterator[tuple[Sequence[Partition], Wanted]]:
     """Yield consecutive partitions that lack the same subjects, as many as make a pass; and what they lack."""
-    for wanted, alike in groupby(parts, lambda part: wanted_by(asking, family, part, only)):
+    for wanted, alike in groupby(partitions, lambda partition: wanted_by(context, stream, partition, only)):
         left = list(alike)
         while left:
             count = pace.partitions(len(wanted.subjects))
@@ -82,18 +82,18 @@ def _passes(
 
 
 def _sweep(
-    asking: Asking, engine: Engine, family: Family, found: Wanted, pace: _Pace, parts: Sequence[Slice]
-) -> dict[Slice, Batch]:
+    context: IngestContext, engine: Engine, stream: Stream, found: Wanted, pace: _Pace, partitions: Sequence[Partition]
+) -> dict[Partition, Batch]:
     """Return what one pass computes of the subjects in each of the partitions."""
     wanted = found.subjects
-    if not wanted or family.sweep is None:
-        return {part: Batch() for part in parts}
-    instants = sorted(part.as_of for part in parts)
-    settings = with_options(family.name, asking.workspace.settings, found.options)
-    swept = family.sweep(engine, settings, parts[0].chain, wanted, instants)
+    if not wanted or stream.sweep is None:
+        return {partition: Batch() for partition in partitions}
+    instants = sorted(partition.as_of for partition in partitions)
+    settings = with_options(stream.name, context.workspace.settings, found.options)
+    swept = stream.sweep(engine, settings, partitions[0].chain, wanted, instants)
     pace.learn(swept, len(wanted) * len(instants))
     told = _by_instant(swept, instants)
-    return {part: _computed(swept.endpoint, wanted, *told[part.as_of]) for part in parts}
+    return {partition: _computed(swept.endpoint, wanted, *told[partition.as_of]) for partition in partitions}
 
 
 def _computed(

@@ -17,7 +17,7 @@ from holderlake.archive import provenance
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.ingest.options import Options, stamped
-from holderlake.ingest.stream import Asking, Family, Landed, Slice, Wanted
+from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, Wanted
 from holderlake.provider.errors import PermanentError, TransientError
 
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
@@ -82,29 +82,31 @@ def worst(outages: Sequence[TransientError]) -> TransientError:
     return next((one for one in outages if one.maybe_charged), outages[0])
 
 
-async def finish(asking: Asking, family: Family, part: Slice, found: Wanted, batch: Batch) -> Landed:
+async def finish(
+    context: IngestContext, stream: Stream, partition: Partition, found: Wanted, batch: Batch
+) -> PartitionResult:
     """Commits what was learnt of a partition, and tells what it holds then.
 
     Raises ``TransientError`` when the provider answered for none of the subjects, and what refused all of them.
     """
-    lake = asking.workspace.lake
+    lake = context.workspace.lake
     if batch.skipped:
-        asking.workspace.skipped[family.name] = batch.skipped
+        context.workspace.skipped[stream.name] = batch.skipped
     if found.subjects and not batch.skipped:
-        rules = await asking.rules() if family.name == "maps" else None
-        await asking.reader.run(partial(_commit, asking, family, part, found, rules), batch)
+        rules = await context.rules() if stream.name == "maps" else None
+        await context.reader.run(partial(_commit, context, stream, partition, found, rules), batch)
     if batch.refused:
         raise batch.refused
     if batch.outage and not batch.covered:
         raise batch.outage
-    manifest = lake.manifest(family.name, part.chain, part.as_of)
-    rows = {name: manifest.tables[name].rows if manifest else 0 for name in family.tables}
+    manifest = lake.manifest(stream.name, partition.chain, partition.as_of)
+    rows = {name: manifest.tables[name].rows if manifest else 0 for name in stream.tables}
     failures = manifest.failures if manifest else 0
     revised = manifest.revisions if manifest else 0
-    return Landed(
-        family.name,
-        part.chain,
-        part.as_of,
+    return PartitionResult(
+        stream.name,
+        partition.chain,
+        partition.as_of,
         rows,
         failures,
         batch.credits,
@@ -116,42 +118,46 @@ async def finish(asking: Asking, family: Family, part: Slice, found: Wanted, bat
     )
 
 
-def _commit(asking: Asking, family: Family, part: Slice, found: Wanted, rules: str | None, batch: Batch) -> None:
+def _commit(
+    context: IngestContext, stream: Stream, partition: Partition, found: Wanted, rules: str | None, batch: Batch
+) -> None:
     """Notes a partition's commit in the journal, and makes it."""
-    at = _noted(asking, family, part, found.options, rules, batch)
-    tables = {name: _joined(name, batch.tables.get(name, ())) for name in family.tables}
-    asking.workspace.lake.write(
-        family.name,
-        part.chain,
-        part.as_of,
+    at = _noted(context, stream, partition, found.options, rules, batch)
+    tables = {name: _joined(name, batch.tables.get(name, ())) for name in stream.tables}
+    context.workspace.lake.write(
+        stream.name,
+        partition.chain,
+        partition.as_of,
         stamped(tables, found.options, rules),
-        provider=asking.provider.provider_id,
-        by=family.by,
+        provider=context.provider.provider_id,
+        by=stream.by,
         asked=set(found.subjects),
         covered=batch.covered,
-        failures=_failures(part, batch.failures + batch.unreadable, at),
-        final=family.historic,
+        failures=_failures(partition, batch.failures + batch.unreadable, at),
+        final=stream.historic,
         options=found.options,
     )
 
 
-def _noted(asking: Asking, family: Family, part: Slice, options: Options, rules: str | None, batch: Batch) -> datetime:
+def _noted(
+    context: IngestContext, stream: Stream, partition: Partition, options: Options, rules: str | None, batch: Batch
+) -> datetime:
     """The instant of a commit, which the journal knows before it is made."""
-    if asking.replayed_at is not None:
-        return asking.replayed_at
-    at, timestamp = utc_now(), partition_text(part.as_of)
+    if context.replayed_at is not None:
+        return context.replayed_at
+    at, timestamp = utc_now(), partition_text(partition.as_of)
     commit = provenance.Commit(
-        family.name,
-        part.chain,
+        stream.name,
+        partition.chain,
         timestamp,
-        asking.provider.provider_id,
-        part.live,
+        context.provider.provider_id,
+        partition.live,
         at,
         tuple(batch.groups),
         dict(options),
         rules,
     )
-    provenance.note(asking.workspace.archive, commit)
+    provenance.note(context.workspace.archive, commit)
     return at
 
 
@@ -159,6 +165,6 @@ def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
 
 
-def _failures(part: Slice, rows: Sequence[Mapping[str, Any]], at: datetime) -> pa.Table:
-    common = {"chain": part.chain, "as_of": part.as_of}
+def _failures(partition: Partition, rows: Sequence[Mapping[str, Any]], at: datetime) -> pa.Table:
+    common = {"chain": partition.chain, "as_of": partition.as_of}
     return build(TABLES["failures"], [common | dict(row) for row in rows], at)

@@ -35,7 +35,7 @@ ReadRows: TypeAlias = Callable[[Sequence[str], Sequence[bytes]], Decoded]
 
 
 @dataclass(frozen=True)
-class Unread:
+class PendingDecode:
     """Subjects, the answers about them, and how these are read.
 
     Those with the same ``together`` may be read at once: they have an answer a subject, and the column of that name
@@ -57,14 +57,14 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Unread, asyncio.Future[Decoded]]] = []
+        self._waiting: list[tuple[PendingDecode, asyncio.Future[Decoded]]] = []
         self._begun: set[asyncio.Task[None]] = set()
         self._working = 0
         # One thread: several would only take turns at the interpreter, each with memory of its own.
         self._thread = ThreadPoolExecutor(1, "reading")
         self._timer: asyncio.TimerHandle | None = None
 
-    async def read(self, unread: Unread, room: Gate) -> Decoded:
+    async def read(self, unread: PendingDecode, room: Gate) -> Decoded:
         """Return the rows, with ``fetched_at``. Where several were read at once, the first one gets the rows of all.
 
         ``room`` is where all wait whose answers may come soon. Raises ``MalformedAnswer`` if its own answers cannot be
@@ -107,7 +107,7 @@ class Reader:
             self._begun.add(task)
             task.add_done_callback(self._begun.discard)
 
-    async def _carry_out(self, batch: Sequence[tuple[Unread, asyncio.Future[Decoded]]]) -> None:
+    async def _carry_out(self, batch: Sequence[tuple[PendingDecode, asyncio.Future[Decoded]]]) -> None:
         results: Sequence[Decoded | Exception]
         try:
             results = await self.run(_read_all, [unread for unread, _ in batch])
@@ -116,7 +116,7 @@ class Reader:
         hand_out([future for _, future in batch], results)
 
 
-def _read_all(items: Sequence[Unread]) -> list[Decoded | Exception]:
+def _read_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     order = sorted(range(len(items)), key=lambda place: str(items[place].together))
     results: list[Decoded | Exception] = [Decoded({})] * len(items)
     for together, places in groupby(order, key=lambda place: items[place].together):
@@ -128,7 +128,7 @@ def _read_all(items: Sequence[Unread]) -> list[Decoded | Exception]:
     return results
 
 
-def _read(items: Sequence[Unread]) -> list[Decoded | Exception]:
+def _read(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     """Return the rows of all in the first result; if one of them cannot be parsed, each result has its own."""
     first = items[0]
     try:
@@ -144,7 +144,7 @@ def _read(items: Sequence[Unread]) -> list[Decoded | Exception]:
     return [Decoded(stamped, own[0]), *(Decoded({}, notes) for notes in own[1:])]
 
 
-def _bytes(items: Sequence[Unread]) -> list[bytes]:
+def _bytes(items: Sequence[PendingDecode]) -> list[bytes]:
     return [fetched.raw for item in items for fetched in item.answers]
 
 
@@ -153,7 +153,7 @@ def named(fetched: Fetched, error: MalformedAnswer) -> errors.MalformedAnswer:
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 
-def _stamped(rows: Tables, items: Sequence[Unread]) -> Tables:
+def _stamped(rows: Tables, items: Sequence[PendingDecode]) -> Tables:
     """The rows with the instant at which each was learnt: of several answers about the same, the last one's."""
     at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
     if len(items) == 1:

@@ -28,7 +28,7 @@ Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[date
 
 
 @dataclass(frozen=True)
-class Slice:
+class Partition:
     """One chain at one instant. ``live`` instants are asked for without a timestamp, at no surcharge."""
 
     chain: str
@@ -42,7 +42,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Family:
+class Stream:
     """Tables that are fetched and committed together.
 
     ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
@@ -59,9 +59,9 @@ class Family:
     tables: tuple[str, ...]
     historic: bool
     batch: int
-    subjects: Callable[[Workspace, Slice], list[str]]
-    requests: Callable[[Settings, Slice, Sequence[str], bool], list[Request]]
-    rows: Callable[[Slice, Sequence[str], Sequence[bytes]], Decoded]
+    subjects: Callable[[Workspace, Partition], list[str]]
+    requests: Callable[[Settings, Partition, Sequence[str], bool], list[Request]]
+    rows: Callable[[Partition, Sequence[str], Sequence[bytes]], Decoded]
     endpoint: str
     named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
@@ -71,13 +71,13 @@ class Family:
         """The subjects in groups that are asked for together."""
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
-    def known_as_of(self, part: Slice) -> datetime | str:
-        """The instant that an answer is archived under: the slice's own, or the day on which it was learnt."""
-        return part.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
+    def known_as_of(self, partition: Partition) -> datetime | str:
+        """The instant that an answer is archived under: the partition's own, or the day on which it was learnt."""
+        return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
 
 
 @dataclass(frozen=True)
-class Asking:
+class IngestContext:
     """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived.
 
     A refresh leaves partitions that were written since ``refresh_since``, when a stopped one began.
@@ -104,7 +104,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Landed:
+class PartitionResult:
     """What a partition of a family holds after an ingest, and what the ingest cost (hundredths of a credit)."""
 
     family: str
@@ -133,8 +133,8 @@ class Wanted:
 
 def wanted(
     workspace: Workspace,
-    family: Family,
-    part: Slice,
+    stream: Stream,
+    partition: Partition,
     only: Sequence[str] | None = None,
     refresh: bool = False,
     again: bool = False,
@@ -144,10 +144,10 @@ def wanted(
 
     A refresh with other options than the partition has wants all that the partition holds, too.
     """
-    subjects = list(only) if only is not None and family.by == "token" else family.subjects(workspace, part)
-    held = workspace.lake.manifest(family.name, part.chain, part.as_of)
+    subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
+    held = workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
     refresh = refresh and not (held and refresh_since and held.written_at >= refresh_since)
-    options = chosen_options(family.name, workspace.settings, held, refresh)
+    options = chosen_options(stream.name, workspace.settings, held, refresh)
     if refresh and held and held.options is not None and held.options != options:
         subjects = list(dict.fromkeys([*subjects, *sorted(held.covered)]))
     elif held and not refresh and not again:
@@ -155,23 +155,25 @@ def wanted(
     return Wanted(subjects, options)
 
 
-def wanted_by(asking: Asking, family: Family, part: Slice, only: Sequence[str] | None = None) -> Wanted:
+def wanted_by(
+    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
+) -> Wanted:
     """Return what an ingest is to request for a partition; a replay repeats the options of then."""
-    found = wanted(asking.workspace, family, part, only, asking.refresh, asking.again, asking.refresh_since)
-    return found if asking.replayed_options is None else replace(found, options=asking.replayed_options)
+    found = wanted(context.workspace, stream, partition, only, context.refresh, context.again, context.refresh_since)
+    return found if context.replayed_options is None else replace(found, options=context.replayed_options)
 
 
-def missing(workspace: Workspace, family: Family, part: Slice, only: Sequence[str] | None = None) -> list[str]:
+def missing(workspace: Workspace, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> list[str]:
     """Return the subjects that the partition does not hold yet."""
-    return wanted(workspace, family, part, only).subjects
+    return wanted(workspace, stream, partition, only).subjects
 
 
-def slice_of(workspace: Workspace, chain: str, as_of: datetime) -> Slice:
-    """Return the slice of a chain at an instant: live at the present tick, history beyond the tolerance."""
+def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
+    """Return the partition of a chain at an instant: live at the present tick, history beyond the tolerance."""
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
-    return Slice(chain, as_of, live=as_of >= workspace.now() - tolerance)
+    return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
 
 
-def sweeping(workspace: Workspace, family: Family) -> Engine | None:
+def sweeping(workspace: Workspace, stream: Stream) -> Engine | None:
     """The engine at hand, where it can tell what the family wants to know."""
-    return workspace.engine if family.sweep is not None else None
+    return workspace.engine if stream.sweep is not None else None

@@ -16,9 +16,9 @@ from holderlake.archive.archive import AnswerArchive, ArchivedAnswer
 from holderlake.archive.provenance import Asked, Commit, Failed, Group
 from holderlake.contract.requests import Request
 from holderlake.ingest.options import Options, requested_options
-from holderlake.ingest.partition import ingest_slice
-from holderlake.ingest.stream import Asking, Family, Slice
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.partition import ingest_partition
+from holderlake.ingest.stream import IngestContext, Partition, Stream
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import InvalidRequest
@@ -27,7 +27,7 @@ from holderlake.workspace import Endpoint, Workspace
 
 T = TypeVar("T")
 
-_FAMILY: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}
+_FAMILY: Final[Mapping[str, Stream]] = {stream.name: stream for stream in STREAMS}
 _NOWHERE: Final = "http://127.0.0.1"
 
 
@@ -50,15 +50,15 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     One that was computed is computed anew by the workspace's engine, which must be at hand. Nobody is asked, and
     ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of another version.
     """
-    family = family_of(commit)
+    stream = family_of(commit)
     archive = _AnswersOf(workspace.archive, commit)
     shadow = Workspace(workspace.settings, _nobody)
     shadow.lake, shadow.archive = lake, archive
     shadow.engine = workspace.engine if commit.is_computed else None
-    part = Slice(commit.chain, commit.as_of, commit.live)
+    partition = Partition(commit.chain, commit.as_of, commit.live)
     client = _Refusing(_NOWHERE, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
-    asking = Asking(
+    context = IngestContext(
         provider,
         shadow,
         again=True,
@@ -67,11 +67,11 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
         replayed_rules=commit.rules,
     )
     async with client:
-        await ingest_slice(asking, _as_then(family, commit.groups), part)
+        await ingest_partition(context, _as_then(stream, commit.groups), partition)
     return archive.missing
 
 
-def family_of(one: Commit | Manifest) -> Family:
+def family_of(one: Commit | Manifest) -> Stream:
     """The family that it is of. Raises ``LakeError`` where this version has none of that name."""
     if one.family not in _FAMILY:
         raise LakeError(f"{name_of(one)} is of a family that this version does not have")
@@ -130,7 +130,7 @@ class _Refusing(ProviderClient):
 
 
 @dataclass(frozen=True)
-class _AsThen(Family):
+class _AsThen(Stream):
     """A family whose subjects are asked for in the groups of then."""
 
     groups: tuple[Sequence[str], ...] = ()
@@ -139,13 +139,13 @@ class _AsThen(Family):
         return list(self.groups)
 
 
-def _as_then(family: Family, groups: Sequence[Group]) -> Family:
+def _as_then(stream: Stream, groups: Sequence[Group]) -> Stream:
     """The family with the subjects and the requests of then."""
     asked = {group.subjects: [one.request for one in group.asked] for group in groups}
     subjects = [subject for group in groups for subject in group.subjects]
-    same: dict[str, Any] = {one.name: getattr(family, one.name) for one in fields(Family)}
-    same["subjects"] = lambda workspace, part: subjects
-    same["requests"] = lambda settings, part, group, refresh: asked[tuple(group)]
+    same: dict[str, Any] = {one.name: getattr(stream, one.name) for one in fields(Stream)}
+    same["subjects"] = lambda workspace, partition: subjects
+    same["requests"] = lambda settings, partition, group, refresh: asked[tuple(group)]
     return _AsThen(**same, groups=tuple(asked))
 
 

@@ -21,9 +21,9 @@ from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.free_space import check_free_space
 from holderlake.ingest.landing import FINAL_FAILURES
-from holderlake.ingest.partition import ANSWERS_AT_ONCE, ingest_slice
-from holderlake.ingest.stream import Asking, Family, slice_of
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.partition import ANSWERS_AT_ONCE, ingest_partition
+from holderlake.ingest.stream import IngestContext, Stream, partition_of
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
 from holderlake.maintenance.replay import replay
 from holderlake.provider.errors import TransientError
@@ -89,8 +89,8 @@ def failures(
 
     Raises ``ValueError`` on a family that there is none of.
     """
-    for name in set(families) - {family.name for family in FAMILIES}:
-        raise ValueError(f"there is no family {name!r}; there are {', '.join(family.name for family in FAMILIES)}")
+    for name in set(families) - {stream.name for stream in STREAMS}:
+        raise ValueError(f"there is no family {name!r}; there are {', '.join(stream.name for stream in STREAMS)}")
     return [
         failure
         for failure in _all_failures(workspace)
@@ -155,9 +155,9 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
     check_free_space(workspace, len({failure.place for failure in chosen}))
     async with workspace.provider(_RUN) as provider:
         with cancelling(provider):
-            await _ask(Asking(provider, workspace, again=True), to_ask, report)
+            await _ask(IngestContext(provider, workspace, again=True), to_ask, report)
             if refresh:
-                await _ask(Asking(provider, workspace, refresh=True), unread, report)
+                await _ask(IngestContext(provider, workspace, refresh=True), unread, report)
             provider.check_running()
 
 
@@ -201,32 +201,32 @@ def _are_there(workspace: Workspace, commit: Commit) -> bool:
     )
 
 
-async def _ask(asking: Asking, chosen: Sequence[Failure], report: Retried) -> None:
+async def _ask(context: IngestContext, chosen: Sequence[Failure], report: Retried) -> None:
     """Asks partition by partition, in the order in which families are filled; several partitions side by side."""
     gate = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
-    async def one(family: Family, chain: str, as_of: datetime, subjects: list[str]) -> None:
+    async def one(stream: Stream, chain: str, as_of: datetime, subjects: list[str]) -> None:
         async with gate:
             try:
-                landed = await ingest_slice(
-                    asking,
-                    replace(family, subjects=lambda workspace, part: subjects),
-                    slice_of(asking.workspace, chain, as_of),
+                result = await ingest_partition(
+                    context,
+                    replace(stream, subjects=lambda workspace, partition: subjects),
+                    partition_of(context.workspace, chain, as_of),
                 )
             except TransientError:
                 return  # its failures are in the lake, and other partitions may fare better
-            asking.workspace.on_landed(landed)
+            context.workspace.on_result(result)
 
-    calls = asking.provider.counters.calls
+    calls = context.provider.counters.calls
     try:
-        for family in FAMILIES:
+        for stream in STREAMS:
             parts: dict[tuple[str, datetime], list[str]] = {}
             for failure in chosen:
-                if failure.family == family.name:
+                if failure.family == stream.name:
                     parts.setdefault((failure.chain, failure.as_of), []).append(failure.subject)
-            await asyncio.gather(*(one(family, *place, subjects) for place, subjects in parts.items()))
+            await asyncio.gather(*(one(stream, *place, subjects) for place, subjects in parts.items()))
     finally:
-        report.calls += asking.provider.counters.calls - calls
+        report.calls += context.provider.counters.calls - calls
 
 
 def _all_failures(workspace: Workspace) -> list[Failure]:

@@ -33,7 +33,7 @@ def carry_out(
     if not as_json:
         plan_report(plan, False)
     outcome = Outcome(workspace, chains, instants, tables)
-    workspace.on_landed = outcome.note
+    workspace.on_result = outcome.note
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:

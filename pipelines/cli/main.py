@@ -142,7 +142,7 @@ def ingest(
     token = tokens_of(chains, token)
     workspace.check()
     outcome = Outcome(workspace, chains, instants)
-    workspace.on_landed = outcome.note
+    workspace.on_result = outcome.note
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))

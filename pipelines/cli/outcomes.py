@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from holderlake.backfill.plan import families_of
+from holderlake.backfill.plan import streams_of
 from holderlake.contract.times import utc_now
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
 from holderlake.ingest.landing import FINAL_FAILURES
-from holderlake.ingest.stream import Landed
+from holderlake.ingest.stream import PartitionResult
 from holderlake.workspace import Workspace
 from pipelines.cli.reports import InLake, in_lake, landed_report
 
@@ -39,18 +39,18 @@ class Outcome:
             self.errors.append(str(error))
             self.is_cancelled = isinstance(error, RunCancelled)
 
-    def note(self, one: Landed) -> None:
+    def note(self, one: PartitionResult) -> None:
         """Take a finished partition into account."""
         if one.skipped:
             self.skipped[one.family] = one.skipped
 
     def conclude(self, as_json: bool) -> None:
         """Report what landed. Raises ``SomeFailed`` or ``RunFailed`` if it is not all that was wanted."""
-        families = families_of(self.tables, self.workspace.settings)
-        found = in_lake(self.workspace, self.chains, self.instants, families, self.began)
+        streams = streams_of(self.tables, self.workspace.settings)
+        found = in_lake(self.workspace, self.chains, self.instants, streams, self.began)
         skipped = self.skipped | self.workspace.skipped
         landed_report(found, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
-        self._raise_failures(found, len(self.chains) * len(self.instants) * len(families))
+        self._raise_failures(found, len(self.chains) * len(self.instants) * len(streams))
 
     def _raise_failures(self, found: InLake, wanted: int) -> None:
         failed = sum(one["requests"] for one in found.failures if one["code"] not in FINAL_FAILURES)

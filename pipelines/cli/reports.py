@@ -12,8 +12,8 @@ from holderlake import console
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
-from holderlake.ingest.stream import Family
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.stream import Stream
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
 from holderlake.provider.broken_answers import BREAKAGES
 from holderlake.provider.ledger.entries import IMPLAUSIBLE
@@ -46,13 +46,13 @@ def in_lake(
     workspace: Workspace,
     chains: Sequence[str],
     instants: Sequence[datetime],
-    families: Sequence[Family],
+    streams: Sequence[Stream],
     since: datetime,
 ) -> InLake:
     """Return what the lake holds of the families at the chains and instants; new is what was written ``since``."""
-    wanted = {(family.name, chain, instant) for family in families for chain in chains for instant in instants}
+    wanted = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
     held = [one for one in workspace.lake.manifests() if (one.family, one.chain, one.as_of) in wanted]
-    rows = dict.fromkeys((table for family in families for table in family.tables), 0)
+    rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
     kinds: dict[str, dict[str, Any]] = {}
     for manifest in held:
         for name in rows.keys() & manifest.tables.keys():
@@ -76,7 +76,7 @@ def landed_report(
 
     ``spent`` is in hundredths; ``skipped_families`` has the provider's reason by family.
     """
-    tables = {family.name: family.tables for family in FAMILIES}
+    tables = {stream.name: stream.tables for stream in STREAMS}
     skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
     if as_json:
         plain = {"partitions": found.partitions, "rows": found.rows, "skipped": skipped, "failures": found.failures}

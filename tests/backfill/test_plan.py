@@ -15,13 +15,13 @@ from holderlake.backfill.coverage import Survey
 from holderlake.backfill.estimates import ASSUMED
 from holderlake.backfill.forecast import Purse, forecast
 from holderlake.backfill.instants import chosen_instants, grid, listed_instants, past_instants
-from holderlake.backfill.plan import Plan, families_of, make_plan
+from holderlake.backfill.plan import Plan, make_plan, streams_of
 from holderlake.backfill.report import sentences
 from holderlake.backfill.suggestions import Advice
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES, build
-from holderlake.ingest.stream import missing, slice_of
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.stream import missing, partition_of
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import LakeError
 from holderlake.settings import Settings
 from holderlake.settings.sections import AddressSet, AddressSettings, Budget, HolderSettings, MapSettings
@@ -105,16 +105,16 @@ def test_a_grid_without_a_step_has_an_instant_a_day() -> None:
 def test_the_plan_is_what_filling_then_costs(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     chains = ["eth", "base"]
-    fill(workspace, FAMILIES[2], "eth", MAY)  # holders of May are there already
+    fill(workspace, STREAMS[2], "eth", MAY)  # holders of May are there already
     before = workspace.ledger.totals().spent
     for chain in chains:  # so that the addresses to ask about are known
-        fill(workspace, FAMILIES[2], chain, MAY, JUNE)
+        fill(workspace, STREAMS[2], chain, MAY, JUNE)
     planned = make_plan(workspace, "sample", chains, [MAY, JUNE])
     spent = workspace.ledger.totals().spent
     calls = 0
     for chain in chains:
-        for family in FAMILIES:
-            calls += sum(one.calls for one in fill(workspace, family, chain, MAY, JUNE))
+        for stream in STREAMS:
+            calls += sum(one.calls for one in fill(workspace, stream, chain, MAY, JUNE))
     assert before < spent
     assert workspace.ledger.totals().spent - spent == planned.credits - _refused(workspace, chains) * 100_00
     assert calls == planned.calls
@@ -129,8 +129,8 @@ def _refused(workspace: object, chains: list[str]) -> int:
 
 def test_a_finished_grid_costs_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    for family in FAMILIES:
-        fill(workspace, family, "solana", MAY)
+    for stream in STREAMS:
+        fill(workspace, stream, "solana", MAY)
     planned = make_plan(workspace, "sample", ["solana"], [MAY])
     assert (planned.calls, planned.credits) == (0, 0)
     assert all(line.whole == line.partitions for line in planned.lines)
@@ -138,7 +138,7 @@ def test_a_finished_grid_costs_nothing(make_workspace: MakeWorkspace) -> None:
 
 def test_answers_in_the_archive_cost_nothing(make_workspace: MakeWorkspace, tmp_path: Path) -> None:
     workspace = make_workspace()
-    fill(workspace, FAMILIES[3], "eth", MAY)
+    fill(workspace, STREAMS[3], "eth", MAY)
     _remove(tmp_path / "lake")
     planned = make_plan(workspace, "sample", ["eth"], [MAY])
     maps = next(line for line in planned.lines if line.family == "maps")
@@ -151,23 +151,23 @@ def test_before_holders_are_known_the_plan_names_the_most_that_addresses_can_cos
 ) -> None:
     workspace = make_workspace()
     planned = make_plan(workspace, "sample", ["eth"], [MAY])
-    for family in FAMILIES:
-        fill(workspace, family, "eth", MAY)
+    for stream in STREAMS:
+        fill(workspace, stream, "eth", MAY)
     assert workspace.ledger.totals().spent <= planned.credits
 
 
 def test_the_survey_finds_the_gaps_that_filling_finds(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    for family in FAMILIES:
-        fill(workspace, family, "eth", MAY)
-    fill(workspace, FAMILIES[2], "eth", JUNE)
-    fill(workspace, FAMILIES[3], "eth", JUNE, only=workspace.settings.watchlist["eth"][:1])
+    for stream in STREAMS:
+        fill(workspace, stream, "eth", MAY)
+    fill(workspace, STREAMS[2], "eth", JUNE)
+    fill(workspace, STREAMS[3], "eth", JUNE, only=workspace.settings.watchlist["eth"][:1])
     workspace.lake.path("maps", "eth", MAY).write_bytes(b"cut")
     survey = Survey(workspace.lake, [MAY, JUNE])
-    found = {(gap.family.name, gap.part.as_of): gap.wanted for gap in survey.gaps(workspace, FAMILIES, "eth")}
+    found = {(gap.stream.name, gap.partition.as_of): gap.wanted for gap in survey.gaps(workspace, STREAMS, "eth")}
     expected = {
-        (family.name, when): tuple(missing(workspace, family, slice_of(workspace, "eth", when)))
-        for family in FAMILIES
+        (stream.name, when): tuple(missing(workspace, stream, partition_of(workspace, "eth", when)))
+        for stream in STREAMS
         for when in (MAY, JUNE)
     }
     assert found == expected
@@ -177,7 +177,7 @@ def test_the_survey_finds_the_gaps_that_filling_finds(make_workspace: MakeWorksp
 
 def test_holders_that_were_damaged_are_told_of(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    fill(workspace, FAMILIES[2], "eth", MAY)
+    fill(workspace, STREAMS[2], "eth", MAY)
     path = workspace.lake.path("holders", "eth", MAY)
     path.write_bytes(b"?" * path.stat().st_size)
     with pytest.raises(LakeError, match="does not match its manifest"):
@@ -186,8 +186,8 @@ def test_holders_that_were_damaged_are_told_of(make_workspace: MakeWorkspace) ->
 
 def test_the_lake_lists_whole_partitions_only(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    fill(workspace, FAMILIES[2], "eth", MAY, JUNE)
-    fill(workspace, FAMILIES[1], "eth", MAY)
+    fill(workspace, STREAMS[2], "eth", MAY, JUNE)
+    fill(workspace, STREAMS[1], "eth", MAY)
     workspace.lake.path("holders", "eth", JUNE).unlink()
     whole = {(one.family, one.as_of) for one in workspace.lake.whole("eth", [MAY, JUNE])}
     assert whole == {("holders", MAY), ("tokens", MAY)}
@@ -202,7 +202,7 @@ def test_only_the_families_of_the_tables_are_planned(make_workspace: MakeWorkspa
 
 def test_addresses_bring_holders_along_only_where_they_ask_about_the_top() -> None:
     def names(settings: Settings) -> list[str]:
-        return [family.name for family in families_of(["addresses"], settings)]
+        return [stream.name for stream in streams_of(["addresses"], settings)]
 
     assert names(Settings()) == ["holders", "addresses"]
     assert names(Settings(addresses=AddressSettings(top=0))) == ["addresses"]
@@ -211,7 +211,7 @@ def test_addresses_bring_holders_along_only_where_they_ask_about_the_top() -> No
 @pytest.mark.parametrize(("table", "told"), [("map_node", "did you mean map_nodes"), ("failures", "every table")])
 def test_a_table_that_can_not_be_planned_is_refused_with_the_way_out(table: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        families_of([table], Settings())
+        streams_of([table], Settings())
 
 
 def test_one_answer_for_many_pasts_is_one_call(make_workspace: MakeWorkspace) -> None:
@@ -224,7 +224,7 @@ def test_sizes_are_learnt_from_the_archive_or_assumed(make_workspace: MakeWorksp
     workspace = make_workspace()
     fresh = _by_endpoint(make_plan(workspace, "sample", ["eth"], [MAY]))
     assert (fresh["map"].learnt_from, fresh["map"].bytes_by_unit) == (0, ASSUMED["tokens/map"][0])
-    answers = sum(one.calls for one in fill(workspace, FAMILIES[2], "eth", MAY))
+    answers = sum(one.calls for one in fill(workspace, STREAMS[2], "eth", MAY))
     learnt = _by_endpoint(make_plan(workspace, "sample", ["eth"], [JUNE]))
     real = [len(answer.raw) for answer in workspace.archive]
     assert learnt["holders"].learnt_from == answers == len(real)
@@ -344,7 +344,7 @@ def test_a_set_beyond_one_request_is_told_with_its_blocks(make_workspace: MakeWo
 
 def test_a_finished_plan_gives_no_advice(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(holders=HolderSettings(limit=250))
-    fill(workspace, FAMILIES[2], "eth", MAY)
+    fill(workspace, STREAMS[2], "eth", MAY)
     planned = make_plan(workspace, "sample", ["eth"], [MAY], tables=["holders"])
     assert planned.is_finished
     assert (planned.advice, planned.cheapest) == ([], None)
@@ -440,11 +440,11 @@ def _write(workspace: Workspace, chain: str, when: datetime, tokens: list[str]) 
         "address_set": list(workspace.settings.address_sets),
         "address": [*named, *tokens],
     }
-    for family in FAMILIES:
-        tables = {name: build(TABLES[name], rows if name == "holders" else [], when) for name in family.tables}
-        covered = subjects[family.by]
+    for stream in STREAMS:
+        tables = {name: build(TABLES[name], rows if name == "holders" else [], when) for name in stream.tables}
+        covered = subjects[stream.by]
         workspace.lake.write(
-            family.name, chain, when, tables, provider="sample", by=family.by, asked=covered, covered=covered
+            stream.name, chain, when, tables, provider="sample", by=stream.by, asked=covered, covered=covered
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from holderlake.contract.tables import TABLES, build
 from holderlake.dagster.checks import RULES, broken, short_files
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import SIDE_TABLES
@@ -96,4 +96,4 @@ def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeW
 
 
 def test_every_table_of_every_family_has_rules_or_counts() -> None:
-    assert {table for family in FAMILIES for table in family.tables} == set(TABLES) - set(SIDE_TABLES)
+    assert {table for family in STREAMS for table in family.tables} == set(TABLES) - set(SIDE_TABLES)

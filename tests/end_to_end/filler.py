@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holderlake.ingest.partition import ingest
-from holderlake.ingest.stream import Asking
+from holderlake.ingest.stream import IngestContext
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -28,7 +28,7 @@ from holderlake.provider.errors import BudgetExceeded
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace
 
-FAMILIES = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
+STREAMS = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 ROOMS = ("archive", "lake", "warehouse")
 READY = "ready"
 BETWEEN_LOADS = 2
@@ -40,9 +40,9 @@ async def fill(workspace: Workspace, run: str, instants: Sequence[datetime]) -> 
     async with workspace.provider(run) as provider:
         for start in range(0, len(instants), BETWEEN_LOADS):
             for chain in sorted(workspace.settings.watchlist):
-                for family in FAMILIES:
+                for stream in STREAMS:
                     some = instants[start : start + BETWEEN_LOADS]
-                    await ingest(Asking(provider, workspace), family, chain, some)
+                    await ingest(IngestContext(provider, workspace), stream, chain, some)
                 workspace.warehouse.load(workspace.lake)
 
 

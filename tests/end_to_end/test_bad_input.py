@@ -18,7 +18,7 @@ from holderlake.contract.requests import ChainsRequest
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.ingest.partition import ingest
-from holderlake.ingest.stream import Asking, Family, Landed
+from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.ingest.streams.chains import listed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -54,13 +54,13 @@ MAP: dict[str, Any] = {
 }
 
 
-def _filled(workspace: Any, family: Family, server: Misbehaving) -> Any:
-    async def run() -> list[Landed]:
+def _filled(workspace: Any, family: Stream, server: Misbehaving) -> Any:
+    async def run() -> list[PartitionResult]:
         async with server:
             endpoint = workspace._endpoint()
             workspace._endpoint = lambda: type(endpoint)(server.address, endpoint.api_key, "misbehaving")
             async with workspace.provider("run") as provider:
-                return await ingest(Asking(provider, workspace), family, "eth", [MAY])
+                return await ingest(IngestContext(provider, workspace), family, "eth", [MAY])
 
     return asyncio.run(run())
 

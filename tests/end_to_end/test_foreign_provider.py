@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
-from holderlake.ingest.stream import Family
+from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -57,7 +57,7 @@ def workspace_of(provider: ForeignProvider, home: Path, chains: Sequence[str] = 
     return Workspace(settings, lambda: Endpoint(provider.address, SecretStr("a key"), "foreign"))
 
 
-def fill_all(workspace: Workspace, families: Sequence[Family], chains: Sequence[str], instants: list[datetime]) -> None:
+def fill_all(workspace: Workspace, families: Sequence[Stream], chains: Sequence[str], instants: list[datetime]) -> None:
     for family in families:
         for chain in chains:
             fill(workspace, family, chain, *instants)

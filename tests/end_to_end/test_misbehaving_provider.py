@@ -51,7 +51,7 @@ FATES = deal(ASKED, seed=20261121)
 PATIENCE = 3.0
 CONCURRENCY = 16
 USED_UP = "The credits are used up until 2026-12-01"
-FAMILIES = {"holders": HOLDERS, "map": MAPS}
+STREAMS = {"holders": HOLDERS, "map": MAPS}
 """What asks each endpoint."""
 COLUMNS = {
     "holders": ("address", "rank"),
@@ -80,7 +80,7 @@ def workspace_of(provider: FaultyProvider, home: Path, tokens: list[str] = TOKEN
 
 def backfill(workspace: Workspace) -> None:
     """All questions, as a backfill asks them."""
-    for family in FAMILIES.values():
+    for family in STREAMS.values():
         fill(workspace, family, CHAIN, *INSTANTS)
 
 
@@ -247,7 +247,7 @@ def books_agree(workspace: Workspace, provider: FaultyProvider) -> None:
 
 
 def _question(failure: Failure) -> Question:
-    endpoint = next(endpoint for endpoint, family in FAMILIES.items() if family.name == failure.family)
+    endpoint = next(endpoint for endpoint, family in STREAMS.items() if family.name == failure.family)
     return Question(endpoint, failure.subject, to_unix(failure.as_of))
 
 

@@ -18,7 +18,7 @@ from holderlake.backfill.plan import make_plan
 from holderlake.contract.times import InstantAhead
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
-from holderlake.ingest.stream import missing, slice_of
+from holderlake.ingest.stream import missing, partition_of
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake import commits
 from holderlake.workspace import Workspace
@@ -140,7 +140,7 @@ def test_an_answer_archived_before_its_instant_is_not_used(make_workspace: MakeW
 
 
 def _missing(workspace: Workspace) -> list[str]:
-    return missing(workspace, HOLDERS, slice_of(workspace, CHAIN, NOON))
+    return missing(workspace, HOLDERS, partition_of(workspace, CHAIN, NOON))
 
 
 def _materialise(workspace: Workspace, instance: DagsterInstance, day: datetime) -> bool:

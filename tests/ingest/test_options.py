@@ -46,8 +46,8 @@ def _limits(workspace: Workspace, table: str) -> list[Any]:
 
 def test_the_options_are_in_the_manifest_and_in_columns(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, 250)
-    for family in (HOLDERS, MAPS):
-        fill(workspace, family, CHAIN, MAY)
+    for stream in (HOLDERS, MAPS):
+        fill(workspace, stream, CHAIN, MAY)
     recorded = {one.family: one.options for one in workspace.lake.manifests()}
     assert recorded["maps"] == {"limit": 250, "use_magic_nodes": True, "use_time_nodes": True}
     assert recorded["holders"] == {"limit": 250, "with_metadata": False}
@@ -130,10 +130,10 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
 
 
 def test_views_through_time_compare_the_newest_options_only(make_workspace: MakeWorkspace) -> None:
-    for family in (HOLDERS, MAPS):
-        fill(_workspace(make_workspace, 80), family, CHAIN, MAY)
+    for stream in (HOLDERS, MAPS):
+        fill(_workspace(make_workspace, 80), stream, CHAIN, MAY)
         workspace = _workspace(make_workspace, 250)
-        fill(workspace, family, CHAIN, JUNE, JULY)
+        fill(workspace, stream, CHAIN, JUNE, JULY)
     assert _limits(workspace, "maps") == [80, 250, 250]
     ask = workspace.warehouse.query
     history = ask("SELECT timestamp, score_change FROM concentration_history ORDER BY timestamp").to_pylist()

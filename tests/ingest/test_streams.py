@@ -9,7 +9,7 @@ import pytest
 
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.ingest.streams.addresses import ADDRESSES
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -157,4 +157,4 @@ def _is(table: Any, token: str) -> list[bool]:
 
 
 def test_the_contract_knows_the_tables_of_each_family() -> None:
-    assert {family.name: frozenset(family.tables) for family in FAMILIES} == FAMILY_TABLES
+    assert {stream.name: frozenset(stream.tables) for stream in STREAMS} == FAMILY_TABLES

@@ -62,8 +62,8 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
     endpoint = made._endpoint()
     made._endpoint = lambda: replace(endpoint, provider_id=endpoint.base_url)  # as commands name this provider
     for chain in ("solana", "eth"):
-        for family in (TOKENS, HOLDERS, MAPS):
-            fill(made, family, chain, MAY)
+        for stream in (TOKENS, HOLDERS, MAPS):
+            fill(made, stream, chain, MAY)
     made.warehouse.load(made.lake)
     made.close()
     stores.fill(made.settings.engine_store)
@@ -83,8 +83,8 @@ def use(workspace: Workspace) -> bool:
     """Do what a user does next: doctor, an ingest of another instant, a load. Returns whether doctor found a fault."""
     found = any(not one.fine for one in check_files(workspace))
     repair_before_run(workspace, ["solana", "eth"], {"20260501T000000Z"}, every_byte=True)
-    for family in (TOKENS, HOLDERS, MAPS):
-        fill(workspace, family, "eth", MAY, JUNE)
+    for stream in (TOKENS, HOLDERS, MAPS):
+        fill(workspace, stream, "eth", MAY, JUNE)
     workspace.warehouse.load(workspace.lake)
     return found
 

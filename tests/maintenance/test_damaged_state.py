@@ -33,8 +33,8 @@ MAY = datetime(2026, 5, 1)
 def workspace(make_workspace: MakeWorkspace) -> Workspace:
     token = make_workspace().settings.watchlist["solana"][0]
     made = make_workspace(watchlist={"solana": [token]})
-    for family in (HOLDERS, MAPS):
-        fill(made, family, "solana", MAY)
+    for stream in (HOLDERS, MAPS):
+        fill(made, stream, "solana", MAY)
     return made
 
 

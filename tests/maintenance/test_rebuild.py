@@ -18,7 +18,7 @@ from holderlake.archive import provenance
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.decoding import Decoded
-from holderlake.ingest.streams.all import FAMILIES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -65,8 +65,8 @@ def test_lake_and_warehouse_come_back_the_same_and_nobody_is_asked(
     workspace = make_workspace(watchlist=watched)
     now = utc_now().replace(microsecond=0)
     for chain in ("eth", "bsc"):
-        for family in FAMILIES:
-            fill(workspace, family, chain, MAY, JUNE, now)
+        for stream in STREAMS:
+            fill(workspace, stream, chain, MAY, JUNE, now)
     fill(workspace, HOLDERS, "eth", MAY, refresh=True)
     fill(workspace, CHAINS, "eth", MAY, refresh=True)
     workspace.warehouse.load(workspace.lake)
@@ -178,8 +178,8 @@ def test_a_rebuild_that_is_cut_short_leaves_the_old_lake_and_can_be_repeated(
 
 def test_a_killed_rebuild_leaves_a_lake_and_is_done_by_the_next(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    for family in (CHAINS, HOLDERS):
-        fill(workspace, family, "eth", MAY, JUNE)
+    for stream in (CHAINS, HOLDERS):
+        fill(workspace, stream, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake)
     environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
     for sign in ("lake.rebuilding/_manifests", "lake.rebuilding/holders", "warehouse.duckdb.rebuilt*"):

@@ -99,22 +99,22 @@ def test_chains_families_and_codes_narrow_the_choice_and_final_ones_need_their_c
         failures(workspace, families=["mapps"])
 
 
-@pytest.mark.parametrize("family", [HOLDERS, TOKENS], ids=lambda family: str(family.name))
+@pytest.mark.parametrize("stream", [HOLDERS, TOKENS], ids=lambda family: str(family.name))
 def test_a_paid_answer_that_we_could_not_read_is_read_again_at_no_cost(
-    make_workspace: MakeWorkspace, family: Any
+    make_workspace: MakeWorkspace, stream: Any
 ) -> None:
     workspace = make_workspace()
-    fill(workspace, replace(family, rows=unread), "eth", MAY)
+    fill(workspace, replace(stream, rows=unread), "eth", MAY)
     paid, failed = spent(workspace), failures(workspace)
     assert {one.code for one in failed} == {"malformed_answer"}
     other = make_workspace(holders={"limit": 250}, base_url=NOBODY)  # neither settings nor provider matter
     report = retry(other, failed)
     assert (report.landed, report.reread, report.calls) == (failed, len(failed), 0)
     assert spent(workspace) == paid
-    landed = workspace.lake.read(family.tables[0])
+    landed = workspace.lake.read(stream.tables[0])
     assert landed.num_rows > 0
     rebuild(workspace)
-    assert workspace.lake.read(family.tables[0]) == landed
+    assert workspace.lake.read(stream.tables[0]) == landed
 
 
 def test_an_answer_that_nobody_can_read_is_asked_for_anew_only_with_refresh(make_workspace: MakeWorkspace) -> None:

@@ -13,49 +13,49 @@ import pyarrow as pa
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
 from holderlake.decoding import Decoded, address_rows
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 
-def _subjects(workspace: Workspace, part: Slice) -> list[str]:
+def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
     chosen = workspace.settings.addresses
     if not chosen.enabled:
         return []
-    holders = workspace.lake.read("holders", part.chain, part.as_of)
+    holders = workspace.lake.read("holders", partition.chain, partition.as_of)
     ranked = zip(holders["address"].to_pylist(), holders["rank"].to_pylist(), strict=True)
     return sorted(
-        {address for address, rank in ranked if rank is not None and rank <= chosen.top} | _named(workspace, part)
+        {address for address, rank in ranked if rank is not None and rank <= chosen.top} | _named(workspace, partition)
     )
 
 
-def most_subjects(workspace: Workspace, part: Slice) -> int:
+def most_subjects(workspace: Workspace, partition: Partition) -> int:
     """How many addresses at most a partition will ask for, before its holders are known."""
     chosen = workspace.settings.addresses
-    watched = len(watched_tokens(workspace, part))
-    return chosen.top * watched + len(_named(workspace, part)) if chosen.enabled else 0
+    watched = len(watched_tokens(workspace, partition))
+    return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0
 
 
-def _named(workspace: Workspace, part: Slice) -> set[str]:
+def _named(workspace: Workspace, partition: Partition) -> set[str]:
     sets = workspace.settings.address_sets.values()
-    own = [members.addresses for members in sets if members.chain in (None, part.chain)]
+    own = [members.addresses for members in sets if members.chain in (None, partition.chain)]
     return {normalise_address(address) for addresses in own for address in addresses}
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return address_rows(answers, part.chain, part.as_of)
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return address_rows(answers, partition.chain, partition.as_of)
 
 
 def _answered(tables: dict[str, pa.Table], address: str) -> bool:
     return address in tables["addresses"]["address"].to_pylist()
 
 
-ADDRESSES = Family(
+ADDRESSES = Stream(
     name="addresses",
     by="address",
     tables=("addresses",),

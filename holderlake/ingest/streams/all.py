@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holderlake.ingest.stream import Family
+from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -12,5 +12,5 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
 
-FAMILIES: Final[tuple[Family, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
+STREAMS: Final[tuple[Stream, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
 """Tokens give the names for plots, holders the addresses to ask about."""

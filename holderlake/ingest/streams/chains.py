@@ -9,22 +9,22 @@ import pyarrow as pa
 from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.decoding import Decoded, MalformedAnswer, chain_rows
 from holderlake.ingest.reading import named
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.provider.fetcher import Fetched
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 
-def _subjects(workspace: Workspace, part: Slice) -> list[str]:
-    return [part.chain]
+def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
+    return [partition.chain]
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
     return [ChainsRequest()]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return chain_rows(answers, part.chain, part.as_of)
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return chain_rows(answers, partition.chain, partition.as_of)
 
 
 def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
@@ -40,7 +40,7 @@ def listed(fetched: Fetched) -> list[str]:
     return [str(chain) for chain in rows["chain"].to_pylist()]
 
 
-CHAINS = Family(
+CHAINS = Stream(
     name="chains",
     by="chain",
     tables=("chains",),

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from holderlake.contract.requests import HoldersOptions, HoldersRequest, Request
 from holderlake.decoding import Decoded, holder_rows
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import Engine, Swept
 from holderlake.settings import Settings
@@ -22,13 +22,13 @@ def _options(settings: Settings, refresh: bool = False, timestamp: int | None = 
     )
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
-    options = _options(settings, refresh, part.timestamp)
-    return [HoldersRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = _options(settings, refresh, partition.timestamp)
+    return [HoldersRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return holder_rows(answers, part.chain, subjects, part.as_of)
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return holder_rows(answers, partition.chain, subjects, partition.as_of)
 
 
 def _swept(
@@ -37,7 +37,7 @@ def _swept(
     return engine.holders(chain, tokens, instants, _options(settings))
 
 
-HOLDERS = Family(
+HOLDERS = Stream(
     name="holders",
     by="token",
     tables=("holders",),

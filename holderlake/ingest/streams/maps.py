@@ -7,7 +7,7 @@ from datetime import datetime
 
 from holderlake.contract.requests import MapOptions, MapRequest, Request
 from holderlake.decoding import Decoded, map_tables
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import Engine, Swept
 from holderlake.settings import Settings
@@ -25,13 +25,13 @@ def _options(settings: Settings, refresh: bool = False, timestamp: int | None = 
     )
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
-    options = _options(settings, refresh, part.timestamp)
-    return [MapRequest(chain=part.chain, token_address=token, options=options) for token in subjects]
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    options = _options(settings, refresh, partition.timestamp)
+    return [MapRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return map_tables(answers, part.chain, subjects, part.as_of)
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return map_tables(answers, partition.chain, subjects, partition.as_of)
 
 
 def _swept(
@@ -40,7 +40,7 @@ def _swept(
     return engine.maps(chain, tokens, instants, _options(settings))
 
 
-MAPS = Family(
+MAPS = Stream(
     name="maps",
     by="token",
     tables=("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"),

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 
 from holderlake.contract.requests import Request, SubgraphRequest
 from holderlake.decoding import Decoded, subgraph_rows
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.covering_design import covering_blocks
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 
-def _subjects(workspace: Workspace, part: Slice) -> list[str]:
-    """The address sets that belong to the slice's chain, or to no chain."""
+def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
+    """The address sets that belong to the partition's chain, or to no chain."""
     sets = workspace.settings.address_sets
-    return [name for name, members in sets.items() if members.chain in (None, part.chain)]
+    return [name for name, members in sets.items() if members.chain in (None, partition.chain)]
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
     (name,) = subjects
     chosen = settings.address_sets[name]
     return [
@@ -30,12 +30,12 @@ def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh:
     ]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     (name,) = subjects
-    return subgraph_rows(answers, name, part.chain, part.as_of)
+    return subgraph_rows(answers, name, partition.chain, partition.as_of)
 
 
-SUBGRAPHS = Family(
+SUBGRAPHS = Stream(
     name="subgraphs",
     by="address_set",
     tables=("subgraph_transfers",),

@@ -10,31 +10,31 @@ from holderlake.contract.chains import normalise_address
 from holderlake.contract.models import TokenKey
 from holderlake.contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
 from holderlake.decoding import Decoded, token_rows
-from holderlake.ingest.stream import Family, Slice
+from holderlake.ingest.stream import Partition, Stream
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 
-def watched_tokens(workspace: Workspace, part: Slice) -> list[str]:
-    """The tokens of the watchlist on the slice's chain, as the contract writes them."""
-    watched = workspace.settings.watchlist.get(part.chain, [])
+def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
+    """The tokens of the watchlist on the partition's chain, as the contract writes them."""
+    watched = workspace.settings.watchlist.get(partition.chain, [])
     return list(dict.fromkeys(normalise_address(token) for token in watched))
 
 
-def _requests(settings: Settings, part: Slice, subjects: Sequence[str], refresh: bool) -> list[Request]:
-    keys = tuple(TokenKey(chain=part.chain, address=subject) for subject in subjects)
+def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
+    keys = tuple(TokenKey(chain=partition.chain, address=subject) for subject in subjects)
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _rows(part: Slice, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return token_rows(answers, part.chain, subjects, part.as_of)
+def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+    return token_rows(answers, partition.chain, subjects, partition.as_of)
 
 
 def _answered(tables: dict[str, pa.Table], token: str) -> bool:
     return token in tables["tokens"]["token_address"].to_pylist()
 
 
-TOKENS = Family(
+TOKENS = Stream(
     name="tokens",
     by="token",
     tables=("tokens",),
