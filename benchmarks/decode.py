@@ -22,7 +22,7 @@ import msgspec
 
 from holderlake import decoding
 from holderlake.contract import exact_json
-from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
 from holderlake.decoding import structs
 
@@ -208,7 +208,9 @@ def main() -> None:
         answers = [made(seed) for seed in range(chosen.answers)]
         report(title, answers, ways_of(shape, decode), chosen.rounds)
     tables = decoding.map_tables([a_map(0)], "eth", ["native"], AS_OF).tables
-    stamped = usual({"": lambda _: [learnt(TABLES[name], rows, AS_OF) for name, rows in tables.items()]}, [b""], 200)
+    stamped = usual(
+        {"": lambda _: [with_fetched_at(TABLES[name], rows, AS_OF) for name, rows in tables.items()]}, [b""], 200
+    )
     print(f"\nfetched_at on a map's tables: {stamped['']:.2f} ms")
 
 

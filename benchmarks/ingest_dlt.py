@@ -14,7 +14,7 @@ from dlt.sources.helpers import requests
 from dlt.sources.rest_api import rest_api_source
 
 from benchmarks.ingest_floor import SCORES, SUPPLY
-from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import to_unix
 from holderlake.decoding import map_tables
 
@@ -51,7 +51,7 @@ def with_our_arrow(work: Work) -> None:
         query = {"timestamp": to_unix(day)}
         found = [requests.get(f"{work.url}/v0/tokens/map/eth/{token}", params=query).content for token in work.tokens]
         for name, rows in map_tables(found, "eth", work.tokens, day).tables.items():
-            yield dlt.mark.with_table_name(learnt(TABLES[name], rows, day), name)
+            yield dlt.mark.with_table_name(with_fetched_at(TABLES[name], rows, day), name)
 
     _pipeline(work).run(days | maps, loader_file_format="parquet")
 

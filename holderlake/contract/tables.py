@@ -354,7 +354,7 @@ def conform(table: Table, rows: pa.Table) -> pa.Table:
     return rows.cast(table.schema)
 
 
-def learnt(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
+def with_fetched_at(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
     """The engine's rows with the instant at which they were learnt: of all of them, or a column of instants."""
     if isinstance(fetched_at, datetime):
         fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)

@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+Key = tuple[str, str]
+"""A token: its chain and address."""
 TRANSFERS: Final = pa.schema(
     [
         pa.field("chain", pa.string(), nullable=False),

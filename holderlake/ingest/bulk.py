@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.archive import provenance
-from holderlake.contract.tables import INSTANT_TYPE, TABLES, learnt
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.ingest.landing import Batch, finish
 from holderlake.ingest.options import with_options
 from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, Wanted, wanted_by
@@ -131,7 +131,7 @@ def _by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tu
         refused[one.as_of].append(one)
     tables: dict[datetime, Tables] = {as_of: {} for as_of in instants}
     for name, rows in swept.tables.items():
-        stamped = learnt(TABLES[name], rows, swept.computed_at)
+        stamped = with_fetched_at(TABLES[name], rows, swept.computed_at)
         for as_of, own in _apart(stamped, instants).items():
             tables[as_of][name] = own
     return {as_of: (tables[as_of], refused[as_of]) for as_of in instants}

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.contract.tables import INSTANT_TYPE, TABLES, learnt
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.decoding import Decoded, MalformedAnswer
 from holderlake.provider import errors
 from holderlake.provider.concurrency import Gate
@@ -157,10 +157,10 @@ def _stamped(rows: Tables, items: Sequence[PendingDecode]) -> Tables:
     """The rows with the instant at which each was learnt: of several answers about the same, the last one's."""
     at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
     if len(items) == 1:
-        return {name: learnt(TABLES[name], table, at[0]) for name, table in rows.items()}
+        return {name: with_fetched_at(TABLES[name], table, at[0]) for name, table in rows.items()}
     subjects = pa.array([item.subjects[0] for item in items], pa.string())
     stamps = pa.array(at, INSTANT_TYPE)
     return {
-        name: learnt(TABLES[name], table, stamps.take(pc.index_in(table[items[0].subject_column], subjects)))
+        name: with_fetched_at(TABLES[name], table, stamps.take(pc.index_in(table[items[0].subject_column], subjects)))
         for name, table in rows.items()
     }

@@ -80,7 +80,7 @@ class DirectEngine:
         from holderlake.engine.queries.balances import mappable_token
 
         known, refused = {}, []
-        store = self._store().remembering()
+        store = self._store().cached_snapshot()
         for address in tokens:
             try:
                 known[address] = mappable_token(store, chain, address)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holderlake import console
 from holderlake.contract.chains.addresses import typed_token
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.local.store import open_own_store
@@ -26,7 +26,7 @@ def import_balances(
     Raises ``BadSource`` for files that can't be read or contradict each other or the store.
     """
     read = replace(options, block_times=read_block_times(blocks))
-    balances = pa.concat_tables([OPENINGS.empty_table(), *(read_balances(path, read) for path in paths)])
+    balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(read_balances(path, read) for path in paths)])
     with open_own_store(settings) as store:
         report = store.add_opening_balances(balances)
     line: dict[str, Any] = {

@@ -20,7 +20,8 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
-from holderlake.contract.extras import MapRules, RulesRequest
+from holderlake.contract.extra_models import MapRules
+from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import Request
 from holderlake.provider.backoff import LONGEST_WAIT

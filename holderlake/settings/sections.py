@@ -21,6 +21,7 @@ from holderlake.contract.chains import chain_typed
 from holderlake.contract.chains.addresses import parse_unplaced_address, typed_token
 from holderlake.contract.models import Address, ChainId, HolderLimit, Scores, TokenKey
 from holderlake.contract.prices import parse_credits
+from holderlake.contract.sizes import memory_bytes
 from holderlake.settings.cron import check_cron
 
 
@@ -105,10 +106,8 @@ def _location(text: str) -> str:
 
 
 def _memory_limit(text: str) -> str:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MGT]B)", text.strip().upper())
-    if found is None or float(found[1]) * {"MB": 1, "GB": 1_000, "TB": 1_000_000}[found[2]] < 64:
-        raise ValueError(f"{text!r} is no memory limit; write 64MB or more, such as 512MB or 2GB")
-    return f"{found[1]}{found[2]}"
+    memory_bytes(text)
+    return text.strip().upper().replace(" ", "")
 
 
 def lifetimes_in_seconds(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:

@@ -17,7 +17,8 @@ from typing import Any
 from holderlake import console
 from holderlake.alerts.delivery import webhook_of
 from holderlake.alerts.outbox import AlertBook
-from holderlake.contract.extras import MapRules, RulesRequest
+from holderlake.contract.extra_models import MapRules
+from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.rules import rules_in_force

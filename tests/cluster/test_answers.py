@@ -11,7 +11,7 @@ from hypothesis import given
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import UnknownToken
 from holderlake.engine.records import Rules
 from tests.cluster.conftest import AT, Asking, Tables, in_order
@@ -80,7 +80,7 @@ def test_opening_balances_count_as_balances_and_as_nothing_else(tmp_path: Path) 
     ]
     moved = [transfer("a -> b", 3, 86_400 * 2), transfer("b -> c", 4, 86_400 * 3)]
     with world(*moved, tokens=[a_token(COIN)]) as store:
-        store.add_opening_balances(pa.Table.from_pylist(balances, OPENINGS))
+        store.add_opening_balances(pa.Table.from_pylist(balances, OPENING_BALANCES))
         instants = [from_unix(at) for at in (5, 86_400 * 2 + 1, 86_400 * 5)]
         asking = Asking(store, raw_files(store), [COIN], instants, MapOptions(), 80)
         embedded = asking.embedded()

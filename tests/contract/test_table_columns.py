@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble, build, learnt
+from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble, build, with_fetched_at
 
 AS_OF = datetime(2026, 11, 20)
 MEMBERS = TABLES["cluster_members"]
@@ -60,7 +60,7 @@ def test_columns_that_do_not_fit_are_refused(changed: dict[str, Any], error: typ
 @pytest.mark.parametrize("count", [0, 2])
 def test_what_was_learnt_ends_with_when(count: int) -> None:
     rows = assemble(MEMBERS, 2, COMMON, columns()).slice(0, count)
-    stamped = learnt(MEMBERS, rows, datetime(2026, 11, 21, 1, 2, 3, 4))
+    stamped = with_fetched_at(MEMBERS, rows, datetime(2026, 11, 21, 1, 2, 3, 4))
     assert stamped.schema.equals(MEMBERS.schema, check_metadata=True)
     assert stamped["fetched_at"].to_pylist() == [datetime(2026, 11, 21, 1, 2, 3, 4)] * count
     assert stamped.drop_columns("fetched_at") == rows
@@ -69,4 +69,4 @@ def test_what_was_learnt_ends_with_when(count: int) -> None:
 def test_rows_of_a_looser_schema_are_cast_as_they_are_learnt() -> None:
     rows = assemble(MEMBERS, 2, COMMON, columns())
     loose = rows.cast(pa.schema([pa.field(field.name, field.type) for field in rows.schema]))
-    assert learnt(MEMBERS, loose, AS_OF).schema.equals(MEMBERS.schema, check_metadata=True)
+    assert with_fetched_at(MEMBERS, loose, AS_OF).schema.equals(MEMBERS.schema, check_metadata=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holderlake.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, exact_amount, learnt
+from holderlake.contract.tables import AMOUNT_TYPE, TABLES, Table, amount_columns, build, exact_amount, with_fetched_at
 
 NOON = datetime(2026, 11, 20, 12)
 HOLDER = {
@@ -98,7 +98,7 @@ def test_rows_become_a_table_of_the_declared_schema() -> None:
 def test_rows_with_the_instant_of_learning_have_the_whole_schema() -> None:
     whole = build(TABLES["holders"], [HOLDER], NOON)
     assert whole.schema == TABLES["holders"].schema
-    assert learnt(TABLES["holders"], build(TABLES["holders"], [HOLDER]), NOON) == whole
+    assert with_fetched_at(TABLES["holders"], build(TABLES["holders"], [HOLDER]), NOON) == whole
 
 
 def test_no_rows_make_an_empty_table_of_the_same_schema() -> None:

@@ -10,7 +10,7 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from holderlake import decoding
-from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
@@ -93,7 +93,7 @@ def found(lake: Lake, warehouse: Warehouse, plain: Any) -> list[tuple[Any, ...]]
     family = "holders" if isinstance(plain, list) else "maps"
     decode = decoding.holder_rows if family == "holders" else decoding.map_tables
     tables = decode(raws, "eth", [TOKEN], AS_OF).tables
-    stamped = {name: learnt(TABLES[name], rows, LEARNT) for name, rows in tables.items()}
+    stamped = {name: with_fetched_at(TABLES[name], rows, LEARNT) for name, rows in tables.items()}
     write(lake, family, "eth", AS_OF, stamped, {TOKEN})
     warehouse.load(lake)
     listed = warehouse.query("SELECT issue, severity, family, subject, what FROM data_quality ORDER BY ALL")

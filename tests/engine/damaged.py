@@ -12,7 +12,7 @@ import pyarrow as pa
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.records import Rules
@@ -34,7 +34,7 @@ def fill(root: Path) -> None:
         store.add_labels([cex("w3"), dex("w5")])
         opening = {"chain": "bsc", "token_address": "window", "block_number": 0, "block_time": 1}
         rows = [opening | {"address": f"w{number}", "balance": str(10 + number)} for number in range(20)]
-        store.add_opening_balances(pa.Table.from_pylist(rows, OPENINGS))
+        store.add_opening_balances(pa.Table.from_pylist(rows, OPENING_BALANCES))
         for day, count in ((1, 150), (20, 12), (30, 12), (50, 12)):
             store.add_transfers(table(row for token in TOKENS for row in moves(rng, token, day, count)), f"day {day}")
 

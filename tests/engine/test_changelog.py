@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.engine.catalog.catalog import opened
+from holderlake.engine.catalog.catalog import transaction
 from holderlake.engine.catalog.changelog import note_change
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.records import TRANSFERS, Label
@@ -148,7 +148,7 @@ def test_the_first_transfers_of_a_store_have_no_other_past_to_touch() -> None:
 def test_the_first_change_since_any_generation_is_the_least_of_all_since(times: list[int], asked_at_first: int) -> None:
     with world() as store:
         for number, first_time in enumerate(times, start=1):
-            with opened(store.root) as catalog:
+            with transaction(store.root) as catalog:
                 note_change(catalog, first_time)
             if number == asked_at_first:
                 assert store.generation() == number

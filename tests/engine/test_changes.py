@@ -18,8 +18,8 @@ from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
 from holderlake.engine.maps.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, map_changes
 from holderlake.engine.maps.lineage import lineage
 from holderlake.engine.store.store import Store
-from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
+from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import COIN, END, UINT256, Key, Row, a_token, histories, settled, transfer, world
 
 Build = Callable[..., Store]

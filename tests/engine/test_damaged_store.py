@@ -204,7 +204,7 @@ def test_a_file_that_verify_found_damaged_is_refused_even_if_it_looks_as_written
     parts = sorted((root / "arrays").glob("*.part"))
     for part in parts:
         damage(part, Random(1), "flip")
-    with catalogue.opened(root) as catalog:  # as if the bits had changed without a write
+    with catalogue.transaction(root) as catalog:  # as if the bits had changed without a write
         for part in parts:
             seen = (integrity.signature_of(str(part)), f"arrays/{part.name}")
             catalog.execute("UPDATE files SET signature = ? WHERE path = ?", seen)

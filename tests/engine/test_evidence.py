@@ -16,7 +16,7 @@ from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, Un
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
 from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
-from tests.engine.crowds import TOKENS, random_oracle
+from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
     COIN,
     END,

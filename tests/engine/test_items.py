@@ -12,7 +12,7 @@ import pytest
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.times import from_unix
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.queries.items import holders_of_item, items_of_address
 from holderlake.engine.sources.files.transfers import read_transfers
@@ -98,7 +98,9 @@ def test_a_token_without_items_has_no_holder_of_one() -> None:
 
 def test_items_of_opening_balances_count() -> None:
     rows = [("eth", "coin", address, "1", 10, 10, item, "erc721") for address, item in (("a", "1"), ("a", "2"))]
-    given = pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+    given = pa.Table.from_pylist(
+        [dict(zip(OPENING_BALANCES.names, row, strict=True)) for row in rows], OPENING_BALANCES
+    )
     with world() as store:
         store.add_opening_balances(given)
         store.add_transfers(table([moved("a -> b", 2, 20)]), "file")

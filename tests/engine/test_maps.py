@@ -24,8 +24,8 @@ from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
 from holderlake.engine.records import Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
-from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
+from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
     COIN,
     END,

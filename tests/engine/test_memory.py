@@ -23,8 +23,8 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
-from tests.engine.crowds import TOKENS, random_oracle
 from tests.engine.oracle import Oracle
+from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import COIN, END, Row, held, table, transfer
 
 Build = Callable[..., Store]
@@ -142,7 +142,7 @@ def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_k
     kept, gone = list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
 
     def let_go(found: Iterable[Array]) -> None:
-        arrays.let_go(found)
+        arrays.release_pages(found)
         gone.set()
 
     def drawn(*given: Any) -> dict[str, pa.Table]:
@@ -162,4 +162,4 @@ def test_where_no_system_tells_what_files_take_they_are_let_go_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "_PAGES", tmp_path / "statm")
-    assert arrays.is_much_mapped()
+    assert arrays.exceeds_mapped_limit()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.times import from_unix
-from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENINGS
+from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource, NoHolders
 from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.queries.balances import balances_as_of
@@ -21,12 +21,12 @@ Build = Callable[..., Store]
 
 def openings(*balances: tuple[str, int], at: int = 10, token: Key = COIN) -> pa.Table:
     rows = [(*token, address, str(balance), at, at, None, None) for address, balance in balances]
-    return pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+    return pa.Table.from_pylist([dict(zip(OPENING_BALANCES.names, row, strict=True)) for row in rows], OPENING_BALANCES)
 
 
 def items(*held: tuple[str, str], standard: str = "erc721", balance: str = "1") -> pa.Table:
     rows = [(*COIN, address, balance, 10, 10, item, standard) for address, item in held]
-    return pa.Table.from_pylist([dict(zip(OPENINGS.names, row, strict=True)) for row in rows], OPENINGS)
+    return pa.Table.from_pylist([dict(zip(OPENING_BALANCES.names, row, strict=True)) for row in rows], OPENING_BALANCES)
 
 
 def test_holders_of_a_windowed_history_are_exact(build: Build) -> None:
@@ -108,7 +108,7 @@ def test_transfers_that_opening_balances_include_are_refused(build: Build) -> No
 
 
 def test_balances_of_a_time_are_before_all_later_transfers(build: Build) -> None:
-    by_time = openings(("a", 60)).set_column(4, OPENINGS.field("block_number"), pa.array([NO_BLOCK]))
+    by_time = openings(("a", 60)).set_column(4, OPENING_BALANCES.field("block_number"), pa.array([NO_BLOCK]))
     store = build(transfer("a -> b", 5, at=11))
     store.add_opening_balances(by_time)
     assert held(store) == {"a": 55, "b": 5}
@@ -145,7 +145,7 @@ def test_opening_balances_after_the_first_transfer_are_refused(build: Build) -> 
 @pytest.mark.parametrize("balance", ["-1", "1.5", "", "1e3", "9" * 79])
 def test_an_opening_balance_that_is_no_raw_integer_is_refused(build: Build, balance: str) -> None:
     store = build()
-    bad = openings(("a", 1)).set_column(3, OPENINGS.field("balance"), pa.array([balance]))
+    bad = openings(("a", 1)).set_column(3, OPENING_BALANCES.field("balance"), pa.array([balance]))
     with pytest.raises(BadSource, match="no whole number"):
         store.add_opening_balances(bad)
 

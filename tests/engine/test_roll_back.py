@@ -9,8 +9,8 @@ import pytest
 
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.store.store import Store
-from tests.engine.crowds import random_oracle
 from tests.engine.oracle import Oracle
+from tests.engine.random_worlds import random_oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import COIN, Row, draw, held, holders, table, transfer, world
 

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
+from holderlake.contract.sizes import memory_bytes
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
@@ -32,9 +33,9 @@ from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.store.store import Store, memory_bytes
-from tests.engine.crowds import TOKENS, random_oracle
+from holderlake.engine.store.store import Store
 from tests.engine.oracle import Oracle
+from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import (
     COIN,

@@ -304,7 +304,7 @@ def test_a_replaced_file_goes_when_the_grace_is_over(build: Build) -> None:
     (replaced,) = files(store)
     store.add_transfers(table([transfer("mint -> b", 9)]), "file")
     assert replaced in files(store)
-    with catalogue.opened(store.root) as catalog:
+    with catalogue.transaction(store.root) as catalog:
         catalog.execute("UPDATE files SET replaced_at = 0 WHERE replaced_at IS NOT NULL")
     store.add_transfers(table([transfer("mint -> c", 7)]), "file")
     assert replaced not in files(store)

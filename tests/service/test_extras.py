@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holderlake.contract import exact_json
-from holderlake.contract.extras import (
+from holderlake.contract.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,

@@ -12,7 +12,7 @@ import pytest
 
 from holderlake.contract import exact_json
 from holderlake.contract.errors import ERROR_KINDS
-from holderlake.contract.extras import (
+from holderlake.contract.extra_models import (
     AddressItems,
     AddressLabels,
     Evidence,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
+from holderlake.engine.records import Key
 
 SETTINGS: Final = "settings"
 COMMAND: Final = "command"
@@ -21,8 +22,6 @@ IMPORT: Final = "import"
 SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
 """Sources of marks, the strongest first: the settings, ``holderlake index``, a list that marks the token, and an import
 that names it."""
-
-Key = tuple[str, str]
 
 _MARK: Final = """
 INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)
@@ -94,11 +93,6 @@ def refresh(catalog: sqlite3.Connection) -> bool:
 def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
     """Set ``tokens.is_indexed`` of a new token, which may have been marked before."""
     catalog.execute(_UPDATE_ONE, {"chain": chain, "address": address})
-
-
-def tokens_marked_by(catalog: sqlite3.Connection, source: str) -> list[Key]:
-    """Return the tokens that the source marks as indexed, by chain and address."""
-    return list(catalog.execute(_OF_SOURCE, (source,)))
 
 
 def indexed_tokens(catalog: sqlite3.Connection) -> list[IndexedToken]:

@@ -1,31 +1,45 @@
-"""All that is known of an address by name, as one label. Reading label files is the sources' work."""
+"""Labels of addresses in the catalogue, and their merge into one label an address.
+
+``sources`` reads label files.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.engine.catalog.tokens import execute_all
 from holderlake.engine.records import Label
 
-_LABELS: Final = """
+_COLUMNS: Final = "address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence"
+_SAVE: Final = f"""
+INSERT INTO labels ({_COLUMNS})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (address, chain, source) DO UPDATE SET
+    name = excluded.name,
+    entity_id = excluded.entity_id,
+    is_cex = excluded.is_cex,
+    is_dex = excluded.is_dex,
+    is_contract = excluded.is_contract,
+    is_paid_label = excluded.is_paid_label,
+    precedence = excluded.precedence
+WHERE (name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence) IS NOT (
+    excluded.name, excluded.entity_id, excluded.is_cex, excluded.is_dex, excluded.is_contract,
+    excluded.is_paid_label, excluded.precedence
+)
+"""
+_OF_ADDRESSES: Final = """
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label
 FROM labels
-WHERE address IN (SELECT value FROM json_each(:wanted))
+WHERE address IN (SELECT value FROM json_each(:addresses))
 ORDER BY address, (chain = coalesce(:chain, chain)) DESC, precedence DESC, chain, source
 """
-
-_LABELS_OF_ONE: Final = """
-SELECT address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence
-FROM labels
-WHERE address = ?
-ORDER BY precedence DESC, chain, source
-"""
-
-_MARKED: Final = """
+_OF_ONE: Final = f"SELECT {_COLUMNS} FROM labels WHERE address = ? ORDER BY precedence DESC, chain, source"
+_KINDS: Final = """
 SELECT address, max(is_cex), max(is_dex), max(is_contract)
 FROM (
     SELECT address, is_cex, is_dex, is_contract FROM labels
@@ -34,15 +48,14 @@ FROM (
 )
 GROUP BY address
 """
-
-_CONTRACTS_OF_TOKENS: Final = """
-SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:wanted))
+_CONTRACTS: Final = """
+SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:addresses))
 """
 
 
 @dataclass(frozen=True)
 class AddressLabel:
-    """All labels of an address as one: the name of highest precedence, kinds added up."""
+    """All labels of an address as one: the name of the highest precedence, and the kinds of all labels."""
 
     name: str | None = None
     entity_id: str | None = None
@@ -53,60 +66,63 @@ class AddressLabel:
 
 
 UNLABELLED: Final = AddressLabel()
+_CONTRACT: Final = AddressLabel(is_contract=True)
+
+
+def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
+    """Store labels; the last one of an address, chain and source counts. Return whether anything changed."""
+    rows = {
+        (label.address, label.chain or "", label.source): (
+            *(label.address, label.chain or "", label.source, label.name, label.entity_id),
+            *(label.is_cex, label.is_dex, label.is_contract, label.is_paid_label, label.precedence),
+        )
+        for label in labels
+    }
+    return execute_all(catalog, _SAVE, rows.values())
 
 
 def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None) -> dict[str, AddressLabel]:
-    """One label for each address that has any.
+    """Return one label for each address that has any.
 
-    The name comes from a label of ``chain`` if there is one, else of any chain, by falling precedence. A token's own
-    contract and a burn address are contracts whether a label says so or not.
+    The name comes from a label of ``chain`` if there is one, else of any chain, by falling precedence. The contract of
+    a token and a burn address are contracts even without a label.
     """
-    wanted = json.dumps(list(addresses))
+    parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
     merged: dict[str, AddressLabel] = {}
-    for address, *of_source in catalog.execute(_LABELS, {"wanted": wanted, "chain": chain}):
-        merged[address] = _merge(
-            merged.get(address, UNLABELLED), AddressLabel(*of_source[:2], *map(bool, of_source[2:]))
-        )
-    token_contracts = {address for (address,) in catalog.execute(_CONTRACTS_OF_TOKENS, {"wanted": wanted})}
+    for address, name, entity_id, *flags in catalog.execute(_OF_ADDRESSES, parameters):
+        label = AddressLabel(name, entity_id, *map(bool, flags))
+        merged[address] = _merge(merged.get(address, UNLABELLED), label)
+    token_contracts = {address for (address,) in catalog.execute(_CONTRACTS, parameters)}
     for address in token_contracts | (BURN_ADDRESSES & set(addresses)):
-        merged[address] = _merge(merged.get(address, UNLABELLED), AddressLabel(is_contract=True))
+        merged[address] = _merge(merged.get(address, UNLABELLED), _CONTRACT)
     return merged
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """The kinds of all addresses that a label, a token or a burn makes known, without their names."""
+    """Return the kinds, without names, of all addresses that have a label, are a token's contract or burn tokens."""
     marked = {
         address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
-        for address, is_cex, is_dex, is_contract in catalog.execute(_MARKED)
+        for address, is_cex, is_dex, is_contract in catalog.execute(_KINDS)
     }
     for address in BURN_ADDRESSES:
-        marked[address] = _merge(marked.get(address, UNLABELLED), AddressLabel(is_contract=True))
+        marked[address] = _merge(marked.get(address, UNLABELLED), _CONTRACT)
     return marked
 
 
 def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
-    """What each source says of an address, as it was stored, by falling precedence, then chain and source."""
-    return [_label(row) for row in catalog.execute(_LABELS_OF_ONE, (address,))]
+    """Return the stored labels of an address by falling precedence, then chain and source."""
+    return [_label(row) for row in catalog.execute(_OF_ONE, (address,))]
 
 
 def _label(row: Sequence[Any]) -> Label:
     address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence = row
-    return Label(
-        address=address,
-        chain=chain or None,
-        source=source,
-        name=name,
-        entity_id=entity_id,
-        is_cex=bool(is_cex),
-        is_dex=bool(is_dex),
-        is_contract=bool(is_contract),
-        is_paid_label=bool(is_paid_label),
-        precedence=precedence,
-    )
+    kinds = {"is_cex": bool(is_cex), "is_dex": bool(is_dex), "is_contract": bool(is_contract)}
+    paid = bool(is_paid_label)
+    return Label(address, chain or None, source, name, entity_id, **kinds, is_paid_label=paid, precedence=precedence)
 
 
 def _merge(first: AddressLabel, other: AddressLabel) -> AddressLabel:
-    """The first names the address; kinds add up. The label that gives the name says whether it is a paid one."""
+    """Take the name from ``first`` if it has one, with its ``is_paid_label``, and the kinds from both."""
     named = first if first.name else other
     return AddressLabel(
         name=named.name,

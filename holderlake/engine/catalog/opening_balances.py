@@ -22,7 +22,7 @@ from holderlake.engine.records import TRANSFERS
 NO_BLOCK: Final = -1
 """Block of a list of which only the time is known."""
 
-OPENINGS: Final = pa.schema(
+OPENING_BALANCES: Final = pa.schema(
     [
         pa.field("chain", pa.string(), nullable=False),
         pa.field("token_address", pa.string(), nullable=False),
@@ -40,7 +40,7 @@ is the item (decimal text) of NFTs whose items are listed one by one. The last t
 
 
 @dataclass(frozen=True)
-class Openings:
+class NewBalances:
     """Opening balances of a token: the new ones, as rows of ``TRANSFERS``, and the number of those already stored."""
 
     key: tuple[str, str]
@@ -48,12 +48,12 @@ class Openings:
     duplicates: int
 
 
-def openings_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     """The balances of each token in the columns of ``OPENINGS``. Raises ``BadSource`` for one that is not exact."""
     for name in ("token_id", "token_standard"):
         if name not in balances.column_names:
             balances = balances.append_column(name, pa.nulls(balances.num_rows, pa.string()))
-    rows = balances.select(OPENINGS.names).cast(OPENINGS)
+    rows = balances.select(OPENING_BALANCES.names).cast(OPENING_BALANCES)
     if rows.num_rows and not pc.all(pc.match_substring_regex(rows["balance"], r"^[0-9]{1,78}$")).as_py():
         raise BadSource("an opening balance is no whole number from 0; write raw integers without a sign")
     keys = rows.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
@@ -62,7 +62,7 @@ def openings_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.
         yield (chain, address), rows.filter(mine)
 
 
-def new_openings(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> Openings:
+def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewBalances:
     """The opening balances of a token that are not stored yet (``stored``: rows of ``TRANSFERS``).
 
     Raises ``BadSource`` where rows contradict each other or the stored ones.
@@ -79,7 +79,7 @@ def new_openings(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> Open
     columns = {name: pa.repeat(first[name][0], new.num_rows) for name in first.column_names}
     columns |= {"to_address": new["to_address"], "token_id": new["token_id"], "value": new["value_min"]}
     fresh = pa.table([columns[name] for name in TRANSFERS.names], TRANSFERS)
-    return Openings(key, fresh, rows.num_rows - new.num_rows)
+    return NewBalances(key, fresh, rows.num_rows - new.num_rows)
 
 
 def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: list[PartFile]) -> None:

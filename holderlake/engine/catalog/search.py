@@ -10,7 +10,7 @@ import sqlite3
 from typing import Final
 
 from holderlake.contract.chains import normalise_address
-from holderlake.engine.catalog.catalog import INFO_COLUMNS, WORD, folded, token_info
+from holderlake.engine.catalog.tokens import INFO_COLUMNS, WORD, folded, token_info
 from holderlake.engine.records import TokenInfo
 
 _BY_ADDRESS: Final = f"""

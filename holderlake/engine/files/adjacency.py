@@ -72,11 +72,11 @@ class Run:
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
         """Distinct counterparties within the beginnings of addresses' entries: of all, inward, outward (columns)."""
-        before, within = (graph_kernels.notes_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
+        before, within = (graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
         return within - before
 
     @cached_property
-    def crowd(self) -> Array:
+    def entry_counts(self) -> Array:
         """How many entries each place has."""
         return np.diff(self.starts)
 

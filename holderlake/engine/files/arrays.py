@@ -118,7 +118,7 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
     return np.ndarray(shape, np.dtype(dtype), mapped, start)
 
 
-def let_go(arrays: Iterable[Array]) -> None:
+def release_pages(arrays: Iterable[Array]) -> None:
     """Takes the arrays' files out of this process's memory. What is read of them again comes from the system's cache,
     for as long as that has them. For who reads much of very many files once."""
     bases = {id(array.base): array.base for array in arrays}
@@ -127,7 +127,7 @@ def let_go(arrays: Iterable[Array]) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def is_much_mapped() -> bool:
+def exceeds_mapped_limit() -> bool:
     """Whether files take so much of this process's memory that those that are read should be let go of: what they take
     is told by Linux alone, so elsewhere always."""
     return _mapped() > _MUCH
@@ -150,7 +150,7 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def spans(starts: Array, ends: Array) -> Array:
+def expand_ranges(starts: Array, ends: Array) -> Array:
     """All places of the half-open spans, one span after another."""
     lengths = np.maximum(ends - starts, 0)
     whole = int(lengths.sum())
@@ -161,13 +161,13 @@ def spans(starts: Array, ends: Array) -> Array:
     return places
 
 
-def at_or_none(values: Array, places: Array) -> Array:
+def take_or_missing(values: Array, places: Array) -> Array:
     """The values at the places, -1 where a place is -1."""
     found: Array = np.append(values, -1)[places]
     return found
 
 
-def upto(times: Array, second: int, side: str = "right") -> int:
+def count_until(times: Array, second: int, side: str = "right") -> int:
     """How many of the rising times are at or before the second (``side="left"``: before it)."""
     limits = np.iinfo(times.dtype)
     if second < limits.min or second > limits.max:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.engine.files.arrays import Arrays, spans
+from holderlake.engine.files.arrays import Arrays, expand_ranges
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.numeric.hashing import digests_of
+from holderlake.engine.numeric.hashing import digests_of_few
 
 UNKNOWN: Final = -1
 
@@ -68,7 +68,7 @@ class Volume:
             ends[more] += 1
         which = np.repeat(order, ends - starts)
         if len(which):
-            places = self.places[spans(starts, ends)]
+            places = self.places[expand_ranges(starts, ends)]
             same = pc.equal(self.text_array(places), texts.take(pa.array(which)).cast(pa.large_string()))
             agree = same.to_numpy(zero_copy_only=False)
             found[which[agree]] = places[agree] + self.first
@@ -133,7 +133,7 @@ class Dictionary:
 
     def find(self, texts: Sequence[str]) -> Array:
         """The number of each address, ``UNKNOWN`` for those that the store never saw."""
-        return self.find_hashed(pa.array(texts, pa.string()), digests_of(texts))
+        return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
     def find_hashed(self, texts: pa.Array, hashed: Array) -> Array:
         """As ``find``, of texts whose ``digests`` are known."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from holderlake.engine.files.address_numbers import Dictionary
+from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
@@ -42,7 +42,7 @@ class Entries:
         return np.searchsorted(self.owners[places], np.arange(len(self.addresses) + 1, dtype=np.int32))
 
 
-def counting(view: View, tokens: TokenKeys) -> Array:
+def token_mask(view: View, tokens: TokenKeys) -> Array:
     """For every token's number, whether it is one of the tokens."""
     counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
     counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
@@ -53,12 +53,12 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
     """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` or with
     anyone."""
     addresses = addresses.astype(np.int32)
-    slots = np.empty(0, np.int32) if others is None else graph_kernels.slots_of(others)
+    slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, np.full(len(addresses), second))
-        columns = graph_kernels.kept_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
+        columns = graph_kernels.filter_entries(run.others, run.kinds, run.times, addresses, starts, cuts, counts, slots)
         pieces.append(Entries(addresses, *columns))
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
@@ -75,7 +75,7 @@ def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
     return Entries(addresses, *columns)
 
 
-def stacked(first: Entries, second: Entries) -> Entries:
+def concatenate_entries(first: Entries, second: Entries) -> Entries:
     """Entries of two lists of addresses as those of one list: the first addresses, then the second ones."""
     addresses = np.concatenate([first.addresses, second.addresses])
     owners = second.owners + np.int32(len(first.addresses))
@@ -97,7 +97,7 @@ class Shared:
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
     """The keys of the entries at the places that at least ``least`` owners have; ``in_order`` returns the order in
     which equally strong ones come."""
-    numbers, firsts, distinct, crowd = graph_kernels.numbered(keys, entries.owners[places])
+    numbers, firsts, distinct, crowd = graph_kernels.number_keys(keys, entries.owners[places])
     able = np.flatnonzero(crowd >= least)
     able = able[in_order(distinct[able])]
     place_of = np.full(len(distinct), -1, np.int32)
@@ -107,7 +107,7 @@ def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_ord
     return Shared(places[kept], things[kept], firsts[kept], distinct[able])
 
 
-class Names:
+class AddressOrder:
     """Addresses in the order of their texts; their places here say which of them comes first."""
 
     def __init__(self, dictionary: Dictionary, addresses: Array) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from holderlake.contract.chains import ZERO_ADDRESS
-from holderlake.engine.files.address_numbers import Dictionary, Volume
 from holderlake.engine.files.adjacency import Run
 from holderlake.engine.files.arrays import read_arrays
+from holderlake.engine.files.dictionary import Dictionary, Volume
 from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
 from holderlake.engine.files.parts import Part
 from holderlake.engine.numeric.bigint import Array
@@ -123,7 +123,7 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
     )
 
 
-class Opened:
+class OpenFiles:
     """Files that were opened, by name: shared by all manifests of a store, so that each is mapped once.
 
     A file is compared with its sum before it is mapped, and mapped again where it is another one on disk by then.
@@ -201,7 +201,7 @@ class _Kept(Generic[T]):
 class View:
     """The arrays of a manifest: addresses by number, who dealt with whom, and the parts of each token."""
 
-    def __init__(self, manifest: Manifest, opened: Opened) -> None:
+    def __init__(self, manifest: Manifest, opened: OpenFiles) -> None:
         self.manifest = manifest
         self._opened = opened
         self._dictionary: _Kept[Dictionary] = _Kept()

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from holderlake.engine.files.arrays import Arrays, upto
-from holderlake.engine.numeric.bigint import Array, limbs, together
+from holderlake.engine.files.arrays import Arrays, count_until
+from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
@@ -50,7 +50,7 @@ def joined_moves(pieces: list[Moves]) -> Moves:
         times,
         np.concatenate([piece.senders for piece in pieces]),
         np.concatenate([piece.receivers for piece in pieces]),
-        together(*(piece.values for piece in pieces)),
+        concatenated(*(piece.values for piece in pieces)),
     )
     return whole if (times[1:] >= times[:-1]).all() else whole.at(np.argsort(times, kind="stable"))
 
@@ -80,7 +80,7 @@ class Part:
     def open_day(self, second: int) -> Moves:
         """The transfers of the second's own day, up to and with the second."""
         start = second - second % DAY
-        return self.moves.at(slice(upto(self.moves.times, start, "left"), upto(self.moves.times, second)))
+        return self.moves.at(slice(count_until(self.moves.times, start, "left"), count_until(self.moves.times, second)))
 
 
 _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "places")
@@ -89,5 +89,5 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "
 def changes_of(moves: Moves) -> tuple[Array, Array]:
     """Addresses and signed limbs of what the transfers add to them; transfers to oneself add nothing."""
     apart = np.flatnonzero(moves.senders != moves.receivers)
-    spread = limbs(moves.values[apart])
+    spread = to_digits(moves.values[apart])
     return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-spread, spread])

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.engine.files.address_numbers import UNKNOWN, Dictionary, Volume, joined, volume_of
 from holderlake.engine.files.arrays import ArrayFile, read_arrays
+from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined, volume_of
 from holderlake.engine.files.integrity import Sums
-from holderlake.engine.files.manifest import Opened, VolumeFile
+from holderlake.engine.files.manifest import OpenFiles, VolumeFile
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.hashing import digests
@@ -25,13 +25,13 @@ from holderlake.engine.numeric.hashing import digests
 _ADDRESS_BYTES: Final = 80
 
 
-class Numbering:
+class AddressIds:
     """The dictionary while it grows. ``volumes`` are those that the catalogue names."""
 
     def __init__(
         self,
         volumes: Sequence[VolumeFile],
-        opened: Opened,
+        opened: OpenFiles,
         sums: Sums,
         budget: Budget,
         new_name: Callable[[], str],

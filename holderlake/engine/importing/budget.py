@@ -43,7 +43,7 @@ class Budget:
         return self.memory // 48
 
 
-def give_back() -> None:
+def release_freed_memory() -> None:
     """Lets the system have the memory that was freed; the allocators would keep it for later."""
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, sync_folder, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums
-from holderlake.engine.files.manifest import BASE, OPENING, TAIL, Opened, PartFile, read_manifest
+from holderlake.engine.files.manifest import BASE, OPENING, TAIL, OpenFiles, PartFile, read_manifest
 from holderlake.engine.files.parts import Moves
-from holderlake.engine.importing.address_ids import Numbering
+from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Judge
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.paths import FOLDERS, Place
+from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
     Period,
@@ -39,16 +39,16 @@ from holderlake.engine.importing.rows import (
     read_rows,
     write_rows,
 )
-from holderlake.engine.importing.sort import Incoming, Sorting
-from holderlake.engine.importing.spill import ArrayPiles
+from holderlake.engine.importing.sort import Sorter, TokenRows
+from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.importing.writers.parts import write_part
 from holderlake.engine.importing.writers.runs import (
-    Dealt,
     Entries,
+    EntryBuffer,
     entries_of_run,
-    has_any,
+    may_contain,
     merged_entries,
-    without,
+    subtract,
     write_run,
 )
 from holderlake.engine.numeric.bigint import Array
@@ -63,7 +63,7 @@ class Change:
 
     def __init__(
         self,
-        place: Place,
+        place: ImportFolder,
         catalog: sqlite3.Connection,
         connect: Callable[[], duckdb.DuckDBPyConnection],
         checks: FileChecks,
@@ -77,21 +77,21 @@ class Change:
         self._catalog = catalog
         self._connect = connect
         self._budget = Budget(memory)
-        self._opened = Opened(place.root, checks)
+        self._opened = OpenFiles(place.root, checks)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
-        self._dealt = Dealt(self._spool, self._budget)
+        self._dealt = EntryBuffer(self._spool, self._budget)
         self._ends = ExitStack()
 
     def __enter__(self) -> Change:
         cursor = self._connect()
         self._ends.callback(cursor.close)
         self._coding = Coding()
-        self._numbering = Numbering(
+        self._numbering = AddressIds(
             self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._place.new_name
         )
-        self._sorting = Sorting(self._coding, self._numbering.numbered, self._spool, self._budget)
-        self._judge = Judge(cursor, self._coding, self._spool, self._budget)
+        self._sorting = Sorter(self._coding, self._numbering.numbered, self._spool, self._budget)
+        self._judge = Deduplicator(cursor, self._coding, self._spool, self._budget)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,7 +100,7 @@ class Change:
     # ------------------------------------------------------------------ transfers
 
     def add_transfers(
-        self, transfers: pa.Table | pa.RecordBatchReader, is_new_token: Callable[[Incoming], None]
+        self, transfers: pa.Table | pa.RecordBatchReader, is_new_token: Callable[[TokenRows], None]
     ) -> Counts:
         """Adds the transfers that are new. ``is_new_token`` is called for each token in them."""
         counts = Counts()
@@ -116,7 +116,7 @@ class Change:
             is_new_token(incoming)
         return counts
 
-    def _add(self, number: int, added: Incoming, stored: list[PartFile]) -> Period:
+    def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
         """Writes new rows of a token, together with those of the parts that are made one with them."""
         merged = _to_merge(stored, added.rows)
         kind = BASE if len(merged) == len(stored) else TAIL
@@ -126,7 +126,7 @@ class Change:
         self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
     ) -> Period:
         """Writes numbered rows of a token, in order, as a part that replaces those merged."""
-        noted, name = Noted(number, self._spool, self._dealt if kind != OPENING else None), self._place.new_name()
+        noted, name = RowSummary(number, self._spool, self._dealt if kind != OPENING else None), self._place.new_name()
         folder = "openings" if kind == OPENING else "transfers"
         old = [self._stored(folder, part.file) for part in merged]
         rows = joined_rows((self._plain(table) for table in noted.passing(tables)), old, self._budget.batch)
@@ -145,7 +145,7 @@ class Change:
         """Makes the arrays of a token's transfers, which lie as Parquet in ``transfers`` already."""
         number = self._number((chain, address))
         path = self._path("transfers", file)
-        noted = Noted(number, self._spool, self._dealt)
+        noted = RowSummary(number, self._spool, self._dealt)
         keys = SortedKeys(count_rows(path), self._spool, self._budget)
         for _ in noted.passing(self._keyed(read_rows(path, self._budget.batch), keys)):
             pass
@@ -163,7 +163,7 @@ class Change:
     def remake_part(self, part: PartFile) -> None:
         """Write the arrays of a part again from its rows, under the same name. All addresses have to be known."""
         is_opening = part.kind == OPENING
-        noted, keys = Noted(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        noted, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         rows = read_rows(self._stored("openings" if is_opening else "transfers", part.file), self._budget.batch)
         for _ in noted.passing(self._keyed(rows, keys)):
             pass
@@ -218,7 +218,7 @@ class Change:
 
     def roll_back(self, chain: str, after_block: int) -> tuple[int, int | None]:
         """Removes the chain's rows of later blocks. Returns how many there were, and the second of the first one."""
-        rows, first_times, removed = 0, [], Dealt(self._spool, self._budget)
+        rows, first_times, removed = 0, [], EntryBuffer(self._spool, self._budget)
         for key, number in sorted(self._numbers.items()):
             for part in list(self._parts.get(number, ())) if key[0] == chain else []:
                 if part.last_block > after_block:
@@ -229,11 +229,11 @@ class Change:
             self._remove_entries(removed)
         return rows, min(first_times, default=None)
 
-    def _cut(self, part: PartFile, after_block: int, removed: Dealt) -> Period:
+    def _cut(self, part: PartFile, after_block: int, removed: EntryBuffer) -> Period:
         path = self._stored("openings" if part.kind == OPENING else "transfers", part.file)
         batch = self._budget.batch
         later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, batch))
-        gone = Noted(part.token, self._spool, removed if part.kind != OPENING else None)
+        gone = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
         for _ in gone.passing(self._numbering.numbered(rows) for rows in later if rows.num_rows):
             pass
         period = joined_period(gone.periods)
@@ -245,7 +245,7 @@ class Change:
 
     def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
         """Writes what is left of a part that loses its later rows."""
-        kept, keys = Noted(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        kept, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         name = self._place.new_name()
         earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
         rows = kept.passing(self._keyed((rows for rows in earlier if rows.num_rows), keys))
@@ -253,17 +253,17 @@ class Change:
         self._write_part(name, kept.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
 
-    def _remove_entries(self, dealt: Dealt) -> None:
+    def _remove_entries(self, dealt: EntryBuffer) -> None:
         """Takes entries out of the small runs first, and of the large one only where they are in no other."""
-        removed = ArrayPiles(self._spool, self._budget.waiting)
+        removed = ArrayBuckets(self._spool, self._budget.waiting)
         for entries in dealt.entries():
             removed.add(0, entries)
         for run in reversed(self.manifest.runs):
             opened = self._opened.run(run.file, self.manifest.sums)
-            if not any(has_any(opened, Entries(*block)) for block in removed.blocks(0)):
+            if not any(may_contain(opened, Entries(*block)) for block in removed.blocks(0)):
                 continue
-            kept, missed = (ArrayPiles(self._spool, self._budget.waiting) for _ in range(2))
-            for left, not_found in without(opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2):
+            kept, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
+            for left, not_found in subtract(opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2):
                 kept.add(0, left)
                 missed.add(0, not_found)
             removed = missed
@@ -340,10 +340,10 @@ class Change:
             self._catalog.execute("INSERT INTO runs VALUES (?, ?)", (name, count))
 
 
-class Noted:
+class RowSummary:
     """What is noted of numbered rows while they pass: their moves, their period, and who dealt with whom."""
 
-    def __init__(self, number: int, spool: Path, dealt: Dealt | None) -> None:
+    def __init__(self, number: int, spool: Path, dealt: EntryBuffer | None) -> None:
         self.moves: list[Moves] = []
         self.periods: list[Period] = []
         self._number = number

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import Doubtful, part_of
+from holderlake.engine.importing.keys import RepeatedKeys, part_of
 from holderlake.engine.importing.rows import Coding, read_rows
-from holderlake.engine.importing.sort import Held, Incoming, Spooled
-from holderlake.engine.importing.spill import TablePiles
+from holderlake.engine.importing.sort import RowsInMemory, RowsOnDisk, TokenRows
+from holderlake.engine.importing.spill import TableBuckets
 from holderlake.engine.numeric.bigint import Array
 
 _JUDGED: Final = """
@@ -60,7 +60,7 @@ class Counts:
     first_times: list[int] = field(default_factory=list)
 
 
-class Judge:
+class Deduplicator:
     """Tells new rows from others, with files of its own in ``spool`` where there are many."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, coding: Coding, spool: Path, budget: Budget) -> None:
@@ -70,19 +70,19 @@ class Judge:
         self._budget = budget
 
     def new_rows(
-        self, incoming: Incoming, known: Sequence[Array], stored: Iterable[Path], counts: Counts
-    ) -> Incoming | None:
+        self, incoming: TokenRows, known: Sequence[Array], stored: Iterable[Path], counts: Counts
+    ) -> TokenRows | None:
         """The rows that are not in the ``stored`` files, whose sorted keys are ``known``: each once, and None where
         there are none. Counts the verdicts."""
-        hashes = Doubtful(incoming.keys, known, self._spool)
+        hashes = RepeatedKeys(incoming.keys, known, self._spool)
         counts.rows += incoming.rows
         if not hashes.any():
             counts.new += incoming.rows
             return incoming
         old = self._stored_rows(hashes, stored)
-        if isinstance(incoming, Spooled):
+        if isinstance(incoming, RowsOnDisk):
             return self._of_spooled(incoming, hashes, old, counts)
-        assert isinstance(incoming, Held)  # noqa: S101 - there are no others
+        assert isinstance(incoming, RowsInMemory)  # noqa: S101 - there are no others
         table = incoming.table
         places = np.flatnonzero(hashes.among(table["key"].to_numpy()))
         stored_rows = pa.concat_tables([self._nothing(), *old])
@@ -93,9 +93,9 @@ class Judge:
         return incoming.only(kept) if kept.any() else None
 
     def _of_spooled(
-        self, incoming: Spooled, hashes: Doubtful, old: Iterator[pa.Table], counts: Counts
-    ) -> Incoming | None:
-        new, ours, theirs = (TablePiles(self._spool, self._budget.waiting // 3) for _ in range(3))
+        self, incoming: RowsOnDisk, hashes: RepeatedKeys, old: Iterator[pa.Table], counts: Counts
+    ) -> TokenRows | None:
+        new, ours, theirs = (TableBuckets(self._spool, self._budget.waiting // 3) for _ in range(3))
         parts = 1 + 4 * incoming.bytes // self._budget.group
         for rows in incoming.piles.blocks(incoming.pile):
             keys = rows["key"].to_numpy()
@@ -130,7 +130,7 @@ class Judge:
         known: Array = found["place"].to_numpy()[verdicts > 0]
         return known
 
-    def _stored_rows(self, hashes: Doubtful, stored: Iterable[Path]) -> Iterator[pa.Table]:
+    def _stored_rows(self, hashes: RepeatedKeys, stored: Iterable[Path]) -> Iterator[pa.Table]:
         """The stored rows whose keys are doubtful, some at a time, with their keys."""
         for path in stored:
             for rows in read_rows(path, self._budget.batch):

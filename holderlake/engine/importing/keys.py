@@ -14,7 +14,7 @@ import numpy as np
 
 from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.spill import ArrayPiles
+from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 
 
@@ -29,7 +29,7 @@ class SortedKeys:
     def __init__(self, rows: int, spool: Path, budget: Budget) -> None:
         self._spool = spool
         self._parts = 1 + 2 * rows // budget.chunk
-        self._piles = ArrayPiles(spool, budget.waiting)
+        self._piles = ArrayBuckets(spool, budget.waiting)
 
     def add(self, keys: Array) -> None:
         """Adds hashes."""
@@ -38,10 +38,10 @@ class SortedKeys:
     def array(self) -> Array:
         """All of them, rising."""
         pieces = (np.sort(self._piles.take(number)[0]) for number in self._piles.numbers())
-        return next(pieces) if self._parts == 1 else on_disk(pieces, self._spool)
+        return next(pieces) if self._parts == 1 else map_temporary_file(pieces, self._spool)
 
 
-def on_disk(pieces: Iterable[Array], spool: Path) -> Array:
+def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
     """Arrays one after another, in a mapped file that goes with them."""
     spool.mkdir(exist_ok=True)
     path = spool / f"{uuid.uuid4().hex}.keys"
@@ -66,7 +66,7 @@ def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
         yield np.sort(np.concatenate([one[cut[part] : cut[part + 1]] for one, cut in zip(keys, cuts, strict=True)]))
 
 
-class Doubtful:
+class RepeatedKeys:
     """The hashes that stand twice among sorted keys, or are also among the known ones (several sorted arrays)."""
 
     _STEP: Final = 1 << 18
@@ -74,7 +74,7 @@ class Doubtful:
     def __init__(self, keys: Array, known: Sequence[Array], spool: Path) -> None:
         pieces = self._pieces(keys, known)
         is_small = len(keys) <= self._STEP
-        self._found = np.concatenate([keys[:0], *pieces]) if is_small else on_disk(pieces, spool)
+        self._found = np.concatenate([keys[:0], *pieces]) if is_small else map_temporary_file(pieces, spool)
 
     def _pieces(self, keys: Array, known: Sequence[Array]) -> Iterator[Array]:
         for start in range(0, len(keys), self._STEP):

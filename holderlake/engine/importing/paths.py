@@ -18,7 +18,7 @@ FOLDERS: Final = ("transfers", "openings", "arrays")
 _SPOOL: Final = ".spool-"
 
 
-class Place:
+class ImportFolder:
     """The files of one import in a store's folder."""
 
     def __init__(self, root: Path) -> None:
@@ -36,7 +36,7 @@ class Place:
         _remove(self.root, self._id, listed)
 
     @contextmanager
-    def opened(self) -> Iterator[Place]:
+    def opened(self) -> Iterator[ImportFolder]:
         """Hold the spool for the block, which has to contain the transaction."""
         self.spool.mkdir()
         try:
@@ -55,7 +55,7 @@ def import_of(name: str) -> str:
     return name.lstrip(".").partition(".")[0].partition("-")[0]
 
 
-def remove_killed_imports(root: Path, listed: Collection[str], mine: Place) -> None:
+def remove_killed_imports(root: Path, listed: Collection[str], mine: ImportFolder) -> None:
     """Remove spools and unlisted files of other imports; each was killed, for the caller alone may write now."""
     for number in imports_under_way(root):
         if root / f"{_SPOOL}{number}" != mine.spool:

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from holderlake.engine.importing.budget import Budget, give_back
+from holderlake.engine.importing.budget import Budget, release_freed_memory
 from holderlake.engine.importing.keys import SortedKeys
 from holderlake.engine.importing.rows import Coding, in_order
-from holderlake.engine.importing.spill import Sample, TablePiles
+from holderlake.engine.importing.spill import Sample, TableBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -28,7 +28,7 @@ _LARGE: Final = 256
 """A token that has more than one in so many of the first rows gets a pile of its own."""
 
 
-class Incoming(Protocol):
+class TokenRows(Protocol):
     """Rows of one token that are to be imported: of ``chain`` and ``address``, with the ``keys``' sorted hashes."""
 
     chain: str
@@ -48,7 +48,7 @@ class Incoming(Protocol):
 
 
 @dataclass
-class Held:
+class RowsInMemory:
     """Rows of a token in memory, in order."""
 
     chain: str
@@ -66,16 +66,16 @@ class Held:
         """All rows at once."""
         yield self.table
 
-    def only(self, kept: Array) -> Held:
+    def only(self, kept: Array) -> RowsInMemory:
         """The same with some of its rows."""
         table = self.table.filter(pa.array(kept))
-        return Held(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
+        return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
 
 
-class Spooled:
+class RowsOnDisk:
     """Rows of a token on disk, more than are held at once. ``pile`` of ``piles`` is theirs, and is used up."""
 
-    def __init__(self, piles: TablePiles, pile: int, sorting: Sorting) -> None:
+    def __init__(self, piles: TableBuckets, pile: int, sorting: Sorter) -> None:
         self.piles = piles
         self.pile = pile
         self._sorting = sorting
@@ -102,15 +102,15 @@ class Spooled:
                 earliest, kind, token = place, rows["kind"][first].as_py(), rows["token"][first].as_py()
         return sorted_keys.array(), token, kind
 
-    def instead(self, piles: TablePiles, pile: int) -> Spooled:
+    def instead(self, piles: TableBuckets, pile: int) -> RowsOnDisk:
         """Other rows of the same token."""
-        return Spooled(piles, pile, self._sorting)
+        return RowsOnDisk(piles, pile, self._sorting)
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows in order, some at a time; they can be told once."""
         for rows in self._slices():
             yield self._sorting.numbered(in_order(rows))
-            give_back()
+            release_freed_memory()
 
     def _slices(self) -> Iterator[pa.Table]:
         """The rows in piles of blocks, one after another: as they came where they came by time, or sorted out again."""
@@ -134,7 +134,7 @@ class Spooled:
         self.piles.drop(self.pile)
 
     def _by_block(self, parts: int) -> Iterator[pa.Table]:
-        cuts, piles = self._blocks.cuts(parts), TablePiles(self._sorting.spool, self._sorting.budget.waiting)
+        cuts, piles = self._blocks.cuts(parts), TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
         for rows in self.piles.blocks(self.pile):
             piles.sort_out(np.searchsorted(cuts, rows["block_number"].to_numpy(), side="right"), rows)
         self.piles.drop(self.pile)
@@ -142,7 +142,7 @@ class Spooled:
             yield piles.take(number)
 
 
-class Sorting:
+class Sorter:
     """Puts an import's rows in order. ``numbered`` gives rows in order their addresses' numbers."""
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
@@ -151,7 +151,7 @@ class Sorting:
         self.spool = spool
         self.budget = budget
 
-    def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[Incoming]:
+    def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
         """The rows (``TRANSFERS``, in any order), token by token."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
         rest = (self._encoded(rows) for batch in batches for rows in _cut(batch, self.budget.batch))
@@ -169,7 +169,7 @@ class Sorting:
     def _encoded(self, rows: pa.Table) -> pa.Table:
         return self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
 
-    def _in_memory(self, rows: pa.Table) -> Iterator[Incoming]:
+    def _in_memory(self, rows: pa.Table) -> Iterator[TokenRows]:
         ordered = self.numbered(in_order(rows.combine_chunks(), tokens=True))
         keys, tokens = ordered["key"].to_numpy(), ordered["token"].to_numpy()
         kinds = ordered["kind"].to_numpy()
@@ -178,10 +178,12 @@ class Sorting:
             if end > start:
                 chain, address = self.coding.tokens.texts(int(tokens[start]))
                 standard = self.coding.standard(int(kinds[start]))
-                yield Held(chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start))
+                yield RowsInMemory(
+                    chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start)
+                )
 
-    def _of_piles(self, held: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[Incoming]:
-        piles = TablePiles(self.spool, self.budget.waiting)
+    def _of_piles(self, held: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[TokenRows]:
+        piles = TableBuckets(self.spool, self.budget.waiting)
         own = _frequent(np.concatenate([rows["token"].to_numpy() for rows in held]))
         place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(own.tolist())}
         pile_of = np.empty(0, np.int64)
@@ -190,15 +192,15 @@ class Sorting:
                 new = range(len(pile_of), len(self.coding.tokens))
                 pile_of = np.concatenate([pile_of, [place.get(token, self._bucket(token)) for token in new]])
             piles.sort_out(pile_of[rows["token"].to_numpy()], rows)
-        give_back()
+        release_freed_memory()
         for number in piles.numbers():
             yield from self._of_pile(piles, number)
-            give_back()
+            release_freed_memory()
 
     def _bucket(self, token: int) -> int:
         return zlib.crc32("/".join(self.coding.tokens.texts(token)).encode()) % _BUCKETS
 
-    def _of_pile(self, piles: TablePiles, number: int) -> Iterator[Incoming]:
+    def _of_pile(self, piles: TableBuckets, number: int) -> Iterator[TokenRows]:
         if piles.bytes_of(number) <= self.budget.group:
             yield from self._in_memory(piles.take(number))
             return
@@ -206,7 +208,7 @@ class Sorting:
         for rows in piles.blocks_of(number, ["token"]):
             counts += np.bincount(rows["token"].to_numpy(), minlength=len(counts))
         if np.count_nonzero(counts) == 1:
-            yield Spooled(piles, number, self)
+            yield RowsOnDisk(piles, number, self)
             return
         most = piles.rows_of(number) * self.budget.group // piles.bytes_of(number)
         # tokens one after another, a new pile wherever one would not fit
@@ -217,13 +219,13 @@ class Sorting:
                 pile, filled = pile + 1, 0
             places[token] = pile
             filled += int(counts[token])
-        apart = TablePiles(self.spool, self.budget.waiting)
+        apart = TableBuckets(self.spool, self.budget.waiting)
         for rows in piles.blocks(number):
             apart.sort_out(places[rows["token"].to_numpy()], rows)
         piles.drop(number)
         for one in apart.numbers():
             if apart.bytes_of(one) > self.budget.group and np.count_nonzero(places[tokens] == one) == 1:
-                yield Spooled(apart, one, self)
+                yield RowsOnDisk(apart, one, self)
             else:
                 yield from self._in_memory(apart.take(one))
 

@@ -120,7 +120,7 @@ class _Piles(ABC, Generic[T]):
     def _read(self, number: int, file: BinaryIO) -> Iterator[T]: ...
 
 
-class ArrayPiles(_Piles[Columns]):
+class ArrayBuckets(_Piles[Columns]):
     """Piles of rows as columns of arrays, which agree in all but their length."""
 
     def __init__(self, folder: Path, held: int) -> None:
@@ -159,7 +159,7 @@ class ArrayPiles(_Piles[Columns]):
             )
 
 
-class TablePiles(_Piles[pa.Table]):
+class TableBuckets(_Piles[pa.Table]):
     """Piles of rows as Arrow tables of one schema."""
 
     def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import utc_now
-from holderlake.engine.files.arrays import is_much_mapped, let_go
+from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.maps import MAP_TABLES, maps_of
 from holderlake.engine.numeric.bigint import Array
@@ -56,7 +56,7 @@ def sweep(
     A token that nobody holds at an instant has no row of it. The store is read as it is when the pass begins. Raises
     ``UnknownToken`` or ``UnsupportedToken`` when it comes to such a token.
     """
-    snapshot, made_at = store.remembering(), computed_at or utc_now()
+    snapshot, made_at = store.cached_snapshot(), computed_at or utc_now()
     view = snapshot.view()
 
     def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
@@ -82,7 +82,7 @@ def sweep_holders(
     store: Store, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], limit: int, details: bool = False
 ) -> Iterator[pa.Table]:
     """The lake's ``holders`` rows of every token at every instant, some instants to a batch, as ``sweep`` has them."""
-    snapshot = store.remembering()
+    snapshot = store.cached_snapshot()
     view = snapshot.view()
 
     def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
@@ -108,8 +108,8 @@ def _little_mapped(view: View) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(_LOOK):
-            if is_much_mapped():
-                let_go(array for whole in view.opened for array in _arrays(whole))
+            if exceeds_mapped_limit():
+                release_pages(array for whole in view.opened for array in _arrays(whole))
 
     watching = threading.Thread(target=watch, name="letting go", daemon=True)
     watching.start()

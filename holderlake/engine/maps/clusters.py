@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from holderlake.engine.numeric.bigint import Array, falling, from_limbs, limbs, to_ints, widened, wider
+from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, to_digits, to_ints, widened, wider
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ def clusters_of(holders: Standing, magic: Standing, components: Array) -> Cluste
     by_owner = np.argsort(owners, kind="stable")
     member, owners = member[by_owner], owners[by_owner]
     firsts = np.searchsorted(owners, np.arange(len(shared)))
-    balances = limbs(widened(holders.balances[member], wider(holders.balances.shape[1])))
-    sums = from_limbs(np.add.reduceat(balances, firsts, axis=0) if len(firsts) else balances)
+    balances = to_digits(widened(holders.balances[member], wider(holders.balances.shape[1])))
+    sums = from_digits(np.add.reduceat(balances, firsts, axis=0) if len(firsts) else balances)
 
     instants = found[shared] // size
-    order = falling(sums, holders.nodes[member[firsts]])
+    order = descending_order(sums, holders.nodes[member[firsts]])
     order = order[np.argsort(instants[order], kind="stable")]
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))

@@ -15,8 +15,15 @@ import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import to_unix
-from holderlake.engine.files.arrays import at_or_none
-from holderlake.engine.files.entries import Entries, Names, counting, entries_of, shared_keys, stacked
+from holderlake.engine.files.arrays import take_or_missing
+from holderlake.engine.files.entries import (
+    AddressOrder,
+    Entries,
+    concatenate_entries,
+    entries_of,
+    shared_keys,
+    token_mask,
+)
 from holderlake.engine.maps.clusters import Cluster, Clusters, Standing, clusters_of
 from holderlake.engine.maps.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
 from holderlake.engine.maps.relationships import Link, counted_tokens, named_links
@@ -95,25 +102,25 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
     shown = np.zeros((len(owners), len(seconds)), np.bool_)
     shown[which, top.instants[top.is_shown]] = True
-    counts = counting(view, counted_tokens(scene.store, (scene.token.chain, scene.token.address)))
+    counts = token_mask(view, counted_tokens(scene.store, (scene.token.chain, scene.token.address)))
     around = entries_of(view, owners, counts, int(seconds[-1]))
 
     allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
     # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
-    wallets, exchanges = graph_kernels.apart(
+    wallets, exchanges = graph_kernels.split_by_kind(
         around.others,
         scene.kinds,
         scene.sieve,
         CEX | DEX | CONTRACT,
         CEX | DEX,
-        graph_kernels.slots_of(allowed[allowed >= 0]),
+        graph_kernels.hash_slots(allowed[allowed >= 0]),
     )
     magic = _magic_nodes(scene, around, wallets, shown, top)
     meetings = meetings_of(scene, around, exchanges, shown)
     tied = np.unique(magic[magic >= 0])
     others = np.setdiff1d(tied, owners)
     of_magic = entries_of(view, others, counts, int(seconds[-1]), np.concatenate([others, meetings.chosen_exchanges]))
-    names = Names(view.dictionary, np.concatenate([top.addresses, tied, meetings.exchanges]))
+    names = AddressOrder(view.dictionary, np.concatenate([top.addresses, tied, meetings.exchanges]))
     present = np.zeros((len(names.numbers), len(seconds)), np.bool_)
     present[names.places(owners)] = shown
     instants, places = np.nonzero(magic >= 0)
@@ -124,7 +131,7 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     uses = _uses(scene, names, meetings, around, of_magic)
     links = joined_links([between, in_windows(view, names, uses, meetings.chosen, seconds, present)])
     placed = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
-    windows = at_or_none(names.places(meetings.of_window), meetings.chosen)
+    windows = take_or_missing(names.places(meetings.of_window), meetings.chosen)
     holders = names.places(top.addresses)
     return Graphs(
         names.numbers,
@@ -137,10 +144,10 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     )
 
 
-def _uses(scene: Scene, names: Names, meetings: Meetings, around: Entries, of_magic: Entries) -> Uses:
+def _uses(scene: Scene, names: AddressOrder, meetings: Meetings, around: Entries, of_magic: Entries) -> Uses:
     """The uses of exchanges by those who are ever shown, and by other magic nodes in windows that those share."""
     places, windows = meetings.uses_among(of_magic)
-    entries = stacked(around.at(meetings.places), of_magic.at(places))
+    entries = concatenate_entries(around.at(meetings.places), of_magic.at(places))
     never = np.full(len(places), len(scene.seconds))  # a magic node is no supernode
     return Uses(
         _transfers(names, entries),
@@ -150,7 +157,7 @@ def _uses(scene: Scene, names: Names, meetings: Meetings, around: Entries, of_ma
     )
 
 
-def _transfers(names: Names, entries: Entries) -> Transfers:
+def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
     senders, receivers = entries.ends()
     return Transfers(names.places(senders), names.places(receivers), entries.tokens, entries.times)
 
@@ -170,7 +177,7 @@ def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top
     )
     end = np.minimum(scene.wallets_until(shared.keys), scene.supernodes_from(shared.keys))
     never = np.full(len(shown), size)
-    chosen = graph_kernels.strongest(
+    chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
         shared.things,
@@ -185,7 +192,7 @@ def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top
         rules.magic_links,
         rules.magic_limit,
     )
-    return at_or_none(shared.keys, chosen)
+    return take_or_missing(shared.keys, chosen)
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
@@ -206,11 +213,11 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
 def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
     """The transfers among those who are ever shown, and with and among the addresses ``of_magic``, each once."""
     inside, beyond = (
-        graph_kernels.among(around.others, graph_kernels.slots_of(some))
+        graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(some))
         for some in (around.addresses, of_magic.addresses)
     )
-    within = graph_kernels.among(of_magic.others, graph_kernels.slots_of(of_magic.addresses))
-    return stacked(
+    within = graph_kernels.mask_in_slots(of_magic.others, graph_kernels.hash_slots(of_magic.addresses))
+    return concatenate_entries(
         around.at(np.flatnonzero((inside & ~around.inward) | beyond)),
         of_magic.at(np.flatnonzero(within & ~of_magic.inward)),
     )

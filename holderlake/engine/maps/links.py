@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holderlake.engine.files.arrays import spans
-from holderlake.engine.files.entries import Names
+from holderlake.engine.files.arrays import expand_ranges
+from holderlake.engine.files.entries import AddressOrder
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric import graph_kernels
-from holderlake.engine.numeric.bigint import Array, from_limbs, together, wider
+from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, wider
 
 _CELLS = 1 << 22
 """Instants times links that are looked at together."""
@@ -68,7 +68,7 @@ class Transfers(NamedTuple):
 
 
 def between_nodes(
-    view: View, names: Names, transfers: Transfers, seconds: Array, present: Array, supernodes_from: Array
+    view: View, names: AddressOrder, transfers: Transfers, seconds: Array, present: Array, supernodes_from: Array
 ) -> Links:
     """Links at each of the rising seconds between those who are ``present`` then (a row of instants for each name).
 
@@ -104,7 +104,7 @@ def between_nodes(
         ends - firsts,
         transfers.times[firsts],
         transfers.times[ends - 1],
-        from_limbs(running[ends] - running[firsts]),
+        from_digits(running[ends] - running[firsts]),
     )
 
 
@@ -133,7 +133,7 @@ class Uses(NamedTuple):
     dropped_from: Array
 
 
-def in_windows(view: View, names: Names, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
+def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
     """Links at each second of the windows that are ``chosen`` then (a row an instant, -1 for none).
 
     Only uses of wallets that are ``present`` then (a row of instants for each name) count.
@@ -150,7 +150,7 @@ def in_windows(view: View, names: Names, uses: Uses, chosen: Array, seconds: Arr
     values = _values(view, names, transfers)
 
     starts, ends = (np.searchsorted(of_window, windows, side=side) for side in ("left", "right"))
-    found, asked = spans(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
+    found, asked = expand_ranges(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
     now = instants[asked]
     kept = np.flatnonzero(present[owners[found], now] & (arrived[found] <= now) & (now < dropped[found]))
     found, asked = found[kept], asked[kept]
@@ -170,7 +170,7 @@ def in_windows(view: View, names: Names, uses: Uses, chosen: Array, seconds: Arr
         lasts - firsts + 1,
         transfers.times[mine],
         transfers.times[found[lasts]],
-        from_limbs(summed),
+        from_digits(summed),
     )
 
 
@@ -178,11 +178,13 @@ def joined_links(pieces: Sequence[Links]) -> Links:
     """All links by instant; those of an instant as the pieces have them, one after another."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
-    joined = {name: together(*column) if name == "sums" else np.concatenate(column) for name, column in columns.items()}
+    joined = {
+        name: concatenated(*column) if name == "sums" else np.concatenate(column) for name, column in columns.items()
+    }
     return Links(**{name: column[order] for name, column in joined.items()})
 
 
-def _values(view: View, names: Names, transfers: Transfers) -> Array:
+def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
     """Limbs of what each transfer moved: found by token and second in the parts. What transfers of the same second and
     ends moved together stands at the first of them."""
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]

@@ -144,7 +144,7 @@ def drawn_tables(drawing: Drawing, computed_at: datetime) -> dict[str, pa.Table]
 def _drawing(scene: Scene) -> Drawing:
     store, view, token, seconds = scene.store, scene.view, scene.token, scene.seconds
     held = held_at(view, (token.chain, token.address), seconds)
-    rows, marked = held.rows, graph_kernels.of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
+    rows, marked = held.rows, graph_kernels.places_of_kinds(held.rows.addresses, scene.kinds, scene.sieve, MARKED)
     instants, places = largest(rows, len(seconds), scene.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], scene.wallets_until(addresses) > instants)

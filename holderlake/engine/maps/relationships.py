@@ -13,8 +13,8 @@ import pyarrow as pa
 from holderlake.contract.models import GROUPED_TRANSFER
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import to_unix
-from holderlake.engine.files.address_numbers import UNKNOWN
-from holderlake.engine.files.entries import Names, TokenKeys, counting, entries_of
+from holderlake.engine.files.dictionary import UNKNOWN
+from holderlake.engine.files.entries import AddressOrder, TokenKeys, entries_of, token_mask
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.links import Links, Transfers, between_nodes
 from holderlake.engine.numeric.bigint import Array, to_ints
@@ -54,13 +54,13 @@ def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_
     return named_links(view.manifest.keys, links, view.dictionary.texts(names.numbers))
 
 
-def _known_names(view: View, addresses: Collection[str]) -> Names:
+def _known_names(view: View, addresses: Collection[str]) -> AddressOrder:
     numbers = view.dictionary.find(list(addresses))
-    return Names(view.dictionary, numbers[numbers != UNKNOWN])
+    return AddressOrder(view.dictionary, numbers[numbers != UNKNOWN])
 
 
-def _links_among(view: View, names: Names, tokens: TokenKeys, seconds: Array, supernodes_from: Array) -> Links:
-    entries = entries_of(view, names.numbers, counting(view, tokens), int(seconds[0]), names.numbers)
+def _links_among(view: View, names: AddressOrder, tokens: TokenKeys, seconds: Array, supernodes_from: Array) -> Links:
+    entries = entries_of(view, names.numbers, token_mask(view, tokens), int(seconds[0]), names.numbers)
     entries = entries.at(np.flatnonzero(~entries.inward))
     senders, receivers = (names.places(ends) for ends in entries.ends())
     transfers = Transfers(senders, receivers, entries.tokens, entries.times)

@@ -72,7 +72,7 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
     if not scene.options.use_time_nodes:
         none_chosen = np.full((size, 0), -1)
         return Meetings(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
-    which, _, found, _ = graph_kernels.numbered(around.others[places].astype(np.int64), around.owners[places])
+    which, _, found, _ = graph_kernels.number_keys(around.others[places].astype(np.int64), around.owners[places])
     ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
     exchanges[ranks] = found
     windows = around.times[places] // rules.time_window
@@ -83,7 +83,7 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
     owners_drop = scene.supernodes_from(around.addresses)
     things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
     crowded = _crowded_since(scene.view, of_window, begun, rules.time_window, rules.time_wallets)
-    chosen = graph_kernels.strongest(
+    chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
         shared.things,

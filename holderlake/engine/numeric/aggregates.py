@@ -33,7 +33,7 @@ def _carry(limbs: Array) -> None:
 
 
 @compiled
-def add_spans(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
+def add_intervals(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
     """Adds each number's limbs to the row of its first instant and takes them from the row of its last: added up row
     after row, they are the sums at each instant."""
     for row in range(len(firsts)):
@@ -94,7 +94,7 @@ def _reached_at(tree: Array, instant: int, reached: Array) -> None:
 
 
 @compiled
-def crowd_sums(
+def interval_aggregates(
     words: Array, size: int, firsts: Array, lasts: Array, instants: int
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Of numbers that stand by falling size, each active from one instant to another (excluded): at each instant the

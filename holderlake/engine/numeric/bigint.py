@@ -32,7 +32,7 @@ def wider(lane: int) -> int:
     return next((wide for wide in LANES if wide > lane), lane)
 
 
-def limbs(words: Array) -> Array:
+def to_digits(words: Array) -> Array:
     """The numbers as 32-bit limbs in int64 columns; the highest limb carries the sign."""
     rows, lane = words.shape
     halves = np.ascontiguousarray(words).view(np.uint32).reshape(rows, 2 * lane)
@@ -41,7 +41,7 @@ def limbs(words: Array) -> Array:
     return spread
 
 
-def from_limbs(spread: Array) -> Array:
+def from_digits(spread: Array) -> Array:
     """Words of sums of limbs. The sums may be negative or beyond 32 bits; ``spread`` is used up."""
     for place in range(spread.shape[1] - 1):
         spread[:, place + 1] += spread[:, place] >> 32
@@ -65,7 +65,7 @@ def narrowed(words: Array, lane: int) -> Array:
     return np.ascontiguousarray(words[:, :lane])
 
 
-def together(*parts: Array) -> Array:
+def concatenated(*parts: Array) -> Array:
     """The rows of all parts, in the widest of their lanes."""
     lane = max(part.shape[1] for part in parts)
     return np.concatenate([widened(part, lane) for part in parts])
@@ -109,7 +109,7 @@ def total(words: Array) -> int:
     return found + sum(int(halves[:, place].sum(dtype=np.uint64)) << (32 * place) for place in range(2 * lane - 1))
 
 
-def limb_ints(spread: Array) -> list[int]:
+def digits_to_ints(spread: Array) -> list[int]:
     """Limbs, of any size and sign, as Python's integers."""
     numbers = [0] * len(spread)
     for place in range(spread.shape[1] - 1, -1, -1):
@@ -129,13 +129,13 @@ def count_positive(words: Array) -> int:
     return low
 
 
-def is_something(words: Array) -> Array:
+def is_nonzero(words: Array) -> Array:
     """For each number, whether it is not nought."""
     found: Array = np.bitwise_or.reduce([words[:, place] for place in range(words.shape[1])]) != 0
     return found
 
 
-def fitting(words: Array, lane: int) -> Array:
+def fit_lane(words: Array, lane: int) -> Array:
     """The same numbers in the lane, where it is wider or holds them all; else as they are."""
     if lane >= words.shape[1]:
         return widened(words, lane)
@@ -143,7 +143,7 @@ def fitting(words: Array, lane: int) -> Array:
     return narrow if (widened(narrow, words.shape[1]) == words).all() else words
 
 
-def places_among(
+def insertion_points(
     keys: Array, ordered: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
 ) -> Array:
     """Where each of the keys (rows of words) belongs among rows that rise from its ``low`` place to its ``high`` one.
@@ -170,12 +170,12 @@ def _less(ones: Array, others: Array) -> Array:
     return less
 
 
-def falling_keys(words: Array) -> Array:
+def descending_keys(words: Array) -> Array:
     """Rows, highest word first, that rise as the numbers fall."""
     return np.ascontiguousarray(~words[:, ::-1])
 
 
-def falling(words: Array, *ties: Array) -> Array:
+def descending_order(words: Array, *ties: Array) -> Array:
     """The order of the numbers from the largest to the smallest; of equal ones by the ties, rising, the first first."""
     keys = [~words[:, place] for place in range(words.shape[1] - 1)]
     return np.lexsort((*reversed(ties), *keys, ~words[:, -1].astype(np.int64)))

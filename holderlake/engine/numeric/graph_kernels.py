@@ -27,7 +27,7 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def slots_of(numbers: Array) -> Array:
+def hash_slots(numbers: Array) -> Array:
     """A table in which ``is_in`` finds the numbers (none below 0): as small as they are few, whatever their size."""
     size = 16
     while size < 8 * len(numbers):
@@ -47,7 +47,7 @@ def _slot(number: int, size: int) -> int:
 
 
 @compiled
-def is_in(slots: Array, number: int) -> bool:
+def contains(slots: Array, number: int) -> bool:
     """Whether the number is one of those that the slots are of."""
     slot = _slot(number, len(slots))
     while slots[slot] >= 0:
@@ -58,16 +58,16 @@ def is_in(slots: Array, number: int) -> bool:
 
 
 @compiled
-def among(numbers: Array, slots: Array) -> Array:
+def mask_in_slots(numbers: Array, slots: Array) -> Array:
     """Of each of the numbers, whether it is one of those that the slots are of."""
     found = np.empty(len(numbers), np.bool_)
     for place in range(len(numbers)):
-        found[place] = is_in(slots, numbers[place])
+        found[place] = contains(slots, numbers[place])
     return found
 
 
 @compiled
-def sieve_of(numbers: Array) -> Array:
+def bloom_filter(numbers: Array) -> Array:
     """Bits by which ``may_be_in`` rules out most numbers but these: some sixteen for each of them, so of few it stays
     near the processor, however many others there are."""
     size = 64
@@ -80,18 +80,18 @@ def sieve_of(numbers: Array) -> Array:
 
 
 @compiled
-def may_be_in(sieve: Array, number: int) -> Any:
+def may_contain(sieve: Array, number: int) -> Any:
     """Whether the number may be one of those that the sieve is of: it is not where this says no."""
     return sieve[_slot(number, len(sieve))]
 
 
 @compiled
-def of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Array:
+def places_of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Array:
     """Places of the numbers whose kinds have any of the bits; the sieve is of all numbers that have."""
     places, size = np.empty(len(numbers) + 1, np.int32), 0
     for place in range(len(numbers)):
         number = numbers[place]
-        if may_be_in(sieve, number) and kinds[number] & bits:
+        if may_contain(sieve, number) and kinds[number] & bits:
             places[size] = place
             size += 1
     return places[:size].copy()
@@ -117,7 +117,7 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
 
 
 @compiled
-def notes_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
+def bits_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
     """How many of each of three bits (1, 2, 4: columns) are set in the notes before each of the places, where ``sums``
     tells it for every ``step``-th place."""
     found = np.empty((len(places), 3), np.int64)
@@ -134,7 +134,7 @@ def notes_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
 
 
 @compiled
-def kept_entries(
+def filter_entries(
     others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
     """The entries from each address's start to its end that are of a token that counts, not to itself and, where there
@@ -146,7 +146,7 @@ def kept_entries(
     for owner in range(len(addresses)):
         if len(slots):
             for place in range(starts[owner], ends[owner]):
-                if is_in(slots, others[place]) and counts[kinds[place] >> 1]:
+                if contains(slots, others[place]) and counts[kinds[place] >> 1]:
                     places[found] = place
                     found += 1
         else:
@@ -167,23 +167,25 @@ def kept_entries(
 
 
 @compiled
-def apart(others: Array, kinds: Array, sieve: Array, ones: int, further: int, slots: Array) -> tuple[Array, Array]:
+def split_by_kind(
+    others: Array, kinds: Array, sieve: Array, ones: int, further: int, slots: Array
+) -> tuple[Array, Array]:
     """Places of the others whose kinds have none of the bits of ``ones``; and of those that have any of the ``further``
     bits, or are in the slots. The sieve is of all numbers that have any of all these bits."""
     first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
     size, further_size = 0, 0
     for place in range(len(others)):
         other = others[place]
-        may_be = np.int64(may_be_in(sieve, other))
+        may_be = np.int64(may_contain(sieve, other))
         kind = kinds[other * may_be] * may_be  # without a branch, and mostly without a look far away
         first[size] = second[further_size] = place
         size += (kind & ones) == 0
-        further_size += ((kind & further) != 0) | is_in(slots, other)
+        further_size += ((kind & further) != 0) | contains(slots, other)
     return first[:size].copy(), second[:further_size].copy()
 
 
 @compiled
-def numbered(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
+def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
     """Keys as numbers from 0, in the order in which they come up; owners stand together.
 
     Returns the number of each key; whether it is the first of its owner with that key; the distinct keys; and how many
@@ -216,7 +218,7 @@ def numbered(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
 
 
 @compiled
-def strongest(
+def top_candidates(
     starts: Array,
     times: Array,
     things: Array,

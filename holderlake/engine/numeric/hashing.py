@@ -36,7 +36,7 @@ def digests(texts: pa.Array) -> Array:
     without nulls."""
     plain = texts.cast(pa.string())
     if not _are_many(len(plain)):
-        return digests_of(plain.to_pylist())
+        return digests_of_few(plain.to_pylist())
     _, offsets, letters = plain.buffers()
     starts = np.frombuffer(offsets, np.int32)[plain.offset : plain.offset + len(plain) + 1]
     return _digests(np.frombuffer(letters or b"", np.uint8), starts)
@@ -48,7 +48,7 @@ def _are_many(texts: int) -> bool:
     return texts > 0 and _seen[0] > _FEW
 
 
-def digests_of(texts: Sequence[str]) -> Array:
+def digests_of_few(texts: Sequence[str]) -> Array:
     """As ``digests``, of few texts."""
     found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
     return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)

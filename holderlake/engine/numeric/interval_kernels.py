@@ -135,7 +135,7 @@ def _is_larger(ones: Array, one: int, others: Array, other: int) -> Any:
 
 
 @compiled
-def places_among_falling(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
+def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
     """Where each of the new balances, which fall, belongs among those from start to stop, which fall too: before the
     first one that is no larger, and before the first one that is smaller."""
     firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
@@ -166,7 +166,7 @@ def places_among_falling(balances: Array, new: Array, start: int, stop: int) -> 
 
 
 @compiled
-def own_places(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
+def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
     """For each address its place between its first and last one, where it stands among the first so many of these, or
     -1."""
     found = np.full(len(addresses), -1, np.int64)

@@ -17,9 +17,9 @@ import pyarrow as pa
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import to_unix
 from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
-from holderlake.engine.files.address_numbers import UNKNOWN
 from holderlake.engine.files.adjacency import NEVER, Run
-from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.arrays import expand_ranges
+from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
@@ -112,7 +112,7 @@ class _Pairs:
 
     @staticmethod
     def of(run: Run, addresses: Array, starts: Array, ends: Array) -> _Pairs:
-        entries = spans(starts, ends)
+        entries = expand_ranges(starts, ends)
         owners = np.repeat(np.arange(len(addresses)), ends - starts)
         others = run.others[entries]
         apart = np.flatnonzero(others != addresses[owners])
@@ -143,7 +143,7 @@ def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[
     turned = other_ends - other_starts < ends - starts
     starts, ends = np.where(turned, other_starts, starts), np.where(turned, other_ends, ends)
     sought = np.where(turned, ones, others)
-    entries, owner = spans(starts, ends), np.repeat(np.arange(len(ones)), ends - starts)
+    entries, owner = expand_ranges(starts, ends), np.repeat(np.arange(len(ones)), ends - starts)
     met = np.flatnonzero((run.others[entries] == sought[owner]) & (run.times[entries] <= seconds[owner]))
     owner, inward = owner[met], (run.kinds[entries[met]] & 1).astype(np.bool_) != turned[owner[met]]
     size = len(ones)
@@ -165,7 +165,7 @@ def first_times(store: Store, view: View) -> Array:
                 np.minimum(own, np.where(run.begun == np.iinfo(run.begun.dtype).max, own, run.begun), out=own)
         return found
 
-    return store.derive("first times", view, find)
+    return store.cached("first times", view, find)
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
@@ -173,7 +173,7 @@ def _busy_addresses(store: Store, view: View) -> Array:
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
-        places = np.flatnonzero(run.crowd * len(view.runs) > most)
+        places = np.flatnonzero(run.entry_counts * len(view.runs) > most)
         found.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
     return np.unique(np.concatenate(found))
 
@@ -229,7 +229,7 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     from_ = np.full(len(addresses), len(seconds))
     able = np.flatnonzero(_entries_ever(view, addresses) >= least)
     # token after token meets the same few, at the same seconds
-    known: dict[int, int] = store.derive("supernodes", (view, least, seconds.tobytes()), dict)
+    known: dict[int, int] = store.cached("supernodes", (view, least, seconds.tobytes()), dict)
     asked = addresses[able].tolist()
     fresh = np.array([address for address in {*asked} if address not in known], addresses.dtype)
     found = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, fresh, seconds)
@@ -250,16 +250,16 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
-    return store.derive("kinds", (view, store.metadata_generation()), find)
+    return store.cached("kinds", (view, store.metadata_generation()), find)
 
 
 def sieve_of_kinds(store: Store, view: View) -> Array:
     """What rules out most addresses that have none of the kinds ``MARKED``, see ``kernels.sieve_of``."""
 
     def find() -> Array:
-        return graph_kernels.sieve_of(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
+        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
 
-    return store.derive("sieve of kinds", (view, store.metadata_generation()), find)
+    return store.cached("sieve of kinds", (view, store.metadata_generation()), find)
 
 
 def _kind(label: AddressLabel) -> int:

@@ -16,32 +16,32 @@ import numpy as np
 
 from holderlake.contract.times import to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from holderlake.engine.files.address_numbers import Dictionary
-from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.arrays import expand_ranges
+from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.manifest import View
 from holderlake.engine.files.parts import DAY, Part, changes_of
 from holderlake.engine.numeric import aggregates
 from holderlake.engine.numeric.bigint import (
     Array,
     count_positive,
-    falling,
-    fitting,
-    from_limbs,
-    is_something,
-    limb_ints,
-    limbs,
-    places_among,
+    descending_order,
+    digits_to_ints,
+    fit_lane,
+    from_digits,
+    insertion_points,
+    is_nonzero,
+    to_digits,
     to_ints,
     widened,
     wider,
 )
 from holderlake.engine.numeric.interval_kernels import (
+    descending_insertion_points,
     enough_rows,
     intervals_of,
     kept_rows,
     merge_rows,
-    own_places,
-    places_among_falling,
+    places_of_holders,
 )
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -97,7 +97,7 @@ def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
     while size < len(rows.addresses) and _held_at_once(rows.at(slice(size)), instants).min() < most:
         size *= 2
     firsts, lasts = rows.firsts[:size].astype(np.int64), rows.lasts[:size].astype(np.int64)
-    found, places = spans(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
+    found, places = expand_ranges(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
     order = np.argsort(found, kind="stable")
     found, places = found[order], places[order]
     kept = np.arange(len(found)) - np.searchsorted(found, found) < most
@@ -107,8 +107,8 @@ def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
 def sums_at(rows: Rows, instants: int) -> list[int]:
     """The exact sum of the rows at each instant."""
     sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
-    aggregates.add_spans(rows.balances, rows.firsts, rows.lasts, sums)
-    return limb_ints(np.cumsum(sums, axis=0)[:-1])
+    aggregates.add_intervals(rows.balances, rows.firsts, rows.lasts, sums)
+    return digits_to_ints(np.cumsum(sums, axis=0)[:-1])
 
 
 def _held_at_once(rows: Rows, instants: int) -> Array:
@@ -233,7 +233,7 @@ class _Ledger:
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
             held = np.flatnonzero(firsts < lasts)
-            pieces.append(Rows(part.holders[held], limbs(part.balances[held]), firsts[held], lasts[held]))
+            pieces.append(Rows(part.holders[held], to_digits(part.balances[held]), firsts[held], lasts[held]))
         for instant, second in enumerate(seconds.tolist()):
             if (second + 1) % DAY:
                 for part in parts:
@@ -246,14 +246,14 @@ class _Ledger:
         changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
         places = self._places(self._base, changed)
         unchanged = self._intervals(self._base, places)
-        pieces.append(unchanged._replace(balances=limbs(unchanged.balances)))
+        pieces.append(unchanged._replace(balances=to_digits(unchanged.balances)))
         lane = max(part.balances.shape[1] for part in parts)
         if len(parts) > 1:  # each part's lane holds its own sums, and no others
             lane = wider(lane)
         rows = self._added_up(
-            [piece._replace(balances=limbs(widened(from_limbs(piece.balances), lane))) for piece in pieces]
+            [piece._replace(balances=to_digits(widened(from_digits(piece.balances), lane))) for piece in pieces]
         )
-        return changed, places, rows._replace(balances=fitting(rows.balances, self._base.balances.shape[1]))
+        return changed, places, rows._replace(balances=fit_lane(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
         """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
@@ -267,10 +267,10 @@ class _Ledger:
         starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
         keys = keys[order[starts]]
         # what an address gains is lost again at its last instant at the latest, so each begins with nothing
-        reached = from_limbs(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
+        reached = from_digits(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
         addresses, firsts = np.divmod(keys, self._instants + 1)
         lasts = np.append(firsts[1:], 0)
-        held = np.flatnonzero(is_something(reached))
+        held = np.flatnonzero(is_nonzero(reached))
         return Rows(
             addresses[held].astype(np.int32),
             reached[held],
@@ -316,7 +316,7 @@ class _Ledger:
         lane = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=widened(new.balances, lane))
         numbers, which = np.unique(new.addresses, return_inverse=True)
-        new = new.at(falling(new.balances, self._dictionary.ranks(numbers)[which]))
+        new = new.at(descending_order(new.balances, self._dictionary.ranks(numbers)[which]))
         places = self._places_of_new(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
         rows = rows[: kept_rows(*intervals, stop, left_out, *days, rows)]
@@ -327,10 +327,10 @@ class _Ledger:
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Where new rows belong among the intervals from start to stop: by falling balance, then address."""
-        places, ends = places_among_falling(base.balances, new.balances, start, stop)
+        places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most are as large as the base says of the day's end, and stand there already
-        own = own_places(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        own = places_of_holders(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
         many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
         own[many] = _own_places(base, new.at(tied[many]))
         places[tied] = np.where(own < 0, places[tied], own)
@@ -344,8 +344,8 @@ class _Ledger:
         """Where each of the newcomers belongs among the addresses from its start to its end, which stand in order."""
         find = self._dictionary.beginnings
         own = find(newcomers)
-        firsts = places_among(own, lambda places: find(addresses[places]), starts, ends)
-        lasts = places_among(own, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
+        firsts = insertion_points(own, lambda places: find(addresses[places]), starts, ends)
+        lasts = insertion_points(own, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
         for place in np.flatnonzero(firsts < lasts).tolist():
             # these begin alike, so the whole texts decide
             (text,) = self._dictionary.texts(newcomers[place : place + 1])
@@ -382,7 +382,7 @@ def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
     """The places of all intervals of the addresses, and which of the addresses each is of."""
     addresses = addresses.astype(np.int32)  # or the index is copied to be compared with them
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
-    return np.repeat(np.arange(len(addresses)), ends - starts), part.places[spans(starts, ends)]
+    return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]
 
 
 def _own_places(base: Part, new: Rows) -> Array:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import NoHolders, UnknownToken
-from holderlake.engine.files.address_numbers import UNKNOWN
+from holderlake.engine.files.dictionary import UNKNOWN
 from holderlake.engine.files.entries import entries_of
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.records import TokenInfo

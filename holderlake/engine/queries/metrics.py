@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from holderlake.engine.numeric import aggregates
-from holderlake.engine.numeric.bigint import limb_ints, to_ints
+from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
 from holderlake.engine.queries.balances import Rows, largest
 
 LARGEST: Final = 10
@@ -92,8 +92,8 @@ def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
 def _crowds_at(free: Rows, instants: int) -> list[Entities]:
     """The free holders at each instant as entities of one each, none of them told one by one."""
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
-    counts, *sums, halves = aggregates.crowd_sums(free.balances, size, free.firsts, free.lasts, instants)
-    columns = (counts.tolist(), *map(limb_ints, sums), halves.tolist())
+    counts, *sums, halves = aggregates.interval_aggregates(free.balances, size, free.firsts, free.lasts, instants)
+    columns = (counts.tolist(), *map(digits_to_ints, sums), halves.tolist())
     return [Entities([], *one) for one in zip(*columns, strict=True)]
 
 

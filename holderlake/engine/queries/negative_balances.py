@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.files.arrays import upto
+from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.manifest import View
 from holderlake.engine.files.parts import changes_of
-from holderlake.engine.numeric.bigint import Array, limb_ints, to_ints
+from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_ints
 from holderlake.engine.queries.balances import Rows, largest, owing_at
 from holderlake.engine.store.store import Store
 
@@ -132,13 +132,13 @@ def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> l
     """What transfers add to the addresses: number, unix second and exact change, in order of these."""
     found: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
-        moves = part.moves.at(slice(upto(part.moves.times, second)))
+        moves = part.moves.at(slice(count_until(part.moves.times, second)))
         concerned = np.isin(moves.senders, numbers) | np.isin(moves.receivers, numbers)
         moves = moves.at(np.flatnonzero(concerned & (moves.senders != moves.receivers)))
         addresses, spread = changes_of(moves)
         kept = np.flatnonzero(np.isin(addresses, numbers))
         times = np.concatenate([moves.times, moves.times])[kept]
-        found += zip(addresses[kept].tolist(), times.tolist(), limb_ints(spread[kept]), strict=True)
+        found += zip(addresses[kept].tolist(), times.tolist(), digits_to_ints(spread[kept]), strict=True)
     return sorted(found)
 
 

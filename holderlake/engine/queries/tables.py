@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, Table, amount_columns, assemble
-from holderlake.engine.files.arrays import spans
+from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.manifest import View
-from holderlake.engine.numeric.bigint import Array, from_ints, from_limbs, limbs, to_ints
+from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_digits, to_ints
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
 
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
-_LIMIT: Final = limbs(from_ints([10**38 - 10**18], 2))[0]
+_LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
 """Limbs: numbers with eighteen places from here on have their exact text beside them."""
 
 
@@ -80,7 +80,7 @@ def in_order(table: pa.Table, seconds: Array, asked: Array) -> pa.Table:
         return table
     told = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
     starts, ends = (np.searchsorted(told, seconds[asked], side=side) for side in ("left", "right"))
-    return table.take(pa.array(spans(starts, ends)))
+    return table.take(pa.array(expand_ranges(starts, ends)))
 
 
 def texts_of(view: View, addresses: Array) -> pa.Array:
@@ -102,7 +102,7 @@ def spread(column: pa.Array, places: Array) -> pa.Array:
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
     """The two columns of an amount, as ``holderlake.contract.tables.amount_columns`` has them."""
     scaled = _scaled(amounts)
-    dense = np.ascontiguousarray(from_limbs(scaled[:, :4]))
+    dense = np.ascontiguousarray(from_digits(scaled[:, :4]))
     decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
     wide = np.flatnonzero(_reaches(scaled, _LIMIT) | (amounts.decimals > _PLACES))
     if not len(wide):
@@ -122,7 +122,7 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
 def _scaled(amounts: Amounts) -> Array:
     """Limbs of the amounts with eighteen places, at least four; nought where they have more."""
-    numbers = limbs(amounts.words)
+    numbers = to_digits(amounts.words)
     # 2 more limbs hold what is up to 10^18 times as large
     found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
     found[:, : numbers.shape[1]] = numbers

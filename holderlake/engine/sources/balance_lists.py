@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENINGS
+from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.rows.problems import bad_source
@@ -66,8 +66,10 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
         "token_standard": _standards(raw, options.standard),
     }
     _refuse_bad_rows(raw)
-    arrays = [pa.chunked_array([found[name]]).cast(OPENINGS.field(name).type) for name in OPENINGS.names]
-    return pa.table(arrays, OPENINGS)
+    arrays = [
+        pa.chunked_array([found[name]]).cast(OPENING_BALANCES.field(name).type) for name in OPENING_BALANCES.names
+    ]
+    return pa.table(arrays, OPENING_BALANCES)
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import BadSource, DamagedCatalog
 from holderlake.engine.importing.paths import files_of_import, imports_under_way, remove_spool
 from holderlake.engine.importing.rows import read_rows
@@ -84,7 +84,7 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
     """A transaction after which answers as of any second may be others."""
-    with catalogue.opened(root) as catalog:
+    with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog
         note_change(catalog, EVERY_PAST)
@@ -92,7 +92,7 @@ def _writing(root: Path) -> Iterator[sqlite3.Connection]:
 
 def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
     try:
-        with catalogue.opened(root) as catalog:
+        with catalogue.transaction(root) as catalog:
             catalog_copy.check(catalog, root, again=True)
             (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
             catalog.execute("SELECT count(*) FROM settings").fetchone()
@@ -129,7 +129,7 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
         rows = pa.concat_tables(list(_rows(store.root, openings)))
-        named = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENINGS.names)
+        named = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
         done.added += store.add_opening_balances(named).added
     if transfers:
         batches = (batch for rows in _rows(store.root, transfers) for batch in rows.to_batches())

@@ -88,14 +88,14 @@ def verify(
 
 def _distrust(root: Path, paths: list[str]) -> None:
     """Take the signatures of damaged files away, so that each process compares them before it uses them."""
-    with suppress(DamagedCatalog), catalogue.opened(root) as catalog:
+    with suppress(DamagedCatalog), catalogue.transaction(root) as catalog:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
 def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:
     """Check the catalogue and its copy. Return the sums of the files that it lists."""
     try:
-        with catalogue.opened(root) as catalog:
+        with catalogue.transaction(root) as catalog:
             catalog_copy.check(catalog, root, again=True)
             _check_pages(catalog)
             if reads and catalog.execute("SELECT 1 FROM listed WHERE path NOT IN (SELECT path FROM files)").fetchone():
@@ -140,7 +140,7 @@ def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:
 def _described(root: Path, path: str, problem: str) -> Damage:
     if path.startswith(DERIVED):
         return Damage(path, problem, f"{REBUILD} to make it again from the transfers")
-    with catalogue.opened(root) as catalog:
+    with catalogue.transaction(root) as catalog:
         row = catalog.execute(_HISTORY, (Path(path).stem,)).fetchone()
     chain, address, transfers, first, last = row
     kind = "opening balances" if path.startswith("openings/") else "transfers"

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.contract.extras import (
+from holderlake.contract.extra_requests import (
     AddressItemsRequest,
     ChangesRequest,
     EvidenceRequest,

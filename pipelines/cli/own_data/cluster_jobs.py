@@ -21,7 +21,7 @@ from holderlake.cluster.build import build, digest_of, latest_build
 from holderlake.cluster.statements import BUILD
 from holderlake.contract import tables
 from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
-from holderlake.contract.tables import TABLES, learnt
+from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.files.manifest import OPENING
@@ -224,4 +224,4 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
 
 
 def _learnt(name: str, rows: pa.Table | None, at: datetime) -> pa.Table:
-    return TABLES[name].schema.empty_table() if rows is None else learnt(TABLES[name], rows, at)
+    return TABLES[name].schema.empty_table() if rows is None else with_fetched_at(TABLES[name], rows, at)

@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from holderlake.engine.files.address_numbers import Dictionary
 from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.parts import DAY, FOREVER, Moves, changes_of, joined_moves
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import merged_keys
 from holderlake.engine.importing.merge import merged
-from holderlake.engine.importing.spill import ArrayPiles, Columns, Sample
-from holderlake.engine.numeric.bigint import Array, falling, from_limbs, lane_of, narrowed, total, widened
+from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
+from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, lane_of, narrowed, total, widened
 
 _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 
@@ -34,14 +34,14 @@ def write_part(
         file.add("keys", merged_keys(keys, budget.chunk))
 
 
-def _write_moves(file: ArrayFile, pieces: Sequence[Moves], lane: int, spool: Path, budget: Budget) -> ArrayPiles:
+def _write_moves(file: ArrayFile, pieces: Sequence[Moves], lane: int, spool: Path, budget: Budget) -> ArrayBuckets:
     """Writes the transfers by time. Returns what they add to balances, in piles by number of address."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
     for name, dtype in zip(columns, (times, np.int32, np.int32, np.uint64), strict=True):
         file.reserve(name, dtype, rows, (lane,) if name == "values" else ())
-    changes = ArrayPiles(spool, budget.waiting)
+    changes = ArrayBuckets(spool, budget.waiting)
     cuts = _cuts_of_addresses(pieces, -(-2 * rows // budget.chunk))
     row = 0
     for moves in _by_time(pieces, budget.chunk // 2):
@@ -118,8 +118,10 @@ def _by_address_and_day(addresses: Array, days: Array, spread: Array) -> Columns
 # ---------------------------------------------------------------------- intervals
 
 
-def _write_intervals(file: ArrayFile, changes: ArrayPiles, dictionary: Dictionary, spool: Path, budget: Budget) -> None:
-    by_holder, sizes = ArrayPiles(spool, budget.waiting), Sample()
+def _write_intervals(
+    file: ArrayFile, changes: ArrayBuckets, dictionary: Dictionary, spool: Path, budget: Budget
+) -> None:
+    by_holder, sizes = ArrayBuckets(spool, budget.waiting), Sample()
     lane = 1
     for number in changes.numbers():
         found = _intervals_of(*changes.take(number))
@@ -158,7 +160,7 @@ def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:
     # what had been added up before each address began
     address_ends = np.flatnonzero(is_last_of_address)
     before = np.concatenate([np.zeros((1, spread.shape[1]), np.int64), reached[address_ends[:-1]]])
-    balances = from_limbs(reached[ends] - before[np.searchsorted(address_ends, ends)])
+    balances = from_digits(reached[ends] - before[np.searchsorted(address_ends, ends)])
     first_days = days[ends]
     end_days = np.concatenate([first_days[1:], first_days[:1]])
     end_days[is_last_of_address[ends]] = FOREVER
@@ -167,14 +169,14 @@ def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:
 
 
 def _by_size(
-    by_holder: ArrayPiles, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
+    by_holder: ArrayBuckets, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
     """The intervals and their places by holder, in piles by falling balance, then address: what is in one pile comes
     before all that is in the next."""
     if not by_holder.rows_of(0):
         return
     cuts = sizes.cuts(-(-by_holder.rows_of(0) // budget.chunk))
-    piles, place = ArrayPiles(spool, budget.waiting), 0
+    piles, place = ArrayBuckets(spool, budget.waiting), 0
     for block in by_holder.blocks(0):
         own_places = np.arange(place, place + len(block[0]), dtype=np.int32)
         if len(cuts):
@@ -192,13 +194,13 @@ def _by_size(
 
 
 def _by_exact_size(
-    piles: ArrayPiles, number: int, dictionary: Dictionary, spool: Path, budget: Budget
+    piles: ArrayBuckets, number: int, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
     """A pile that is too large as several: those of its most frequent balance apart, and these by their addresses."""
     (_, sample, *_) = next(piles.blocks(number))
     distinct, counts = np.unique(sample, axis=0, return_counts=True)
     frequent = distinct[np.argmax(counts)]
-    apart, heads = ArrayPiles(spool, budget.waiting), Sample()
+    apart, heads = ArrayBuckets(spool, budget.waiting), Sample()
     for block in piles.blocks(number):
         is_frequent = (block[1] == frequent).all(axis=1)
         larger = ~is_frequent & _is_larger(block[1], frequent)
@@ -209,7 +211,7 @@ def _by_exact_size(
         if side != 1:
             yield apart.take(side)
             continue
-        cuts, by_head = heads.cuts(-(-apart.rows_of(1) // budget.chunk)), ArrayPiles(spool, budget.waiting)
+        cuts, by_head = heads.cuts(-(-apart.rows_of(1) // budget.chunk)), ArrayBuckets(spool, budget.waiting)
         for block in apart.blocks(1):
             by_head.sort_out(np.searchsorted(cuts, dictionary.heads(block[0]), side="right"), block)
         apart.drop(1)
@@ -220,14 +222,14 @@ def _by_exact_size(
 def _is_larger(balances: Array, than: Array) -> Array:
     both = np.concatenate([than[None], balances])
     ranks = np.empty(len(both), np.int64)
-    ranks[falling(both)] = np.arange(len(both))
+    ranks[descending_order(both)] = np.arange(len(both))
     larger: Array = ranks[1:] < ranks[0]
     return larger
 
 
 def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
     """The order of the intervals by falling balance, then address, then day, as they come by holder and day."""
-    order = falling(balances)
+    order = descending_order(balances)
     ordered = balances[order]
     same = (ordered[1:] == ordered[:-1]).all(axis=1)
     if same.any():

@@ -16,7 +16,7 @@ from holderlake.engine.files.arrays import ArrayFile
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.merge import merged
-from holderlake.engine.importing.spill import ArrayPiles, Columns, Sample
+from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array
 
 _BITS: Final = (ANY, INWARD, OUTWARD)
@@ -47,13 +47,13 @@ class Entries(NamedTuple):
         return self.at(np.lexsort((self.times, self.owners)))
 
 
-class Dealt:
+class EntryBuffer:
     """Transfers that came in or went, as entries of both addresses: kept in memory while they are few."""
 
     def __init__(self, spool: Path, budget: Budget) -> None:
         self._spool = spool
         self._budget = budget
-        self._moves = ArrayPiles(spool, budget.waiting)
+        self._moves = ArrayBuckets(spool, budget.waiting)
         self._sample = Sample()
         self.count = 0
         self.is_wide = False
@@ -74,7 +74,7 @@ class Dealt:
     def entries(self) -> Iterator[Entries]:
         """All entries by owner and time, some at a time. They can be told once."""
         cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
-        piles = ArrayPiles(self._spool, self._budget.waiting)
+        piles = ArrayBuckets(self._spool, self._budget.waiting)
         for block in self._moves.blocks(0):
             for start in range(0, len(block[0]), self._budget.chunk):
                 found = _entries_of(*(column[start : start + self._budget.chunk] for column in block))
@@ -156,7 +156,7 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
     with ArrayFile(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
-        owners, across = ArrayPiles(spool, budget.waiting), ArrayPiles(spool, budget.waiting)
+        owners, across = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
         parts = 1 + count // budget.chunk
         row, before = 0, -1
         for found, after in _with_next_owner(entries):
@@ -240,7 +240,7 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
         reached = sums[-1:]
 
 
-def _write_places(file: ArrayFile, owners: ArrayPiles, count: int, chunk: int) -> None:
+def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
     """``addresses``, ``starts`` and ``begun``: a place for each number where most of them have entries."""
     size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
     if 4 * owners.rows_of(0) < size:
@@ -253,19 +253,19 @@ def _write_places(file: ArrayFile, owners: ArrayPiles, count: int, chunk: int) -
     file.add("begun", _begun(owners, chunk))
 
 
-def _starts(owners: ArrayPiles, count: int, chunk: int) -> Iterator[Array]:
+def _starts(owners: ArrayBuckets, count: int, chunk: int) -> Iterator[Array]:
     for block, numbers in _windows(owners, chunk):
         yield block[1][np.searchsorted(block[0], numbers)]
     yield np.array([count])
 
 
-def _begun(owners: ArrayPiles, chunk: int) -> Iterator[Array]:
+def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
     for block, numbers in _windows(owners, chunk):
         places = np.searchsorted(block[0], numbers)
         yield np.where(block[0][places] == numbers, block[2][places], np.iinfo(block[2].dtype).max)
 
 
-def _windows(owners: ArrayPiles, chunk: int) -> Iterator[tuple[Columns, Array]]:
+def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
     """All numbers from 0 to the last, some at a time, each with the block that its own or the next entry is in."""
     number = 0
     for block in owners.blocks(0):
@@ -279,7 +279,7 @@ def _windows(owners: ArrayPiles, chunk: int) -> Iterator[tuple[Columns, Array]]:
 # ---------------------------------------------------------------------- taking out
 
 
-def has_any(run: Run, entries: Entries) -> bool:
+def may_contain(run: Run, entries: Entries) -> bool:
     """Whether the run may have any of the entries: one of the owner at the very second."""
     starts, ends = run.entries(entries.owners)
     low, high = starts.copy(), ends.copy()
@@ -292,7 +292,7 @@ def has_any(run: Run, entries: Entries) -> bool:
     return bool((run.times[low[found]] == entries.times[found]).any())
 
 
-def without(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
+def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
     """The entries of the run less those removed, each as often as it is among these; and those that it has not."""
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0

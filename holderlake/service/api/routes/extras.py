@@ -8,26 +8,28 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from holderlake.contract.extras import (
+from holderlake.contract.extra_models import (
     AddressItems,
+    AddressLabels,
+    Evidence,
+    HoldersPage,
+    ItemHolders,
+    MapChanges,
+    MapRules,
+    Usage,
+)
+from holderlake.contract.extra_requests import (
     AddressItemsOptions,
     AddressItemsRequest,
-    AddressLabels,
     ChangesOptions,
     ChangesRequest,
-    Evidence,
     EvidenceOptions,
     EvidenceRequest,
-    HoldersPage,
     HoldersPageRequest,
-    ItemHolders,
     ItemOptions,
     ItemRequest,
     LabelsRequest,
-    MapChanges,
-    MapRules,
     PageOptions,
-    Usage,
 )
 from holderlake.contract.models import Address
 from holderlake.engine.catalog.rules import rules_in_force

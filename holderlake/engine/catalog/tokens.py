@@ -1,0 +1,139 @@
+"""Metadata of tokens in the catalogue, and the folded texts and words that a search finds them by."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
+from holderlake.engine.catalog import indexed_tokens
+from holderlake.engine.records import Key, TokenInfo
+
+INFO_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported"
+"""The columns that ``token_info`` reads."""
+WORD: Final = re.compile(r"\w+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_INSERT: Final = f"""
+INSERT INTO tokens ({INFO_COLUMNS}, assumed, folded_symbol, folded_name)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_SAVE: Final = f"""
+{_INSERT}
+ON CONFLICT (chain, address) DO UPDATE SET
+    name = excluded.name,
+    symbol = excluded.symbol,
+    decimals = excluded.decimals,
+    standard = excluded.standard,
+    img_url = excluded.img_url,
+    unsupported = excluded.unsupported,
+    assumed = excluded.assumed,
+    folded_symbol = excluded.folded_symbol,
+    folded_name = excluded.folded_name
+WHERE (name, symbol, decimals, standard, img_url, unsupported, assumed) IS NOT (
+    excluded.name, excluded.symbol, excluded.decimals, excluded.standard, excluded.img_url, excluded.unsupported,
+    excluded.assumed
+)
+"""
+_ASSUME: Final = f"""
+{_INSERT}
+-- Opening balances may be imported before transfers, which know the standard.
+ON CONFLICT (chain, address) DO UPDATE SET decimals = excluded.decimals, standard = excluded.standard
+WHERE assumed AND standard <> excluded.standard
+"""
+_READ: Final = f"""
+SELECT {INFO_COLUMNS} FROM tokens
+JOIN json_each(?) AS one ON chain = json_extract(one.value, '$[0]') AND address = json_extract(one.value, '$[1]')
+"""
+_CHAINS: Final = """
+-- Step from one chain to the next in the index of the key; DISTINCT would read all tokens.
+WITH RECURSIVE known (chain) AS (
+    SELECT min(chain) FROM tokens
+    UNION ALL
+    SELECT (SELECT min(chain) FROM tokens WHERE tokens.chain > known.chain) FROM known WHERE known.chain IS NOT NULL
+)
+SELECT chain FROM known WHERE chain IS NOT NULL
+"""
+
+
+def read_tokens(catalog: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
+    """Return the metadata of those tokens (chain, address) that the store knows."""
+    tokens = map(token_info, catalog.execute(_READ, (json.dumps(list(keys)),)))
+    return {(token.chain, token.address): token for token in tokens}
+
+
+def read_chains(catalog: sqlite3.Connection) -> list[str]:
+    """Return the chains of all tokens, sorted."""
+    return [chain for (chain,) in catalog.execute(_CHAINS)]
+
+
+def token_info(row: Sequence[Any]) -> TokenInfo:
+    """Return the token of a row of ``INFO_COLUMNS``."""
+    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
+    return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+
+
+def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
+    """Store metadata and mark indexed tokens; the last row of a token counts. Return whether anything changed."""
+    last = {(token.chain, token.address): token for token in tokens}
+    changed = execute_all(catalog, _SAVE, [_row(token, assumed=False) for token in last.values()])
+    if changed:
+        save_words(catalog, [(*key, token.name) for key, token in last.items()])
+    marked = [key for key, token in last.items() if token.is_indexed]
+    return indexed_tokens.mark(catalog, marked, indexed_tokens.LISTED, True) or changed
+
+
+def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
+    """Store assumed metadata of a token that has none, or assumed ones of another standard. Return whether it did."""
+    token = _assumed(chain, address, standard)
+    is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])
+    if is_new:
+        save_words(catalog, [(chain, address, token.name)])
+        indexed_tokens.refresh_new(catalog, chain, address)
+    return is_new
+
+
+def _assumed(chain: str, address: str, standard: str) -> TokenInfo:
+    """18 decimals for ERC-20, none for NFTs, those of the chain for its own coin."""
+    known = KNOWN_CHAINS.get(chain)
+    name, symbol, decimals = address, address[:8], 18 if standard == "erc20" else 0
+    if address == NATIVE:
+        name = known.name if known else chain
+        symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
+    return TokenInfo(chain, address, name, symbol, decimals, standard)
+
+
+def _row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
+    is_indexed = False  # the marks of indexed tokens decide
+    info = (token.chain, token.address, token.name, token.symbol, token.decimals, token.standard, is_indexed)
+    return (*info, token.img_url, token.unsupported, assumed, folded(token.symbol), folded(token.name))
+
+
+def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:
+    """Replace the words of stored tokens, given as chain, address and name."""
+    catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in names])
+    catalog.executemany(
+        "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",
+        ((word, chain, address) for chain, address, name in names for word in words_of(name)),
+    )
+
+
+def folded(text: str) -> str:
+    """Return the text as a search compares it: NFKC, case-folded and stripped."""
+    return unicodedata.normalize("NFKC", text).casefold().strip()
+
+
+def words_of(name: str) -> set[str]:
+    """Return the folded words of a token's name. ``MoonCats`` has the words mooncats, moon and cats."""
+    return {word for text in (name, _CAMEL.sub(" ", name)) for word in WORD.findall(folded(text))}
+
+
+def execute_all(catalog: sqlite3.Connection, sql: str, rows: Iterable[tuple[Any, ...]]) -> bool:
+    """Execute a statement for all rows. Return whether any row of the database changed."""
+    before = catalog.total_changes
+    catalog.executemany(sql, rows)
+    return catalog.total_changes > before

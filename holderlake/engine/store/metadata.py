@@ -1,0 +1,167 @@
+"""Tokens, labels and marks of indexed tokens: the part of a store that is in its catalogue alone.
+
+Rules are in ``catalog.rules``; transfers and what is derived from them in ``store``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog import indexed_tokens, labels, tokens
+from holderlake.engine.catalog.changelog import EVERY_PAST, ChangeLog, note_change
+from holderlake.engine.catalog.indexed_tokens import IndexedToken
+from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.catalog.search import search
+from holderlake.engine.records import Key, Label, TokenInfo
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_MOST_TOKENS: Final = 100_000
+"""Tokens whose metadata is kept in memory."""
+
+
+class KeyedCache(Generic[K, T]):
+    """Values by key, and the keys that are known to have none."""
+
+    def __init__(self) -> None:
+        self._values: dict[K, T | None] = {}
+
+    def get(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, T]]) -> dict[K, T]:
+        """Return the values of those keys that have one. ``read`` is called once, for the keys that are new."""
+        new = [key for key in keys if key not in self._values]
+        if new:
+            found = read(new)
+            self._values.update((key, found.get(key)) for key in new)
+        return {key: value for key in keys if (value := self._values[key]) is not None}
+
+
+class MetadataCache:
+    """Tokens and labels as read since ``generation`` of the store. It forgets none: for one pass over many tokens."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.tokens: KeyedCache[Key, TokenInfo] = KeyedCache()
+        self._labels: dict[str | None, KeyedCache[str, AddressLabel]] = {}
+
+    def labels(self, chain: str | None) -> KeyedCache[str, AddressLabel]:
+        """Merged labels by address, as the maps of a chain show them."""
+        return self._labels.setdefault(chain, KeyedCache())
+
+
+class Metadata:
+    """Reads and writes metadata of the store in ``root``. Each method is one transaction of the catalogue."""
+
+    def __init__(self, root: Path, changes: ChangeLog) -> None:
+        self.root = root
+        self._changes = changes
+        self._metadata: MetadataCache | None = None
+        self._cached: dict[str, tuple[object, Any]] = {}
+
+    def _catalog(self) -> AbstractContextManager[sqlite3.Connection]:
+        return catalogue.transaction(self.root)
+
+    def add_tokens(self, infos: Iterable[TokenInfo]) -> int:
+        """Store metadata of tokens, replacing what is stored. Return the number of rows."""
+        listed = list(infos)
+        self._write(lambda catalog: tokens.save_tokens(catalog, listed))
+        return len(listed)
+
+    def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
+        """Mark tokens as indexed or not, for one of ``indexed_tokens.SOURCES``. They may have no transfers yet."""
+        self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
+
+    def add_labels(self, added: Iterable[Label]) -> int:
+        """Store labels, replacing those of the same address, chain and source. Return the number of rows."""
+        listed = list(added)
+        self._write(lambda catalog: labels.save_labels(catalog, listed))
+        return len(listed)
+
+    def _write(self, save: Callable[[sqlite3.Connection], bool]) -> None:
+        """Save metadata in one transaction, and note a change if ``save`` made one."""
+        with self._catalog() as catalog:
+            catalog.execute("BEGIN IMMEDIATE")
+            if save(catalog):
+                note_change(catalog, EVERY_PAST)
+
+    def metadata_generation(self) -> int:
+        """Return the generation of tokens and labels: the present one, or of a cached snapshot the one at its start."""
+        return self._metadata.generation if self._metadata else self._changes.generation()
+
+    def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
+        """Return what ``compute`` returned when it was last called for this name, if the key is the same."""
+        entry = self._cached.get(name)
+        if entry is None or entry[0] != key:
+            entry = self._cached[name] = key, compute()
+        value: T = entry[1]
+        return value
+
+    def token(self, chain: str, token_address: str) -> TokenInfo | None:
+        """Return a token's metadata, stored or assumed, or None."""
+        return self.tokens([(chain, token_address)]).get((chain, token_address))
+
+    def tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
+        """Return the metadata of those tokens that the store knows."""
+        if self._metadata:
+            return self._metadata.tokens.get(keys, self._read_tokens)
+        known: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)
+        found = {key: known[key] for key in keys if key in known}
+        missing = [key for key in keys if key not in found]
+        if missing:
+            read = self._read_tokens(missing)
+            if len(known) < _MOST_TOKENS:
+                known.update(read)
+            found |= read
+        return found
+
+    def _read_tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
+        with self._catalog() as catalog:
+            return tokens.read_tokens(catalog, keys)
+
+    def indexed_tokens(self) -> list[Key]:
+        """Return the tokens whose transfers count on every map, by chain and address."""
+        return self.cached("indexed tokens", self.metadata_generation(), self._read_indexed_tokens)
+
+    def _read_indexed_tokens(self) -> list[Key]:
+        with self._catalog() as catalog:
+            return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
+
+    def index(self) -> list[IndexedToken]:
+        """Return all tokens that are marked as indexed, also those without transfers, with the deciding source."""
+        with self._catalog() as catalog:
+            return indexed_tokens.indexed_tokens(catalog)
+
+    def search(self, text: str, limit: int) -> list[TokenInfo]:
+        """Return tokens by address, symbol or name, the best first; see ``search.search``."""
+        with self._catalog() as catalog:
+            return search(catalog, text, limit)
+
+    def chains(self) -> list[str]:
+        """Return the chains of all known tokens."""
+        with self._catalog() as catalog:
+            return tokens.read_chains(catalog)
+
+    def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
+        """Return one merged label for each address that has any; see ``labels.merged_labels``."""
+        read = partial(self._read_labels, chain)
+        return self._metadata.labels(chain).get(addresses, read) if self._metadata else read(addresses)
+
+    def _read_labels(self, chain: str | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
+        with self._catalog() as catalog:
+            return labels.merged_labels(catalog, addresses, chain)
+
+    def marked_addresses(self) -> dict[str, AddressLabel]:
+        """Return the kinds of all addresses that have any; see ``labels.marked_addresses``."""
+        with self._catalog() as catalog:
+            return labels.marked_addresses(catalog)
+
+    def labels_of(self, address: str) -> list[Label]:
+        """Return the stored labels of an address by falling precedence, then chain and source."""
+        with self._catalog() as catalog:
+            return labels.labels_of(catalog, address)
