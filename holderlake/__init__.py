@@ -1,1 +1,41 @@
-"""Holderlake: a warehouse of token holders through time. This is the library; it imports no Dagster."""
+"""Holderlake: who holds a token and how holders are connected, for any past second, in Parquet and DuckDB.
+
+    import holderlake
+
+    holderlake.open_warehouse().pandas("FROM latest_holders")
+
+This is the library. It imports no Dagster, except in ``holderlake.dagster``; names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from holderlake import errors
+    from holderlake.settings import Settings
+    from holderlake.warehouse.dataframes import lake as open_lake
+    from holderlake.warehouse.dataframes import warehouse as open_warehouse
+
+__all__ = ["Settings", "errors", "open_lake", "open_warehouse"]
+
+_HOMES: Final = {
+    "Settings": ("holderlake.settings", "Settings"),
+    "errors": ("holderlake.errors", ""),
+    "open_lake": ("holderlake.warehouse.dataframes", "lake"),
+    "open_warehouse": ("holderlake.warehouse.dataframes", "warehouse"),
+}
+"""The module of each public name, and its name there."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holderlake' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -67,3 +67,13 @@ def test_the_page_of_exports_and_reports_names_only_options_that_there_are() -> 
 def test_the_readme_names_every_table() -> None:
     text = (ROOT / "README.md").read_text()
     assert [name for name in TABLES if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", "docs/design.md", "docs/engine.md", "docs/alerts.md", "docs/reports.md"]
+)
+def test_each_path_of_the_repository_that_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    paths = re.findall(r"`((?:holderlake|assets|resources|pipelines|tests|docs|web|benchmarks)/[\w./-]*)`", text)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
