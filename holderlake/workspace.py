@@ -19,7 +19,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
 from holderlake.http.bounded_body import MEGABYTE
 from holderlake.lake.lake import Lake
-from holderlake.provider.client import Limits, ProviderClient
+from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.restore import restore_if_older
@@ -125,8 +125,11 @@ class Workspace:
             timeout=chosen.timeout_seconds,
             attempts=chosen.attempts,
             concurrency=chosen.concurrency,
-            limits=Limits(
-                chosen.rate_window_seconds, chosen.charged_repeats, round(chosen.answer_megabytes * MEGABYTE)
+            options=CallOptions(
+                chosen.rate_window_seconds,
+                chosen.charged_repeats,
+                round(chosen.answer_megabytes * MEGABYTE),
+                self.settings.http_transport,
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:

@@ -27,7 +27,7 @@ LIBRARY = {
     "errors": {"settings"},
     "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
     "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
-    "alerts": {"contract", "storage", "settings", "warehouse", "workspace"},
+    "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
     "engine": {"contract", "http"},
     "cluster": {"contract", "engine"},
     "service": {"contract", "engine", "storage"},

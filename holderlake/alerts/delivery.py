@@ -90,7 +90,13 @@ def webhook_of(settings: Settings) -> Webhook | None:
     url, chosen = settings.webhook(), settings.alerts
     if url is None:
         return None
-    return Webhook(url, settings.webhook_secret(), timeout=chosen.timeout_seconds, attempts=chosen.attempts)
+    return Webhook(
+        url,
+        settings.webhook_secret(),
+        timeout=chosen.timeout_seconds,
+        attempts=chosen.attempts,
+        transport=settings.http_transport,
+    )
 
 
 def _news(workspace: Workspace, book: AlertBook, destinations: list[str], now: datetime) -> list[Alert]:

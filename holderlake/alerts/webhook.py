@@ -16,15 +16,15 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
+import httpx
 import stamina
 from pydantic import SecretStr
-from yarl import URL
 
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
+from holderlake.http.bounded_body import MEGABYTE
+from holderlake.http.client import HttpClient, HttpError, HttpResponse, Transport
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
@@ -57,6 +57,7 @@ class Webhook:
     timeout: float = 10.0
     attempts: int = 3
     first_wait: float = field(default=0.5, repr=False)
+    transport: Transport = "aiohttp"
 
     def send(self, message: Message) -> None:
         """Sends a message, again where that may help. Raises ``NotDelivered``."""
@@ -69,33 +70,33 @@ class Webhook:
         await retry(_wait_before_retry, self._post, message)
 
     async def _post(self, message: Message) -> None:
-        failure = await self._failure(message)
+        """Make one attempt. Raises ``NotDelivered``, outside of handlers, whose errors hold the address."""
+        failure: NotDelivered | None
+        try:
+            url = httpx.URL(self.url.get_secret_value())
+            http = HttpClient(
+                url,
+                headers=self._headers(message),
+                timeout=self.timeout,
+                response_bytes=MEGABYTE,
+                transport=self.transport,
+            )
+            try:
+                response = await http.send("POST", str(url), content=message.body)
+            finally:
+                await http.close()
+        except httpx.InvalidURL:
+            failure = NotDelivered("the webhook's address is invalid", is_transient=False)
+        except HttpError as error:
+            if error.response is None:
+                reason = str(error) if error.cause == "timeout" else f"it cannot be reached ({error.kind})"
+                failure = NotDelivered(f"the webhook gave no answer: {reason}", is_transient=True)
+            else:  # the status is enough, whatever became of the body
+                failure = _refusal(error.response)
+        else:
+            failure = _refusal(response)
         if failure is not None:
             raise failure
-
-    async def _failure(self, message: Message) -> NotDelivered | None:
-        """One attempt. What went wrong is given, not raised, so that the library's error, which has the address, hangs
-        on nothing."""
-        headers = self._headers(message)
-        try:
-            url = URL(self.url.get_secret_value())
-            async with (
-                asyncio.timeout(self.timeout),
-                aiohttp.ClientSession(
-                    cookie_jar=aiohttp.DummyCookieJar(),
-                    trust_env=url.host not in _LOOPBACK,
-                    auto_decompress=False,  # only status and headers are read
-                ) as session,
-                session.post(url, data=message.body, headers=headers, allow_redirects=False) as answer,
-            ):
-                if 200 <= answer.status < 300:
-                    return None
-                return _refused(answer.status, answer.headers.get("Retry-After", ""))
-        except TimeoutError:
-            return NotDelivered(f"the webhook gave no answer within {self.timeout:g} s", is_transient=True)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            reason = f"the webhook can't be reached ({type(error).__name__})"
-            return NotDelivered(reason, is_transient=not isinstance(error, ValueError))
 
     def _headers(self, message: Message) -> dict[str, str]:
         now = str(to_unix(utc_now()))
@@ -152,7 +153,10 @@ def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
-def _refused(status: int, after: str) -> NotDelivered:
+def _refusal(response: HttpResponse) -> NotDelivered | None:
+    status, after = response.status, response.headers.get("retry-after", "")
+    if 200 <= status < 300:
+        return None
     if 300 <= status < 400:
         return NotDelivered(
             f"the webhook answers with a redirect (HTTP {status}), which is not followed; name the address itself",

@@ -1,4 +1,4 @@
-"""What every HTTP client of the project shares: the provider's, the nodes' and the webhook's.
+"""HTTP calls as the provider's client, nodes and webhooks make them: limits, transports and failures.
 
-What one of them says to its server stands in its own package.
+What is in a request or an answer belongs in the package that makes the call.
 """

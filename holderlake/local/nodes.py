@@ -82,7 +82,7 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
 async def newest_block(settings: Settings, chain: str) -> int:
     """The newest block of the chain's nodes. Raises ``SettingsError`` without one, ``RpcError`` where all fail."""
-    async with _node(_endpoints(settings, chain), settings.node(chain), chain) as node:
+    async with _node(settings, _endpoints(settings, chain), settings.node(chain), chain) as node:
         return await node.head()
 
 
@@ -90,7 +90,7 @@ async def _import(
     settings: Settings, store: Store, urls: Sequence[str], asked: Asked, hear: Callable[[Progress], None]
 ) -> NodeReport:
     addresses = [SecretStr(url) for url in urls] or _endpoints(settings, asked.chain)
-    async with _node(addresses, settings.node(asked.chain or ""), asked.chain) as node:
+    async with _node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
         chain = await chain_named(node, asked.chain)
         chosen = settings.node(chain)
         wish = _wish(settings, chain, asked)
@@ -101,7 +101,7 @@ async def _import(
 async def _import_day(settings: Settings, store: Store, chain: str, day: str) -> tuple[NodeReport, bool]:
     start = datetime.strptime(day, "%Y-%m-%d")
     chosen = settings.node(chain)
-    async with _node(_endpoints(settings, chain), chosen, chain) as node:
+    async with _node(settings, _endpoints(settings, chain), chosen, chain) as node:
         head = await node.head()
         first = await first_block_from(node, to_unix(start), head)
         after = await first_block_from(node, to_unix(start + timedelta(days=1)), head)
@@ -122,7 +122,7 @@ def _endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
     return found
 
 
-def _node(addresses: Sequence[SecretStr], chosen: NodeSettings, chain: str | None) -> Node:
+def _node(settings: Settings, addresses: Sequence[SecretStr], chosen: NodeSettings, chain: str | None) -> Node:
     known = KNOWN_CHAINS.get(chain or "")
     return Node(
         addresses,
@@ -131,6 +131,7 @@ def _node(addresses: Sequence[SecretStr], chosen: NodeSettings, chain: str | Non
         attempts=chosen.attempts,
         batch=chosen.batch,
         connections=2 * chosen.concurrency,
+        transport=settings.http_transport,
     )
 
 

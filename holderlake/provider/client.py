@@ -1,6 +1,6 @@
-"""HTTP client of a provider: one connection pool with its rate limit, time-outs and retries.
+"""Client of a provider: requests of the contract over HTTP, with time-outs, a concurrency limit and retries.
 
-``ledger`` keeps the cost of calls, ``archive`` their answers; ``provider`` puts the three together.
+``fetcher`` adds the ledger, the rate limit and the archive.
 The key is sent as a header and appears nowhere else: not in errors, logs or representations.
 """
 
@@ -10,32 +10,28 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-import aiohttp
+import httpx
 import stamina
 import stamina.instrumentation
-from aiolimiter import AsyncLimiter
 from pydantic import SecretStr
-from yarl import URL
 
 from holderlake.contract import exact_json
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
-from holderlake.http.bounded_body import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
+from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
 from holderlake.provider.backoff import LONGEST_WAIT, Refusals
 from holderlake.provider.concurrency import Gate, Pace
 from holderlake.provider.errors import (
-    Broken,
     BrokenAnswer,
     MalformedAnswer,
-    ProviderError,
     RateLimited,
     TransientError,
     Unreachable,
@@ -47,20 +43,12 @@ from holderlake.provider.ledger.entries import MOST_CREDITS
 _DEAREST: Final = 100
 """A cost of more than this many times the price table's is not believed."""
 _LONGEST_REASON: Final = 300
-_CONNECT_SECONDS: Final = 10.0
-_IDLE_SECONDS: Final = 3.0
-"""Servers close idle connections after 5 s or more; one that closes as we send leaves us not knowing what we paid."""
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_NEVER_SENT: Final = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.InvalidURL,
-)
+_SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
+"""The setting that bounds a call, by the failure that it causes."""
 
 T = TypeVar("T")
 
-# By default retries are told by whatever logging library is installed, and structlog's default prints to stdout.
+# By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 
 
@@ -80,23 +68,15 @@ class RawAnswer:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """What came back, of whatever status; header names in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of one call. ``rate_window``: seconds of the provider's rate limit; a call that is refused with a 429 is
-    repeated for two of them. ``charged_repeats``: repeats of a call that may have been charged. ``answer_bytes`` of an
-    answer at most, on the wire and after decompression."""
+class CallOptions:
+    """Options of all calls. ``rate_window``: seconds of the provider's rate limit; a call that is refused with a 429 is
+    repeated for two of them. ``charged_repeats``: repeats of a call that may have been charged. ``answer_bytes``: size
+    of an answer at most, on the wire and after decompression."""
 
     rate_window: float = 60.0
     charged_repeats: int = 1
-    answer_bytes: int = 256 * MEGABYTE
+    answer_bytes: int = RESPONSE_BYTES
+    transport: Transport = "aiohttp"
 
 
 class ProviderClient:
@@ -117,65 +97,51 @@ class ProviderClient:
         attempts: int = 5,
         concurrency: int = 256,
         first_wait: float = 0.5,
-        limits: Limits | None = None,
+        options: CallOptions | None = None,
     ) -> None:
-        url = _checked_address(base_url)
-        self.base_url = str(url).rstrip("/")
+        self._url = _checked_address(base_url)
+        self.base_url = str(self._url).rstrip("/")
         self.rate_per_minute = rate_per_minute
         self._key = _checked_key(api_key)
         self._timeout = timeout
         self._first_wait = first_wait
-        self._limits = limits or Limits()
+        self._options = options or CallOptions()
         self._resume_at = 0.0
         self._answered_at = float("-inf")
-        self._closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
         self.pace = Pace(concurrency)
         self._gate = Gate(lambda: self.pace.limit)
-        self._limiter = _limiter(rate_per_minute)
         self._retry = stamina.AsyncRetryingCaller(
             attempts=attempts, timeout=None, wait_initial=first_wait, wait_max=30.0, wait_jitter=first_wait
         )
-        self._own_host = url.host in _LOOPBACK
         self._connections = concurrency
-        self._session: aiohttp.ClientSession | None = None
+        self._http: HttpClient | None = None
 
     def __repr__(self) -> str:
         return f"ProviderClient({self.base_url!r})"
 
     async def __aenter__(self) -> Self:
-        self._session = self._opened()
+        self._http = HttpClient(
+            self._url,
+            headers={"User-Agent": _user_agent()},
+            timeout=self._timeout,
+            connections=self._connections,
+            response_bytes=self._options.answer_bytes,
+            transport=self._options.transport,
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Sends nothing more, waits for what is under way ``to_the_end``, and closes the connections."""
-        self._closing = True
+        """Send nothing more, wait for work that must not be cut short, and close the connections."""
+        http, self._http = self._http, None
         try:
             while self._under_way:
                 await asyncio.wait(self._under_way)
         finally:
-            if self._session is not None:
-                await self._session.close()
-                self._session = None
-
-    def _opened(self) -> aiohttp.ClientSession:
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_IDLE_SECONDS),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout, _CONNECT_SECONDS)),
-            headers={
-                "User-Agent": _user_agent(),
-                "Accept": "application/json",
-                "Accept-Encoding": ACCEPT_ENCODING,
-            },
-            auto_decompress=False,  # aiohttp's own decompression has no limit
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=not self._own_host,  # a service of our own host is behind no proxy
-        )
-        # Where a kept connection breaks, it would send a GET again by itself: paid twice, and known to nobody.
-        session._retry_connection = False
-        return session
+            if http is not None:
+                await http.close()
 
     async def ask(self, request: Request) -> Any:
         """The answer, read into ``request.answer``. Raises ``ProviderError``."""
@@ -203,10 +169,10 @@ class ProviderClient:
                 except TransientError as error:
                     self.pace.troubled()
                     broken += error.maybe_charged
-                    error.is_final = broken > self._limits.charged_repeats
+                    error.is_final = broken > self._options.charged_repeats
                     raise
 
-        refusals = Refusals(self._limits.rate_window, self._first_wait, self.rate_per_minute)
+        refusals = Refusals(self._options.rate_window, self._first_wait, self.rate_per_minute)
         while True:
             try:
                 return await self._retry(self._wait_before_retry, in_turn)
@@ -242,23 +208,19 @@ class ProviderClient:
 
     async def exchange(self, request: Request) -> RawAnswer:
         """Make one call, neither delayed nor repeated. Raises ``ProviderError``."""
-        outcome = await self._call(request)
-        if isinstance(outcome, BrokenAnswer):
-            outcome.cost_billed, outcome.credits_remaining, _ = self._credits(request, outcome.headers)
-        if isinstance(outcome, ProviderError):
-            raise outcome
-        if not 200 <= outcome.status < 300:
-            headers = {name: self.redacted(value) for name, value in outcome.headers.items()}
-            raise error_of(outcome.status, self.redacted_bytes(outcome.content), headers, request.endpoint)
+        response = await self._send(request)
+        if not 200 <= response.status < 300:
+            headers = {name: self.redacted(value) for name, value in response.headers.items()}
+            raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
-        cost, remaining, disbelieved = self._credits(request, outcome.headers)
+        cost, remaining, disbelieved = self._credits(request, response.headers)
         return RawAnswer(
-            outcome.content,
-            outcome.status,
+            response.content,
+            response.status,
             utc_now(),
             cost,
             remaining,
-            outcome.headers.get("x-dt-update"),
+            response.headers.get("x-dt-update"),
             disbelieved,
         )
 
@@ -295,65 +257,39 @@ class ProviderClient:
         key = self._key.get_secret_value().encode()
         return raw.replace(key, b"***") if key else raw
 
-    async def _call(self, request: Request) -> _Outcome | Unreachable:
-        # The failure is returned, not raised, so that the library's request, which carries the key, hangs on nothing.
-        if self._closing or self._session is None:
-            return self._unsent("the client is closed")
-        head: _Outcome | None = None
+    async def _send(self, request: Request) -> HttpResponse:
+        """Send a request once and return the response, of any status. Raises ``Unreachable``."""
+        if self._http is None:
+            raise Unreachable(self._described("cannot be reached", "the client is closed"))
+        query = urlencode(request.query, quote_via=quote)
+        url = f"{self.base_url}{request.path}{'?' if query else ''}{query}"
+        content = None if request.body is None else exact_json.encode(request.body)
         try:
-            with self.pace.timed():
-                async with (
-                    asyncio.timeout(self._timeout),
-                    self._session.request(
-                        request.method,
-                        self._url(request),
-                        data=None if request.body is None else exact_json.encode(request.body),
-                        headers=self._headers(request),
-                        # Elsewhere than where it was meant for, the key would be given away.
-                        allow_redirects=False,
-                    ) as answer,
-                ):
-                    head = _Outcome(answer.status, {name.lower(): value for name, value in answer.headers.items()}, b"")
-                    encoding = head.headers.get("content-encoding", "")
-                    content = await read_body(answer.content.iter_any(), encoding, self._limits.answer_bytes)
-            return replace(head, content=content)
-        except aiohttp.ConnectionTimeoutError:
-            return self._unsent("no connection in time")
-        except TimeoutError:
-            seconds = f"no complete answer within {self._timeout:g} s (provider.timeout_seconds)"
-            return self._broke(head, "timeout", seconds)
-        except UnusableBody as error:
-            limit = " (provider.answer_megabytes)" if error.kind == "too_large" else ""
-            return self._broke(head, error.kind, f"{error}{limit}")
-        except (aiohttp.ClientError, OSError) as error:
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return self._unsent(reason) if isinstance(error, _NEVER_SENT) else self._broke(head, "closed", reason)
+            return await self._http.send(request.method, url, headers=self._headers(request), content=content)
+        except HttpError as error:
+            if error.response is not None and not 200 <= error.response.status < 300:
+                return error.response  # the status of an error says enough without its body
+            failure = self._failure(request, error)
+        raise failure
 
-    def _unsent(self, reason: str) -> Unreachable:
-        return Unreachable(self._described("cannot be reached", reason))
-
-    def _broke(self, head: _Outcome | None, how: Broken, reason: str) -> _Outcome | Unreachable:
-        """A failure after the request may have arrived; ``head`` is the answer's, where it came."""
-        if head is not None and not 200 <= head.status < 300:
-            return head  # its status says enough
-        error: Unreachable
-        if head is None:
-            error = Unreachable(self._described("gave no answer", reason))
+    def _failure(self, request: Request, error: HttpError) -> Unreachable:
+        """The provider's error for a call without a complete answer."""
+        reason = f"{error}{_SETTING_OF.get(error.cause, '')}"
+        if error.cause == "unsent":
+            return Unreachable(self._described("cannot be reached", reason))
+        if error.response is None:
+            failure = Unreachable(self._described("gave no answer", reason))
         else:
-            error = BrokenAnswer(self._described("gave no complete answer", reason), None, head.status)
-            error.headers = {name: self.redacted(value) for name, value in head.headers.items()}
-        error.maybe_charged, error.broken = True, how
-        return error
+            failure = BrokenAnswer(self._described("gave no complete answer", reason), None, error.response.status)
+            failure.cost_billed, failure.credits_remaining, _ = self._credits(request, error.response.headers)
+        failure.maybe_charged, failure.broken = True, error.cause
+        return failure
 
     def _described(self, what: str, reason: str) -> str:
         return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
 
-    def _url(self, request: Request) -> URL:
-        query = urlencode(request.query, quote_via=quote)
-        return URL(f"{self.base_url}{request.path}{'?' if query else ''}{query}", encoded=True)
-
     def _headers(self, request: Request) -> dict[str, str]:
-        """Those of one request; the session's own never hold the key."""
+        """The headers of one request. Those of the client never hold the key."""
         key = self._key.get_secret_value()
         typed = {} if request.body is None else {"Content-Type": "application/json"}
         return typed | ({"X-ApiKey": key} if key else {})
@@ -362,7 +298,6 @@ class ProviderClient:
         loop = asyncio.get_running_loop()
         while (seconds := self._resume_at - loop.time()) > 0:
             await asyncio.sleep(seconds)
-        await self._limiter.acquire()
 
     def _wait_before_retry(self, error: Exception) -> bool | float:
         """Whether to retry; the seconds to wait where the provider named them, else the usual growing wait."""
@@ -375,24 +310,15 @@ class ProviderClient:
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
 
 
-def _limiter(rate_per_minute: int) -> AsyncLimiter:
-    """A limiter that keeps any minute within the rate: what its bucket lets through at once counts as well."""
-    if rate_per_minute > 60:
-        return AsyncLimiter(rate_per_minute / 61, 1)
-    return AsyncLimiter(1, 60 / rate_per_minute)
-
-
-def _checked_address(base_url: str) -> URL:
+def _checked_address(base_url: str) -> httpx.URL:
     try:
-        url = URL(base_url.strip().rstrip("/").removesuffix("/v0"))
-    except ValueError as error:
-        raise ValueError(f"the provider's base address can't be read: {error}") from None
+        url = httpx.URL(base_url.strip().rstrip("/").removesuffix("/v0"))
+    except httpx.InvalidURL as error:
+        raise ValueError(f"invalid base address of the provider: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"the provider's base address must begin with http:// or https://, not {url.scheme!r}")
-    if url.user or url.password or url.query_string:
-        raise ValueError(
-            "the provider's base address may hold neither a password nor a query; the key has its own place"
-        )
+    if url.userinfo or url.query:
+        raise ValueError("the provider's base address must not hold a password or a query; set the key by its setting")
     return url
 
 

@@ -35,7 +35,6 @@ import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from holderlake.contract.errors import ERROR_KINDS, error_code, error_detail
@@ -236,7 +235,6 @@ class BrokenAnswer(Unreachable):
 
     code = "broken_answer"
     maybe_charged = True
-    headers: Mapping[str, str] = MappingProxyType({})
     cost_billed: int | None = None
     credits_remaining: int | None = None
 

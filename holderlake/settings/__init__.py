@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     home: Folder = Field(default=Path("data"), description="Folder of all that runs produce")
     api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
     api_key_file: Folder | None = Field(default=None, description="A file that holds the API key; environment only")
+    http_transport: Literal["aiohttp", "httpx"] = Field(
+        default="aiohttp", description="Transport of HTTP calls: aiohttp, or httpx for its own, which takes more CPU"
+    )
     provider: ProviderSettings = ProviderSettings()
     watchlist: TypedTokens = Field(default={}, description="Token addresses (or native) by chain")
     address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")

@@ -103,7 +103,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
 
 def test_a_receiver_that_hangs_is_left_after_the_time_out(receiver: Receiver) -> None:
     receiver.statuses = [0]
-    with pytest.raises(NotDelivered, match=r"no answer within 0\.2 s") as failed:
+    with pytest.raises(NotDelivered, match=r"no complete answer within 0\.2 s") as failed:
         webhook(receiver, timeout=0.2, attempts=2).send(MESSAGE)
     assert failed.value.is_transient
     assert len(receiver.posts) == 2

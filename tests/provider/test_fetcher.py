@@ -28,7 +28,7 @@ from holderlake.contract.requests import AddressMetadataRequest, ChainsRequest, 
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.records import Rules
 from holderlake.provider import errors
-from holderlake.provider.client import Limits, ProviderClient
+from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.errors import ProviderError
 from holderlake.provider.fetcher import Counters, Provider
 from holderlake.provider.ledger.ledger import CreditLedger, Problem
@@ -51,7 +51,7 @@ from tests.provider.misbehaving import (
 
 AS_OF = datetime(2026, 11, 20)
 T = TypeVar("T")
-QUICK = Limits(rate_window=0.1)
+QUICK = CallOptions(rate_window=0.1)
 MAP = answer(token_map())
 PER_MINUTE = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
 BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
@@ -89,7 +89,7 @@ def play(
     attempts: int = 3,
     timeout: float = 5.0,
     concurrency: int = 8,
-    limits: Limits = QUICK,
+    options: CallOptions = QUICK,
 ) -> T:
     async def whole() -> T:
         with CreditLedger(home / "ledger.db", per_run=per_run) as ledger:
@@ -102,7 +102,7 @@ def play(
                     attempts=attempts,
                     concurrency=concurrency,
                     first_wait=0.01,
-                    limits=limits,
+                    options=options,
                 ) as client,
             ):
                 archive = AnswerArchive(home / "archive")
@@ -229,8 +229,8 @@ def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path)
         assert stage.books() == (0, 2 * MAP_BASE)
         assert stage.calls == 2
 
-    many = Limits(charged_repeats=4)
-    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE, limits=many)
+    many = CallOptions(charged_repeats=4)
+    play(tmp_path, [reset()], work, attempts=5, per_run=2 * MAP_BASE, options=many)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trou
         assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
         assert stage.provider.counters.broken == 2
 
-    play(tmp_path, [trouble], work, attempts=5, timeout=0.4, limits=Limits(answer_bytes=100_000))
+    play(tmp_path, [trouble], work, attempts=5, timeout=0.4, options=CallOptions(answer_bytes=100_000))
 
 
 def test_the_cost_header_of_a_broken_answer_is_booked(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step
         assert "125.00 credits" in str(caught.value)
         assert stage.calls == 5
 
-    play(tmp_path, [trouble], work, timeout=0.2, limits=Limits(answer_bytes=100_000))
+    play(tmp_path, [trouble], work, timeout=0.2, options=CallOptions(answer_bytes=100_000))
 
 
 def test_broken_answers_among_good_ones_do_not_stop_the_run(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
         assert stage.calls == 7
         assert stage.books() == (MAP_BASE, 0)
 
-    play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, limits=Limits(rate_window=10.0))
+    play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, options=CallOptions(rate_window=10.0))
 
 
 def test_a_lasting_rate_limit_is_reported_as_one(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_an_unclear_429_that_passes_costs_nothing(tmp_path: Path) -> None:
         assert stage.books() == (MAP_BASE, 0)
 
     unclear = error(429, detail="Too Many Requests")
-    play(tmp_path, [unclear, unclear, MAP], work, attempts=1, limits=Limits(rate_window=10.0))
+    play(tmp_path, [unclear, unclear, MAP], work, attempts=1, options=CallOptions(rate_window=10.0))
 
 
 @pytest.mark.parametrize(
@@ -585,8 +585,8 @@ def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tm
         with CreditLedger(tmp_path / "ledger.db") as another_process:
             return another_process.next_turn(600)
 
-    quick = Limits(rate_window=0.0)
-    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, limits=quick) <= 31
+    quick = CallOptions(rate_window=0.0)
+    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, options=quick) <= 31
 
 
 PAY_AND_DIE = """

@@ -5,15 +5,13 @@ The address may hold a key, so only its host appears in errors and reports. Whet
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
+import httpx
 import msgspec
 from pydantic import SecretStr
-from yarl import URL
 
 from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
@@ -27,11 +25,8 @@ from holderlake.engine.sources.rpc.client.errors import (
     understood,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
-from holderlake.http.bounded_body import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
+from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transport
 
-ANSWER_BYTES: Final = 256 * MEGABYTE
-_CONNECT_SECONDS: Final = 10.0
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
@@ -67,43 +62,32 @@ class Endpoint:
         timeout: float,
         batch: int,
         connections: int,
-        answer_bytes: int = ANSWER_BYTES,
+        answer_bytes: int = RESPONSE_BYTES,
+        transport: Transport = "aiohttp",
     ) -> None:
         address = _checked(url)
-        self.host = str(address.host) if address.explicit_port is None else f"{address.host}:{address.port}"
+        self.host = address.host if address.port is None else f"{address.host}:{address.port}"
         self.batch = batch
         self.requests = 0
-        self._address = address
+        self._address = str(address)
         self._timeout = timeout
         self._number = 0
         self._unchecked = _CHECK_EVERY
-        self._connections = connections
-        self._answer_bytes = answer_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._http = HttpClient(
+            address,
+            headers={"Content-Type": "application/json", "User-Agent": "holderlake"},
+            timeout=timeout,
+            connections=connections,
+            response_bytes=answer_bytes,
+            transport=transport,
+        )
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host!r})"
 
     async def close(self) -> None:
-        """Closes its connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._connections),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout, _CONNECT_SECONDS)),
-                headers={
-                    "Content-Type": "application/json",
-                    "Accept": "application/json",
-                    "Accept-Encoding": ACCEPT_ENCODING,
-                },
-                auto_decompress=False,  # aiohttp's own decompression has no limit
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=self._address.host not in _LOOPBACK,
-            )
-        return self._session
+        """Close its connections."""
+        await self._http.close()
 
     async def chain_id(self) -> int:
         """The chain that it is of. Raises ``RpcError``."""
@@ -149,25 +133,19 @@ class Endpoint:
     async def _post(self, body: bytes, calls: Sequence[Call]) -> bytes:
         is_divisible = any(call.is_divisible for call in calls)
         self.requests += 1
-        # The failure is kept, and raised outside, so that the library's request, which has the key, hangs on nothing.
         failure: RpcError
         try:
-            # Elsewhere than where it was meant for, the key would be given away.
-            asked = self._opened().post(self._address, data=body, allow_redirects=False)
-            async with asyncio.timeout(self._timeout), asked as answer:
-                encoding = answer.headers.get("Content-Encoding", "")
-                content = await read_body(answer.content.iter_any(), encoding, self._answer_bytes)
-        except TimeoutError:
-            failure = (TooMuch if is_divisible else Unavailable)(f"{self.host} gave no answer in {self._timeout:g} s")
-        except UnusableBody as error:
-            too_much = is_divisible and error.kind == "too_large"
-            failure = (TooMuch if too_much else Unavailable)(f"{self.host}: {error}")
-        except (aiohttp.ClientError, OSError) as error:
-            failure = Unavailable(f"{self.host} gave no whole answer: {type(error).__name__}")
+            response = await self._http.send("POST", self._address, content=body)
+        except HttpError as error:
+            is_too_much = is_divisible and error.cause in ("timeout", "too_large")
+            # An error of the connection may hold the address, so only its kind is named.
+            reason = error.kind if error.cause in ("unsent", "closed") else str(error)
+            failure = (TooMuch if is_too_much else Unavailable)(f"{self.host} gave no complete answer: {reason}")
         else:
-            if 200 <= answer.status < 300:
-                return content
-            failure = self._http_error(answer.status, answer.headers.get("Retry-After"), content, is_divisible)
+            if 200 <= response.status < 300:
+                return response.content
+            retry_after = response.headers.get("retry-after")
+            failure = self._http_error(response.status, retry_after, response.content, is_divisible)
         raise failure
 
     def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
@@ -219,13 +197,13 @@ def _fault_in(raw: bytes) -> _Fault | None:
     return next((reply.error for reply in (found if isinstance(found, list) else [found]) if reply.error), None)
 
 
-def _checked(url: SecretStr) -> URL:
+def _checked(url: SecretStr) -> httpx.URL:
     try:
-        address = URL(url.get_secret_value().strip())
-    except ValueError:
-        raise ValueError("a node's address can't be read; it is one such as http://127.0.0.1:8545") from None
+        address = httpx.URL(url.get_secret_value().strip())
+    except httpx.InvalidURL:
+        raise ValueError("invalid address of a node: use for example http://127.0.0.1:8545") from None
     if address.scheme not in ("http", "https") or not address.host:
-        raise ValueError("a node's address begins with http:// or https://, such as http://127.0.0.1:8545")
+        raise ValueError("a node's address begins with http:// or https://, for example http://127.0.0.1:8545")
     return address
 
 

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
 from holderlake.engine.sources.rpc.client.errors import BatchTooLong, Misled, Refused, RpcError, Unavailable, WrongChain
 from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
+from holderlake.http.client import Transport
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
@@ -45,10 +46,13 @@ class Node:
         batch: int = 50,
         connections: int = 8,
         first_wait: float = 0.5,
+        transport: Transport = "aiohttp",
     ) -> None:
         if not urls:
             raise ValueError("no endpoint of a node is named")
-        self._endpoints = [Endpoint(url, timeout=timeout, batch=batch, connections=connections) for url in urls]
+        self._endpoints = [
+            Endpoint(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
+        ]
         self._resting: dict[Endpoint, float] = {}
         self._rejected: dict[Endpoint, WrongChain] = {}
         self._evm_id = evm_id
