@@ -2,8 +2,8 @@
 
     python -m benchmarks.cluster [--rows 1000000] [--instants 4] [--folder DIR] [--kill] [--memory 2g]
 
-The rows are those of ``benchmarks.engine``: 200 tokens in three years. Asked for are maps and lists of 250 holders of
-all tokens, half of the instants at midnight and half within a day; the answers are compared row for row.
+The rows are those of ``benchmarks.engine``: 200 tokens in three years. The answers are maps and lists of 250 holders of
+all tokens, half of the instants at midnight and half within a day, compared row for row.
 ``--kill`` ends a worker with kill -9 in the middle of the answers. CPU seconds are of all processes: master, workers,
 executors, their Python, and this one. With ``--folder`` the rows and the store are kept and used again.
 """
@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, write_raw
-from holderlake.cluster.answers import Asked, answers
+from holderlake.cluster.answers import BulkRequest, answers
 from holderlake.cluster.build import build as build_tables
-from holderlake.cluster.duck import Duck
-from holderlake.cluster.spark import Spark, session
+from holderlake.cluster.duckdb_engine import DuckDbEngine
+from holderlake.cluster.spark_engine import SparkEngine, session
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.store.store import Store
 from tests.spark import SparkCluster
 
@@ -41,12 +41,12 @@ _KEYS: Final = ("chain", "token_address", "as_of")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-def asked(instants: int) -> Asked:
+def asked(instants: int) -> BulkRequest:
     """All tokens at instants of the last year."""
     step = 360 * DAY // instants
     seconds = [END - DAY - number * step + (40_000 if number % 2 else 0) for number in range(instants)]
     tokens = [("eth", token_address(number)) for number in range(TOKENS)]
-    return Asked(tokens, [from_unix(second) for second in seconds], MapOptions(), _HOLDERS, True)
+    return BulkRequest(tokens, [from_unix(second) for second in seconds], MapOptions(), _HOLDERS, True)
 
 
 def embedded(folder: Path, instants: int) -> dict[str, float]:
@@ -55,10 +55,10 @@ def embedded(folder: Path, instants: int) -> dict[str, float]:
     found: dict[str, list[pa.Table]] = {}
     with Store(folder / "store") as store:
         assert chosen.maps is not None
-        for batch in sweep(store, chosen.tokens, chosen.instants, chosen.maps, _AT):
+        for batch in map_batches(store, chosen.tokens, chosen.instants, chosen.maps, _AT):
             for name, rows in batch.items():
                 found.setdefault(name, []).append(rows)
-        found["holders"] = list(sweep_holders(store, chosen.tokens, chosen.instants, _HOLDERS, True))
+        found["holders"] = list(holder_batches(store, chosen.tokens, chosen.instants, _HOLDERS, True))
     told = {"cpu": time.process_time(), "wall": time.monotonic() - began}
     for name, rows in found.items():
         pq.write_table(in_order(pa.concat_tables(rows)), folder / f"embedded-{name}.parquet")
@@ -97,7 +97,7 @@ def run(folder: Path, chosen: argparse.Namespace) -> list[str]:
     costs["embedded, answers"] = alone(embedded, folder, chosen.instants)
     _say(costs)
     if chosen.duckdb:
-        with Duck("4GB") as duck:
+        with DuckDbEngine("4GB") as duck:
             found = _ask(duck, folder, chosen.instants, "DuckDB", costs)
             differing(folder, found)
     with _cluster(chosen.memory) as cluster:
@@ -107,7 +107,7 @@ def run(folder: Path, chosen: argparse.Namespace) -> list[str]:
             "spark.executor.memory": chosen.memory,
             "spark.sql.shuffle.partitions": "8",
         }
-        with session(cluster.master, options) as opened, Spark(opened, str(folder)) as spark:
+        with session(cluster.master, options) as opened, SparkEngine(opened, str(folder)) as spark:
             found = _ask(spark, folder, chosen.instants, "Spark", costs, cluster if chosen.kill else None)
     odd = differing(folder, found)
     ours, theirs = costs["embedded, answers"]["cpu"], costs["Spark, answers"]["cpu"]

@@ -39,7 +39,7 @@ from benchmarks.raw_ways import TOOLS, measured
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
@@ -238,7 +238,7 @@ def backfill(folder: Path, days: int, tokens: Sequence[int]) -> dict[str, Any]:
     keys = [("eth", token_address(number)) for number in tokens]
     with Store(folder / "store") as store:
         began, wall, maps = spent(), time.monotonic(), 0
-        for tables in sweep(store, keys, instants, MapOptions()):
+        for tables in map_batches(store, keys, instants, MapOptions()):
             maps += tables["maps"].num_rows
         return {"maps": maps, "cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak()}
 

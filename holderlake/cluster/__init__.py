@@ -1,5 +1,5 @@
-"""The engine on a cluster of machines: the store build and bulk answers as SQL that DuckDB and Spark both run.
+"""The engine on a cluster of machines: the build of derived tables and bulk answers, as SQL for DuckDB and Spark.
 
-``statements`` reads the SQL, ``duck`` and ``spark`` run it, ``build`` makes the derived tables and ``answers`` the
-lake's from them; ``drawing`` draws one map from its rows with the engine's own functions, wherever they are.
+``build`` makes the derived tables and ``answers`` the lake's tables from them; ``map_tables`` computes one map from its
+rows with the engine's own functions. Single maps, the service and new days are in ``holderlake.engine`` only.
 """

@@ -1,7 +1,7 @@
-"""Bulk answers from the derived tables: the maps and holders of many tokens at many instants, as the lake's tables.
+"""Bulk answers from the derived tables: maps and holders of many tokens at many instants, as the lake's tables.
 
-Rows are those that ``engine.maps.batch`` gives from the embedded store, a partition (chain and instant) after
-another. Tokens, labels and rules come from an embedded store, which need not hold any transfer.
+The rows equal those of ``engine.maps.batch`` on the embedded store, one partition (chain and instant) after another.
+Tokens, labels and rules come from an embedded store, which needs no transfers.
 """
 
 from __future__ import annotations
@@ -15,29 +15,33 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from holderlake.cluster.drawing import CEX, CONTRACT, DEX, DRAWN, PAID, Book, Task, rows_of
+from holderlake.cluster.map_tables import MAP_ROWS, PAID, MapJob, TokenMetadata, read_stream
 from holderlake.cluster.statements import ANSWERS, BUILD, Values
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix, utc_now
 from holderlake.engine.catalog.labels import AddressLabel
-from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
+from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.store.store import Store
 
 _DAY: Final = 86_400
 _KEYS: Final = ("chain", "as_of", "token_address")
-_KEPT: Final = frozenset(ANSWERS) - {"held", "dealings", "on_map", "parts"}
-"""What several statements need, or what ends a long chain of them: it is made once."""
+_LABELS: Final = pa.schema(
+    [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
+)
+_KEPT: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
+"""Statements that several others use, or that end a long chain of them; each is computed once."""
 
 
 class Engine(Protocol):
-    """What runs the statements: ``duck.Duck`` or ``spark.Spark``."""
+    """Runs the statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
 
     def read(self, name: str, locations: Sequence[str]) -> None: ...
 
-    def give(self, name: str, rows: pa.Table) -> None: ...
+    def register(self, name: str, rows: pa.Table) -> None: ...
 
-    def make(self, name: str, values: Values, keep: bool = False) -> None: ...
+    def run(self, name: str, values: Values, keep: bool = False) -> None: ...
 
     def save(self, name: str, location: str) -> None: ...
 
@@ -48,16 +52,16 @@ class Engine(Protocol):
         left: str,
         right: str,
         keys: Sequence[str],
-        draw: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
+        compute: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of the cluster: tokens (chain, address) at instants; maps with these options and lists of so many
-    holders, with details or without. None leaves maps or lists out."""
+class BulkRequest:
+    """Tokens (chain, address) and instants; the options of their maps (None for no maps); and the length of their
+    lists of holders (None for no lists), with address details or without."""
 
     tokens: Sequence[tuple[str, str]]
     instants: Sequence[datetime]
@@ -68,7 +72,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Partition:
-    """What there is of a chain as of an instant: rows by table, of all tokens that somebody holds then, by token."""
+    """The rows of a chain as of an instant by table, ordered by token; tokens without holders have none."""
 
     chain: str
     as_of: datetime
@@ -79,49 +83,48 @@ def answers(
     engine: Engine,
     store: Store,
     derived: str,
-    asked: Asked,
+    request: BulkRequest,
     computed_at: datetime | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    on_statement: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Partition]:
-    """The lake's tables of every token at every instant, a partition at a time, in no order of partitions.
+    """Yield the lake's tables of every token at every instant, one partition at a time, in any order of partitions.
 
-    ``derived`` is where ``build`` put the derived tables; ``told`` hears the name of each statement that is run. Raises
-    ``UnknownToken`` or ``UnsupportedToken`` before anything is computed.
+    ``derived`` is the location of the derived tables of ``build``; ``on_statement`` is called with the name of each
+    statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
     """
-    task = _task(store, asked, computed_at or utc_now())
+    job = _map_job(store, request, computed_at or utc_now())
     for name in BUILD:
         engine.read(name, [f"{derived}/{name}"])
-    _give(engine, store, asked)
+    _register_inputs(engine, store, request)
     for name in ANSWERS:
-        told(name)
-        engine.make(name, _values(store, asked), name in _KEPT)
-    told("maps")
-    rows = engine.grouped("holders", "parts", _KEYS, task.draw, DRAWN, ("chain", "as_of"))
-    for (chain, second), mine in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):
+        on_statement(name)
+        engine.run(name, _parameters(store, request), name in _KEPT)
+    on_statement("maps")
+    rows = engine.grouped("holders", "map_parts", _KEYS, job.rows, MAP_ROWS, ("chain", "as_of"))
+    for (chain, second), of_partition in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):
         tables: dict[str, list[pa.Table]] = {}
-        for row in mine:
-            tables.setdefault(row["name"], []).append(rows_of(row["rows"]))
+        for row in of_partition:
+            tables.setdefault(row["name"], []).append(read_stream(row["rows"]))
         yield Partition(chain, from_unix(second), {name: pa.concat_tables(rows) for name, rows in tables.items()})
 
 
-def _task(store: Store, asked: Asked, computed_at: datetime) -> Task:
-    own = {key: mappable_token(store, *key) for key in asked.tokens}
-    known = own | store.tokens(store.indexed_tokens())
-    maps = asked.maps
-    return Task(
-        Book(known),
+def _map_job(store: Store, request: BulkRequest, computed_at: datetime) -> MapJob:
+    own = {key: supported_token(store, *key) for key in request.tokens}
+    maps = request.maps
+    return MapJob(
+        TokenMetadata(own | store.tokens(store.indexed_tokens())),
         store.rules,
         maps.limit if maps else None,
         maps.return_decentralization_score if maps else False,
-        asked.holders,
-        asked.details,
+        request.holders,
+        request.details,
         computed_at,
     )
 
 
-def _values(store: Store, asked: Asked) -> Values:
-    """What the statements bind."""
-    rules, maps = store.rules, asked.maps
+def _parameters(store: Store, request: BulkRequest) -> Values:
+    """Return the parameters of the statements."""
+    rules, maps = store.rules, request.maps
     limit = maps.limit if maps else 0
     return {
         "zero": ZERO_ADDRESS,
@@ -135,46 +138,37 @@ def _values(store: Store, asked: Asked) -> Values:
         "time_wallets": rules.time_wallets,
         "time_limit": rules.time_limit if maps and maps.use_time_nodes else 0,
         "limit": limit,
-        "most": max(limit, asked.holders or 0),
+        "most": max(limit, request.holders or 0),
     }
 
 
-def _give(engine: Engine, store: Store, asked: Asked) -> None:
-    """The small tables that statements read: what is asked for, and what the store knows of tokens and addresses."""
-    seconds = sorted({to_unix(instant) for instant in asked.instants})
+def _register_inputs(engine: Engine, store: Store, request: BulkRequest) -> None:
+    """Register the small tables that statements read: the request, and the store's tokens and labels."""
+    number, text = pa.int64(), pa.string()
+    seconds = sorted({to_unix(instant) for instant in request.instants})
     days = [(second + 1) // _DAY for second in seconds]
-    engine.give("instants", _table(second=(pa.int64(), seconds), open_day=(pa.int64(), days)))
-    known = [bisect_right(days, day) for day in range(days[-1])]  # the first open day after each
-    engine.give("days", _table(day=(pa.int64(), range(days[-1])), known_at=(pa.int64(), [seconds[at] for at in known])))
-    engine.give("wanted", _keys(asked.tokens))
-    engine.give("indexed", _keys(store.indexed_tokens()))
-    marked = store.marked_addresses()
-    kinds = {address: _kinds(label) for address, label in marked.items()}
-    of_interest = {address: kind for address, kind in kinds.items() if kind}
-    engine.give(
-        "marks", _table(address=(pa.string(), list(of_interest)), kinds=(pa.int64(), list(of_interest.values())))
-    )
-    allowed = store.rules.time_allowed if asked.maps else ()
-    exchanges = sorted({address for address, kind in of_interest.items() if kind & (CEX | DEX)} | set(allowed))
-    engine.give("exchanges", _table(address=(pa.string(), exchanges)))
-    engine.give("labels", _labels(store, sorted(marked), sorted({chain for chain, _ in asked.tokens})))
+    engine.register("instants", _table(second=(number, seconds), open_day=(number, days)))
+    first_open = [seconds[bisect_right(days, day)] for day in range(days[-1])]  # the first open day after each day
+    engine.register("days", _table(day=(number, range(days[-1])), known_at=(number, first_open)))
+    engine.register("requested_tokens", _keys(request.tokens))
+    engine.register("indexed_tokens", _keys(store.indexed_tokens()))
+    labelled = store.marked_addresses()
+    kinds = {address: kind for address, label in labelled.items() if (kind := _kinds(label))}
+    engine.register("address_kinds", _table(address=(text, list(kinds)), kinds=(number, list(kinds.values()))))
+    allowed = store.rules.time_allowed if request.maps else ()
+    exchanges = sorted({address for address, kind in kinds.items() if kind & (CEX | DEX)} | set(allowed))
+    engine.register("exchanges", _table(address=(text, exchanges)))
+    engine.register("labels", _labels(store, sorted(labelled), sorted({chain for chain, _ in request.tokens})))
 
 
 def _labels(store: Store, addresses: Sequence[str], chains: Sequence[str]) -> pa.Table:
     rows = [
-        (chain, address, label.name, label.entity_id, _kinds(label) | PAID * label.is_paid_label)
+        {"chain": chain, "address": address, "name": label.name, "entity_id": label.entity_id}
+        | {"kinds": _kinds(label) | PAID * label.is_paid_label}
         for chain in chains
         for address, label in store.labels(addresses, chain).items()
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * 5
-    text = pa.string()
-    return _table(
-        chain=(text, columns[0]),
-        address=(text, columns[1]),
-        name=(text, columns[2]),
-        entity_id=(text, columns[3]),
-        kinds=(pa.int64(), columns[4]),
-    )
+    return pa.Table.from_pylist(rows, _LABELS)
 
 
 def _kinds(label: AddressLabel) -> int:

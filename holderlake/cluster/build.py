@@ -1,7 +1,7 @@
-"""The store build on the cluster: the derived tables, as Parquet, from raw transfers.
+"""The build of the derived tables on the cluster, as Parquet, from raw transfers.
 
-A build is a folder of its own, with a folder a table. It is there when a row of ``builds`` names it, which is written
-last; a build that was killed is named nowhere, and its folder may be removed.
+Each build writes a new folder, with a folder a table, and finally a row of ``builds`` that names it. A build that was
+killed has no such row, and its folder can be removed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _BUILDS: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Build:
-    """Where a finished build is, and of how many files of raw transfers it was made.
+    """The location of a finished build, and the number of files of raw transfers that it read.
 
-    ``digest`` tells which files of a store these were (see ``digest_of``); it is empty for files beside a store.
+    ``digest`` identifies these files (see ``digest_of``); it is empty for files outside the store.
     """
 
     location: str
@@ -39,27 +39,27 @@ class Build:
 
 
 def build(
-    engine: Engine, raw: Sequence[str], root: str, digest: str = "", told: Callable[[str], None] = lambda _: None
+    engine: Engine, raw: Sequence[str], root: str, digest: str = "", on_table: Callable[[str], None] = lambda _: None
 ) -> Build:
-    """Makes the derived tables below ``root`` of raw transfers: Parquet in the layout ``engine.records.TRANSFERS``.
+    """Write the derived tables below ``root``, from Parquet files of raw transfers (``engine.records.TRANSFERS``).
 
-    ``told`` hears the name of each table as it is finished.
+    ``on_table`` is called with the name of each finished table.
     """
     name = f"build-{uuid4().hex}"
     engine.read("raw", raw)
     for table in BUILD:
-        engine.make(table, {})
+        engine.run(table, {})
         engine.save(table, f"{root}/{name}/{table}")
-        engine.read(table, [f"{root}/{name}/{table}"])  # what follows reads it, rather than making it again
-        told(table)
+        engine.read(table, [f"{root}/{name}/{table}"])  # the next tables read it instead of computing it again
+        on_table(table)
     built = Build(f"{root}/{name}", utc_now(), len(raw), digest)
-    engine.give("built", pa.Table.from_pylist([vars(built)], _BUILDS))
+    engine.register("built", pa.Table.from_pylist([vars(built)], _BUILDS))
     engine.save("built", f"{root}/builds/{name}")
     return built
 
 
 def latest_build(engine: Engine, root: str) -> Build | None:
-    """The last build that was finished, or None."""
+    """Return the last finished build, or None."""
     try:
         engine.read("builds", [f"{root}/builds/*/*.parquet"])
     except FileNotFoundError:
@@ -69,5 +69,5 @@ def latest_build(engine: Engine, root: str) -> Build | None:
 
 
 def digest_of(raw: Sequence[str]) -> str:
-    """Tells sets of files apart, by their names: those of a store never change under their names."""
+    """Return a digest of the names of a store's files, whose content never changes."""
     return hashlib.sha256("\n".join(sorted(PurePath(one).name for one in raw)).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The cluster's SQL on DuckDB, in this process: what small data needs, and what Spark's results are compared with."""
+"""The SQL of the cluster on DuckDB in this process, for small data and to check the results of Spark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from holderlake.cluster.statements import Values, statement
 
 
-class Duck:
-    """DuckDB as an engine of the cluster. Locations are folders of this machine."""
+class DuckDbEngine:
+    """``Engine`` of the cluster on DuckDB. Locations are folders of this machine."""
 
     def __init__(self, memory_limit: str = "2GB") -> None:
         self._connection = duckdb.connect()
@@ -25,18 +25,18 @@ class Duck:
         self._connection.execute("SET temp_directory = $folder", {"folder": self._spill.name})
 
     def close(self) -> None:
-        """Lets go of all that was made."""
+        """Drop all results."""
         self._connection.close()
         self._spill.cleanup()
 
-    def __enter__(self) -> Duck:
+    def __enter__(self) -> DuckDbEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Names the Parquet files at the locations, which may be folders. Raises ``FileNotFoundError``."""
+        """Make a view of the Parquet files at the locations, files or folders. Raises ``FileNotFoundError``."""
         found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
         listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
         try:
@@ -44,16 +44,16 @@ class Duck:
         except duckdb.IOException as error:
             raise FileNotFoundError(f"there is no Parquet file at {listed}") from error
 
-    def give(self, name: str, rows: pa.Table) -> None:
-        """Names rows of this process."""
-        self._connection.register("given", rows)
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given")
-        self._connection.unregister("given")
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make a table of rows of this process."""
+        self._connection.register("registered", rows)
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM registered")
+        self._connection.unregister("registered")
 
-    def make(self, name: str, values: Values, keep: bool = False) -> None:
-        """Runs a statement, and names what it makes; ``keep`` is for Spark, here everything is kept."""
-        made = statement(name)
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {made.sql}", made.chosen(values) or None)
+    def run(self, name: str, values: Values, keep: bool = False) -> None:
+        """Run a statement into a table of its name. ``keep`` has no effect, because all results are kept."""
+        query = statement(name)
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql}", query.chosen(values) or None)
 
     def save(self, name: str, location: str) -> None:
         """Writes what was named as Parquet into a new folder."""
@@ -64,7 +64,7 @@ class Duck:
                 writer.write_batch(batch)
 
     def table(self, name: str) -> pa.Table:
-        """All rows of what was named."""
+        """Return all rows of a table or view."""
         return self._connection.sql(f"FROM {name}").to_arrow_table()
 
     def grouped(
@@ -72,22 +72,22 @@ class Duck:
         left: str,
         right: str,
         keys: Sequence[str],
-        draw: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
+        compute: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """What ``draw`` makes of each group of both, as rows, by the keys; see ``Spark.grouped``."""
+        """Yield the rows that ``compute`` returns for each group of the two tables, ordered by the keys."""
         listed = ", ".join(keys)
-        ordered = {"ones": left, "others": right}
-        for name, given in ordered.items():  # in order, so that each group is found without reading the others
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {given} ORDER BY {listed}")
-        found = self._connection.sql(
-            f"SELECT {listed} FROM ones UNION SELECT {listed} FROM others ORDER BY ALL"
+        ordered = {"left_groups": left, "right_groups": right}
+        for name, source in ordered.items():  # sorted, so that DuckDB finds a group without reading all rows
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {source} ORDER BY {listed}")
+        groups = self._connection.sql(
+            f"SELECT {listed} FROM left_groups UNION SELECT {listed} FROM right_groups ORDER BY ALL"
         ).fetchall()
         where = " AND ".join(f"{key} = ?" for key in keys)
-        for key in found:
-            mine = (
-                self._connection.sql(f"FROM {name} WHERE {where}", params=list(key)).to_arrow_table()
+        for group in groups:
+            rows = (
+                self._connection.sql(f"FROM {name} WHERE {where}", params=list(group)).to_arrow_table()
                 for name in ordered
             )
-            yield from draw(key, *mine).cast(schema).to_pylist()
+            yield from compute(group, *rows).cast(schema).to_pylist()

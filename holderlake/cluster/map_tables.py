@@ -1,6 +1,6 @@
-"""One map drawn from its rows, by the engine's own functions: what SQL found about it becomes the lake's tables.
+"""The lake's tables of one map, computed from the rows of the cluster's SQL with the engine's own functions.
 
-It runs wherever the rows are: in this process, or on a worker of the cluster.
+The functions run in this process or on a worker of the cluster.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from holderlake.engine.catalog.labels import UNLABELLED, AddressLabel
 from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.maps.graph import Graphs, Top, connected
 from holderlake.engine.maps.links import Links
-from holderlake.engine.maps.maps import Drawing, drawn_tables
+from holderlake.engine.maps.maps import MapData, map_tables
 from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
-from holderlake.engine.queries.addresses import Activity, detail_columns
+from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX, Activity, detail_columns
 from holderlake.engine.queries.balances import Rows
-from holderlake.engine.queries.holders import Listed, listed_table
+from holderlake.engine.queries.holders import RankedHolders, holders_table
 from holderlake.engine.records import Rules, TokenInfo
 
-CEX: Final = 1
-DEX: Final = 2
-CONTRACT: Final = 4
 PAID: Final = 8
+"""Kind of an address with a paid label, in addition to ``CEX``, ``DEX`` and ``CONTRACT``."""
 _LIMB: Final = 10**26
 
-DRAWN: Final = pa.schema(
+MAP_ROWS: Final = pa.schema(
     [
         ("chain", pa.string()),
         ("as_of", pa.int64()),
@@ -40,26 +38,26 @@ DRAWN: Final = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-"""A table of a map a row: the chain, the second, the token, the table's name and its rows as an Arrow stream."""
+"""A row for each table of a map: chain, second, token, name of the table, and its rows as an Arrow stream."""
 
 
 @dataclass(frozen=True)
-class Book:
-    """The tokens of a world."""
+class TokenMetadata:
+    """Metadata of tokens by (chain, address)."""
 
     known: Mapping[tuple[str, str], TokenInfo]
 
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
-        """Metadata of the tokens that are known among the keys."""
+        """Return the metadata of the known tokens among the keys."""
         return {key: self.known[key] for key in keys if key in self.known}
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is to be made of each map: ``limit`` top holders of a map (None: no maps), ``holders`` of a list (None: no
-    lists) and whether with details."""
+class MapJob:
+    """Settings of the tables: ``limit`` top holders of a map (None for no maps), and ``holders`` of a list (None for no
+    lists), with address ``details`` or without."""
 
-    book: Book
+    metadata: TokenMetadata
     rules: Rules
     limit: int | None
     scored: bool
@@ -67,56 +65,54 @@ class Task:
     details: bool
     computed_at: datetime
 
-    def draw(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> pa.Table:
-        """The tables of one map (chain, second, token), see ``DRAWN``. None where nobody holds the token."""
-        found = self.tables(key, holders, parts)
+    def rows(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> pa.Table:
+        """Return the tables of one map (chain, second, token) as ``MAP_ROWS``; no rows if the token has no holders."""
+        tables = self._tables(key, holders, parts)
         return pa.table(
             {
-                "chain": pa.repeat(pa.scalar(key[0]), len(found)),
-                "as_of": pa.repeat(pa.scalar(key[1], pa.int64()), len(found)),
-                "token_address": pa.repeat(pa.scalar(key[2]), len(found)),
-                "name": pa.array(list(found), pa.string()),
-                "rows": pa.array([_stream(rows) for rows in found.values()], pa.binary()),
+                "chain": pa.repeat(pa.scalar(key[0]), len(tables)),
+                "as_of": pa.repeat(pa.scalar(key[1], pa.int64()), len(tables)),
+                "token_address": pa.repeat(pa.scalar(key[2]), len(tables)),
+                "name": pa.array(list(tables), pa.string()),
+                "rows": pa.array([_stream(rows) for rows in tables.values()], pa.binary()),
             }
         )
 
-    def tables(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> dict[str, pa.Table]:
-        """The lake's tables of one map by name."""
+    def _tables(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> dict[str, pa.Table]:
         chain, second, address = key
-        scene = _Scene.of(holders, parts)
-        if not scene.count:
+        rows = _MapRows.of(holders, parts)
+        if not rows.count:
             return {}
-        token, seconds = self.book.known[chain, address], np.array([second])
+        token, seconds = self.metadata.known[chain, address], np.array([second])
         tables: dict[str, pa.Table] = {}
         if self.limit is not None:
-            tables |= drawn_tables(self._drawing(scene, token, seconds, self.limit), self.computed_at)
+            tables |= map_tables(self._map_data(rows, token, seconds, self.limit), self.computed_at)
         if self.holders is not None:
-            mine = scene.texts[: self.holders]
-            nodes = np.arange(len(mine))
-            told = None
+            addresses = rows.texts[: self.holders]
+            nodes = np.arange(len(addresses))
+            details = None
             if self.details:
-                known, labels = scene.told(mine), scene.labels(mine)
-                told = detail_columns(known, labels, nodes, self.rules)
-            listed = Listed(np.zeros(len(mine), np.int64), nodes + 1, nodes, scene.balances[: self.holders])
-            texts = pa.array(mine, pa.string())
-            tables["holders"] = listed_table(token, seconds, [scene.supply], listed, texts, told)
+                details = detail_columns(rows.activity(addresses), rows.labels(addresses), nodes, self.rules)
+            ranked = RankedHolders(np.zeros(len(nodes), np.int64), nodes + 1, nodes, rows.balances[: self.holders])
+            texts = pa.array(addresses, pa.string())
+            tables["holders"] = holders_table(token, seconds, [rows.supply], ranked, texts, details)
         return tables
 
-    def _drawing(self, scene: _Scene, token: TokenInfo, seconds: Array, limit: int) -> Drawing:
-        graphs, top, keys = scene.graphs(limit)
+    def _map_data(self, rows: _MapRows, token: TokenInfo, seconds: Array, limit: int) -> MapData:
+        graphs, top, keys = rows.graphs(limit)
         texts = graphs.texts.to_pylist()
         magic = [texts[node] for node in graphs.magic[0].tolist()]
-        return Drawing(
-            self.book, keys, self.rules, token, seconds, self.scored, [scene.supply], scene.held(), scene.kinds,
-            scene.held(scene.is_free), scene.held(scene.is_free & scene.is_fresh), top, graphs,
-            scene.told([*scene.texts[:limit], *magic]), scene.labels(texts),
-            [None],  # the statements keep holders only, so addresses below zero are not reported
+        return MapData(
+            self.metadata, keys, self.rules, token, seconds, self.scored, [rows.supply], rows.held(), rows.kinds,
+            rows.held(rows.is_free), rows.held(rows.is_free & rows.is_fresh), top, graphs,
+            rows.activity([*rows.texts[:limit], *magic]), rows.labels(texts),
+            [None],  # the statements keep only holders, so negative balances are not reported
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """The rows of a map: of its holders by rank, and of all else."""
+class _MapRows:
+    """The rows of a map: arrays of its holders by rank, and its other parts by kind."""
 
     supply: int
     texts: list[str]
@@ -127,15 +123,15 @@ class _Scene:
     parts: Mapping[str, list[dict[str, Any]]]
 
     @staticmethod
-    def of(holders: pa.Table, parts: pa.Table) -> _Scene:
+    def of(holders: pa.Table, parts: pa.Table) -> _MapRows:
         rows = holders.take(pc.sort_indices(holders, sort_keys=[("rank", "ascending")])).combine_chunks()
-        owed = rows.filter(pc.equal(rows["rank"], 0))
+        zero_address = rows.filter(pc.equal(rows["rank"], 0))
         rows = rows.filter(pc.greater(rows["rank"], 0))
         pieces: dict[str, list[dict[str, Any]]] = {"fact": [], "magic": [], "link": [], "window": []}
         for row in parts.to_pylist():
             pieces[row["piece"]].append(row)
-        return _Scene(
-            -sum(_integers(owed)),
+        return _MapRows(
+            -sum(_integers(zero_address)),
             [text or "" for text in rows["address"].to_pylist()],
             _words(rows),
             rows["kinds"].to_numpy().astype(np.uint8),
@@ -149,70 +145,72 @@ class _Scene:
         return len(self.texts)
 
     def held(self, mask: Array | None = None) -> Rows:
-        """The holders, or some of them, as rows of one instant."""
+        """Return the holders, or those of the mask, as rows of one instant."""
         once = np.zeros(self.count, np.int32)
         rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
         return rows if mask is None else rows.at(mask)
 
-    def told(self, texts: Sequence[str]) -> Activity:
-        """What is known of the transfers of addresses."""
+    def activity(self, texts: Sequence[str]) -> Activity:
+        """Return the activity of the addresses. Numbers of transfers are 0, because the SQL has applied the limits."""
         facts = {row["one"]: row for row in self.parts["fact"]}
         rows = [facts[text] for text in texts]
         relations = np.array([(row["degree"], row["inward"], row["outward"]) for row in rows], np.int64)
         begun = [NEVER if row["begun"] is None else row["begun"] for row in rows]
-        # their number was judged already, where it was counted
         return Activity(relations.reshape(-1, 3), np.zeros(len(rows), np.int64), np.array(begun, np.int64))
 
     def labels(self, texts: Sequence[str]) -> list[AddressLabel]:
-        """What is known of addresses by name."""
+        """Return the labels of the addresses."""
         facts = {row["one"]: row for row in self.parts["fact"]}
         return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
 
     def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
-        """Magic nodes, links, time nodes and clusters; the top holders; and the keys of the links' tokens."""
-        mine = self.texts[:limit]
+        """Return the graph of the map, its top holders, and the keys of the links' tokens by number."""
+        addresses = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]
         windows = [row["one"] for row in sorted(self.parts["window"], key=lambda row: row["place"])]
-        found = sorted(self.parts["link"], key=lambda row: (row["place"], *_ends(row)))
-        texts = sorted({*mine, *magic, *windows, *(row[end] for row in found for end in ("one", "other"))})
+        rows = sorted(self.parts["link"], key=lambda row: (row["place"], *_ends(row)))
+        texts = sorted({*addresses, *magic, *windows, *(row[end] for row in rows for end in ("one", "other"))})
         node_of = {text: node for node, text in enumerate(texts)}
-        tokens = sorted({(row["moved_chain"], row["moved_token"]) for row in found})
+        tokens = sorted({(row["moved_chain"], row["moved_token"]) for row in rows})
         number_of = {key: number for number, key in enumerate(tokens)}
 
         def column(values: Iterable[int]) -> Array:
             return np.array(list(values), np.int64)
 
-        sums = [_integer(row) for row in found]
+        sums = [_integer(row) for row in rows]
         links = Links(
-            np.zeros(len(found), np.int64),
-            column(row["place"] - 1 for row in found),
-            column(node_of[row["one"]] for row in found),
-            column(node_of[row["other"]] for row in found),
-            column(number_of[row["moved_chain"], row["moved_token"]] for row in found),
-            column(row["number"] for row in found),
-            column(row["begun"] for row in found),
-            column(row["ended"] for row in found),
+            np.zeros(len(rows), np.int64),
+            column(row["place"] - 1 for row in rows),
+            column(node_of[row["one"]] for row in rows),
+            column(node_of[row["other"]] for row in rows),
+            column(number_of[row["moved_chain"], row["moved_token"]] for row in rows),
+            column(row["number"] for row in rows),
+            column(row["begun"] for row in rows),
+            column(row["ended"] for row in rows),
             from_ints(sums, lane_of(max(sums, default=0))),
         )
-        nodes, helpers = column(node_of[text] for text in mine), column(node_of[text] for text in magic)[None, :]
-        top = Top(np.zeros(len(mine), np.int64), nodes, self.balances[:limit], self.is_free[:limit])
+        nodes, magic_nodes = (
+            column(node_of[text] for text in addresses),
+            column(node_of[text] for text in magic)[None, :],
+        )
+        top = Top(np.zeros(len(addresses), np.int64), nodes, self.balances[:limit], self.is_free[:limit])
         timed = column(node_of[text] for text in windows)[None, :]
         graphs = Graphs(
             np.arange(len(texts)),
             pa.array(texts, pa.string()),
             nodes,
-            helpers,
+            magic_nodes,
             timed,
             links,
-            connected(len(texts), top, nodes, helpers, timed, links),
+            connected(len(texts), top, nodes, magic_nodes, timed, links),
         )
         return graphs, top, dict(enumerate(tokens))
 
 
 def _label(row: Mapping[str, Any]) -> AddressLabel:
     kinds = row["kinds"]
-    told = (bool(kinds & kind) for kind in (CEX, DEX, CONTRACT, PAID))
-    return AddressLabel(row["name"], row["entity_id"], *told)
+    flags = (bool(kinds & kind) for kind in (CEX, DEX, CONTRACT, PAID))
+    return AddressLabel(row["name"], row["entity_id"], *flags)
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -232,7 +230,7 @@ def _integers(rows: pa.Table) -> list[int]:
 
 
 def _words(rows: pa.Table) -> Array:
-    """The balances as the engine's words."""
+    """Return the balances as the engine's words."""
     if rows.num_rows and rows["middle"].null_count < rows.num_rows:
         plain = _integers(rows)
         return from_ints(plain, lane_of(max(plain)))
@@ -250,7 +248,7 @@ def _stream(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def rows_of(stream: bytes) -> pa.Table:
-    """The rows of such a stream."""
+def read_stream(stream: bytes) -> pa.Table:
+    """Return the rows of an Arrow stream."""
     with pa.ipc.open_stream(stream) as reader:
         return reader.read_all()

@@ -1,7 +1,7 @@
-"""The cluster's SQL on Apache Spark: a session with the settings that exactness needs, and statements run in it.
+"""The SQL of the cluster on Apache Spark, in a session with the settings that exact answers need.
 
-Decimals that overflow are errors (ANSI mode), and times are UTC, whatever the cluster's own defaults are. The workers
-need the same Python packages as this process, ours included.
+An overflow of a decimal is an error (ANSI mode) and times are UTC, whatever the cluster's defaults are. The workers
+need the same Python packages as this process, including Holderlake.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from holderlake.cluster.statements import Values, statement
 
 _ALWAYS: Final = {
-    "spark.sql.ansi.enabled": "true",  # a sum that does not fit is an error, and never a null
+    "spark.sql.ansi.enabled": "true",  # an overflow is an error, not a null
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 _DEFAULTS: Final = {
-    "spark.task.maxFailures": "8",  # a worker that is killed takes its tasks with it; others do them again
+    "spark.task.maxFailures": "8",  # the tasks of a killed worker run again on others
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
 _SMALL_BYTES: Final = 8 << 20
-"""Tables of this process up to this size are handed to every worker whole."""
+"""Tables of this process up to this size are broadcast to all workers."""
 
 
 @contextmanager
 def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A Spark session on the cluster of the master's address (``spark://host:port``, or ``local[2]``).
+    """Open a Spark session on the cluster of a master (``spark://host:port``, or ``local[2]``).
 
-    ``options`` are further settings of Spark by their own names; those that exactness needs can't be changed. Raises
-    ``ConnectionError`` where no master answers.
+    ``options`` are further settings of Spark; they cannot change those that exact answers need. Raises
+    ``ConnectionError`` if no master answers.
     """
     _check_reachable(master)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what workers run; Spark's own default is any python3
-    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "conf"))  # where it is told to be quiet
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # on the workers; Spark's default is any python3
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "conf"))  # it limits logging
     builder = SparkSession.builder.master(master).appName("holderlake")
     for name, value in {**_DEFAULTS, **(options or {}), **_ALWAYS}.items():
         builder = builder.config(name, value)
@@ -63,14 +63,14 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
 
 @contextmanager
 def _arrow_only() -> Iterator[None]:
-    """PySpark warns of pandas 3 wherever it could hand over frames; we hand over Arrow."""
+    """Hide PySpark's warnings about pandas 3, which this module does not use."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         yield
 
 
 def _check_reachable(master: str) -> None:
-    """Spark itself takes a minute to find out, and tells it in a hundred lines."""
+    """Raise ``ConnectionError`` if no master answers; Spark itself needs a minute and prints a hundred lines."""
     places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
     if not master.startswith("spark://"):
         return
@@ -83,11 +83,11 @@ def _check_reachable(master: str) -> None:
     raise ConnectionError(f"no Spark master answers at {master}; 'deploy/spark.sh master' starts one")
 
 
-class Spark:
-    """Spark as an engine of the cluster. Locations are whatever all workers reach: folders they share, ``s3a://``.
+class SparkEngine:
+    """``Engine`` of the cluster on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
 
-    ``work`` is where intermediate results are kept until the engine is closed: a plan that is cut there is planned in a
-    moment, and what was written is not computed again when a worker is lost.
+    Intermediate results are written below ``work`` until the engine is closed. This keeps the plans short, and a lost
+    worker does not cause Spark to compute them again.
     """
 
     def __init__(self, session: Any, work: str) -> None:
@@ -95,19 +95,19 @@ class Spark:
         self._work = f"{work}/work-{uuid4().hex}"
 
     def close(self) -> None:
-        """Removes the intermediate results."""
+        """Remove the intermediate results."""
         machine = self._session.sparkContext._jvm
         path = machine.org.apache.hadoop.fs.Path(self._work)
         path.getFileSystem(self._session.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
 
-    def __enter__(self) -> Spark:
+    def __enter__(self) -> SparkEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Names the Parquet files at the locations, which may be folders. Raises ``FileNotFoundError``."""
+        """Make a view of the Parquet files at the locations, files or folders. Raises ``FileNotFoundError``."""
         try:
             self._session.read.parquet(*locations).createOrReplaceTempView(name)
         except AnalysisException as error:
@@ -115,17 +115,17 @@ class Spark:
                 raise
             raise FileNotFoundError(f"there is no Parquet file at {', '.join(locations)}") from error
 
-    def give(self, name: str, rows: pa.Table) -> None:
-        """Names rows of this process."""
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make a view of rows of this process."""
         with _arrow_only():
             frame = self._session.createDataFrame(rows)
-        small = rows.nbytes < _SMALL_BYTES  # Spark does not see how small they are
+        small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
-    def make(self, name: str, values: Values, keep: bool = False) -> None:
-        """Runs a statement when it is first needed, and names what it makes; with ``keep`` it is run now and once."""
-        made = statement(name, "spark")
-        frame = self._session.sql(made.sql, args=made.chosen(values))
+    def run(self, name: str, values: Values, keep: bool = False) -> None:
+        """Make a view of a statement, which Spark computes for each use; with ``keep`` it is computed once, now."""
+        query = statement(name, "spark")
+        frame = self._session.sql(query.sql, args=query.chosen(values))
         frame.createOrReplaceTempView(name)
         if keep:
             location = f"{self._work}/{name}"
@@ -133,11 +133,11 @@ class Spark:
             self.read(name, [location])
 
     def save(self, name: str, location: str) -> None:
-        """Writes what was named as Parquet into a new folder, which is whole when Spark's ``_SUCCESS`` is in it."""
+        """Write a view as Parquet into a new folder, which is complete if it has Spark's file ``_SUCCESS``."""
         self._session.table(name).write.option("compression", "zstd").parquet(location)
 
     def table(self, name: str) -> pa.Table:
-        """All rows of what was named; small ones only."""
+        """Return all rows of a small view."""
         return self._session.table(name).toArrow()
 
     def grouped(
@@ -145,19 +145,21 @@ class Spark:
         left: str,
         right: str,
         keys: Sequence[str],
-        draw: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
+        compute: Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table],
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """What ``draw`` makes of each group of both, on the workers, as rows; those alike in ``together`` stand
-        together, by the columns of ``schema`` in their order."""
+        """Yield the rows that ``compute`` returns on the workers for each group of the two views.
 
-        def of_arrow(key: tuple[pa.Scalar, ...], ones: pa.Table, others: pa.Table) -> pa.Table:
-            return draw(tuple(part.as_py() for part in key), ones, others)
+        Rows that are equal in the columns ``together`` follow each other, sorted by the columns of ``schema``.
+        """
+
+        def of_arrow(key: tuple[pa.Scalar, ...], left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:
+            return compute(tuple(part.as_py() for part in key), left_rows, right_rows)
 
         first, second = (self._session.table(name).groupBy(*keys) for name in (left, right))
         with _arrow_only():
-            drawn = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
-        placed = drawn.repartition(*together).sortWithinPartitions(*schema.names[:-1])
-        for row in placed.toLocalIterator(prefetchPartitions=True):
+            computed = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
+        ordered = computed.repartition(*together).sortWithinPartitions(*schema.names[:-1])
+        for row in ordered.toLocalIterator(prefetchPartitions=True):
             yield row.asDict()

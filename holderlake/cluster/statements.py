@@ -1,7 +1,7 @@
-"""The SQL of the cluster: written once in DuckDB's dialect in ``sql/``, transpiled for whoever runs it.
+"""The SQL of the cluster, written in DuckDB's dialect in ``sql/`` and transpiled to that of the engine that runs it.
 
-A statement is a SELECT over views by name; what it makes is a view under the statement's own name. ``$names`` are
-bound, never pasted; ``{carried}`` stands for the steps of ``sql/carried.sql``, which several share.
+A statement is a SELECT over named views; its result is a view with the name of the statement. ``$names`` are bound
+parameters. ``{carried}`` is replaced by the common table expressions of ``sql/carried.sql``.
 """
 
 from __future__ import annotations
@@ -16,51 +16,50 @@ import sqlglot
 from sqlglot import exp
 
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
-"""The derived tables in the order in which they are made."""
+"""The derived tables, each after those that it needs."""
 
 ANSWERS: Final = (
     "hypernodes",
     "supernodes",
-    "held",
+    "balances",
     "holders",
     "top",
-    "counted",
-    "dealings",
-    "magic",
-    "on_map",
+    "edges",
+    "shown_transfers",
+    "magic_nodes",
+    "map_wallets",
     "links",
     "exchange_transfers",
-    "crowded",
+    "crowded_windows",
     "windows",
     "window_links",
-    "facts",
-    "parts",
+    "address_facts",
+    "map_parts",
 )
-"""The statements of bulk answers in the order in which they build on each other."""
+"""The statements of bulk answers, each after those that it needs."""
 
 Values = Mapping[str, int | str]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement: the name of what it makes, its SQL, and the names that have to be bound."""
+    """The SQL of a statement and the names of its parameters."""
 
-    name: str
     sql: str
-    binds: frozenset[str]
+    parameters: frozenset[str]
 
     def chosen(self, values: Values) -> dict[str, int | str]:
-        """Those of the values that the statement binds. Raises ``KeyError`` where one is missing."""
-        return {name: values[name] for name in self.binds}
+        """Return the values of the statement's parameters. Raises ``KeyError`` if one is missing."""
+        return {name: values[name] for name in self.parameters}
 
 
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
-    """A statement by name, in the dialect of whoever runs it."""
+    """Return a statement by name in the dialect."""
     folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
     (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")
     if tree is None:
         raise ValueError(f"the statement {name} is empty")
-    binds = frozenset(parameter.name for parameter in tree.find_all(exp.Parameter, exp.Placeholder))
-    return Statement(name, tree.sql(dialect=dialect, comments=False), binds)
+    parameters = frozenset(parameter.name for parameter in tree.find_all(exp.Parameter, exp.Placeholder))
+    return Statement(tree.sql(dialect=dialect, comments=False), parameters)

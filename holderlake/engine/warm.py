@@ -14,7 +14,7 @@ import pyarrow as pa
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
@@ -44,8 +44,8 @@ def warm() -> None:
     instants = [from_unix(86_400) + timedelta(hours=36 * number) for number in range(3)]
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         store.add_transfers(pa.Table.from_pylist(rows, schema=TRANSFERS), "warm")
-        list(sweep(store, [token], instants, MapOptions()))
-        list(sweep_holders(store, [token], instants, 80, details=True))
+        list(map_batches(store, [token], instants, MapOptions()))
+        list(holder_batches(store, [token], instants, 80, details=True))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.ingest.landing import Batch, finish
 from holderlake.ingest.options import with_options
 from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, Wanted, wanted_by
-from holderlake.provider.local_engine import Engine, Refused, Swept
+from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
 _FIRST: Final = 512
 """Answers of the first pass, before it is known how large they are."""
@@ -97,7 +97,7 @@ def _sweep(
 
 
 def _computed(
-    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[Refused]
+    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[MissingAnswer]
 ) -> Batch:
     """What was computed of a partition, as if it had been asked for."""
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
@@ -118,15 +118,15 @@ class _Pace:
         """So many partitions of ``tokens`` subjects each make a pass; at least one."""
         return max(1, self._answers // max(1, tokens))
 
-    def learn(self, swept: Swept, answers: int) -> None:
+    def learn(self, swept: BulkResult, answers: int) -> None:
         """Takes the size of a pass's rows into account. They may grow, so the next is not much larger."""
         size = sum(rows.nbytes for rows in swept.tables.values())
         self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
-def _by_instant(swept: Swept, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[Refused]]]:
+def _by_instant(swept: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
     """The rows of each instant by table, with ``fetched_at``, and what was refused then."""
-    refused: dict[datetime, list[Refused]] = {as_of: [] for as_of in instants}
+    refused: dict[datetime, list[MissingAnswer]] = {as_of: [] for as_of in instants}
     for one in swept.refused:
         refused[one.as_of].append(one)
     tables: dict[datetime, Tables] = {as_of: {} for as_of in instants}

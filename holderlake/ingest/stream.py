@@ -19,11 +19,11 @@ from holderlake.decoding import Decoded
 from holderlake.ingest.options import Options, chosen_options
 from holderlake.ingest.reading import Reader
 from holderlake.provider.fetcher import Provider, rules_text
-from holderlake.provider.local_engine import Engine, Swept
+from holderlake.provider.local_engine import BulkResult, Engine
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
-Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], Swept]
+Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
 """Asks an engine at hand for subjects of a chain at instants, as the settings want them."""
 
 

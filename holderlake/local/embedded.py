@@ -148,11 +148,11 @@ def _remote(settings: Settings) -> Endpoint:
 
 def _engine(settings: Settings) -> Engine | None:
     """The engine of a provider in this process, at hand unless it is to be asked over HTTP."""
-    from holderlake.local.engine import DirectEngine
+    from holderlake.local.engine import LocalEngine
 
     if settings.provider.url or not settings.provider.direct:
         return None
-    return DirectEngine(lambda: _store(_local(settings)), lambda: _local(settings).provider_id)
+    return LocalEngine(lambda: _store(_local(settings)), lambda: _local(settings).provider_id)
 
 
 def _local(settings: Settings) -> _Local:

@@ -20,7 +20,7 @@ from holderlake.engine.errors import EngineError
 from holderlake.engine.errors import UnknownToken as NotKnown
 from holderlake.engine.errors import UnsupportedToken as NotSupported
 from holderlake.provider.errors import NoAnswer, NoHolders, UnknownToken, UnsupportedToken
-from holderlake.provider.local_engine import Refused, Swept
+from holderlake.provider.local_engine import BulkResult, MissingAnswer
 
 if TYPE_CHECKING:
     from holderlake.engine.records import TokenInfo
@@ -31,7 +31,7 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 }
 
 
-class DirectEngine:
+class LocalEngine:
     """``holderlake.provider.local_engine.Engine`` over a store, which is opened when it is first asked."""
 
     def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
@@ -48,44 +48,44 @@ class DirectEngine:
 
         return rules_in_force(self._store().rules)
 
-    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
+    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
         """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""
-        from holderlake.engine.maps.batch import sweep
+        from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
-        found = list(sweep(self._store(), [(chain, address) for address in known], instants, options, at))
+        found = list(map_batches(self._store(), [(chain, address) for address in known], instants, options, at))
         tables = {name: _joined(name, (tables[name] for tables in found)) for name in MAP_TABLES}
-        return Swept(MapRequest.endpoint, tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
+        return BulkResult(MapRequest.endpoint, tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
 
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
-    ) -> Swept:
+    ) -> BulkResult:
         """See ``Engine.holders``. Raises ``EngineError`` where the store can't be read."""
-        from holderlake.engine.maps.batch import sweep_holders
+        from holderlake.engine.maps.batch import holder_batches
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
         keys = [(chain, address) for address in known]
-        found = sweep_holders(self._store(), keys, instants, options.limit, options.return_metadata)
+        found = holder_batches(self._store(), keys, instants, options.limit, options.return_metadata)
         rows = _joined("holders", found)
         held = rows.filter(pc.equal(rows["rank"], 1))
-        return Swept(HoldersRequest.endpoint, {"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
+        return BulkResult(HoldersRequest.endpoint, {"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
 
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
-    ) -> tuple[dict[str, TokenInfo], list[Refused]]:
+    ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
         """The tokens that maps can be made for, and those that have none at any instant."""
-        from holderlake.engine.queries.balances import mappable_token
+        from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
         store = self._store().cached_snapshot()
         for address in tokens:
             try:
-                known[address] = mappable_token(store, chain, address)
+                known[address] = supported_token(store, chain, address)
             except (NotKnown, NotSupported) as error:
-                refused += [Refused(address, as_of, _told(error)) for as_of in instants]
+                refused += [MissingAnswer(address, as_of, _told(error)) for as_of in instants]
         return known, refused
 
 
@@ -93,13 +93,13 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([TABLES[name].engine_schema.empty_table(), *pieces])
 
 
-def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[Refused]:
+def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[MissingAnswer]:
     """Where nobody holds a token: it has no row in ``answered``, which has one for every other answer."""
-    from holderlake.engine.queries.balances import nobody_holds
+    from holderlake.engine.queries.balances import no_holders
 
     there = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
     return [
-        Refused(address, as_of, _told(nobody_holds(token, as_of)))
+        MissingAnswer(address, as_of, _told(no_holders(token, as_of)))
         for address, token in known.items()
         for as_of in instants
         if (token.address, as_of) not in there

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holderlake import console
 from holderlake.contract.chains.addresses import typed_token
-from holderlake.engine.queries.negative_balances import NEGATIVES, all_negative_balances, negative_balances
+from holderlake.engine.queries.negative_balances import NEGATIVE_BALANCES, all_negative_balances, negative_balances
 from holderlake.engine.store.store import Store
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
@@ -42,8 +42,8 @@ def report_negative_balances(
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of some tokens, by token, the lowest first (columns ``NEGATIVES``)."""
-    return pa.concat_tables([NEGATIVES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
+    """Return the addresses below zero of some tokens, by token, the lowest first (columns ``NEGATIVE_BALANCES``)."""
+    return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
-"""An engine at hand: the provider's own engine in this process, asked for many answers at once without HTTP or JSON.
+"""Protocol of an engine in this process, which computes many answers at once without HTTP or JSON.
 
-Which engine that is, and over which store, is told from outside, as with ``workspace.Endpoint``.
+The implementation is ``holderlake.local.engine``; a workspace gets it from outside, as it gets its ``Endpoint``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from holderlake.provider.errors import NoAnswer
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A token that has no answer at an instant, and why: the error that asking over HTTP would have raised."""
+class MissingAnswer:
+    """A token without an answer at an instant, and the error that an HTTP request would raise."""
 
     token_address: str
     as_of: datetime
@@ -26,23 +26,23 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Swept:
-    """What one pass over tokens and instants told: the lake's tables by name, without ``fetched_at``.
+class BulkResult:
+    """The lake's tables of many tokens and instants by name, without ``fetched_at``, and the answers that are missing.
 
-    The rows of a token at an instant are those of a single answer, in its order. ``endpoint`` is where they would have
-    been asked for, ``computed_at`` naive UTC.
+    The rows of a token at an instant equal those of a single answer, in its order. ``endpoint`` is the HTTP endpoint of
+    these answers; ``computed_at`` is naive UTC.
     """
 
     endpoint: str
     tables: Mapping[str, pa.Table]
-    refused: Sequence[Refused]
+    refused: Sequence[MissingAnswer]
     computed_at: datetime
 
 
 class Engine(Protocol):
-    """An engine at hand. All that it raises is a fault of the engine or its store; what it has no answer for it tells.
+    """An engine in this process. It raises only faults of itself or its store; ``refused`` has missing answers.
 
-    ``options.timestamp`` does not matter here: every answer is as of one of the instants.
+    ``options.timestamp`` is ignored: each answer is as of one of the instants.
     """
 
     @property
@@ -51,12 +51,12 @@ class Engine(Protocol):
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        """The rules that all maps follow, as plain data; the same as the body of ``GET /v0/x/rules``."""
+        """The rules that all maps follow, as plain data; equal to the body of ``GET /v0/x/rules``."""
 
-    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> Swept:
-        """The five tables of maps of every token at every instant."""
+    def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
+        """Return the five tables of maps of every token at every instant."""
 
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
-    ) -> Swept:
-        """The table ``holders`` of every token at every instant."""
+    ) -> BulkResult:
+        """Return the table ``holders`` of every token at every instant."""

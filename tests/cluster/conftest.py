@@ -13,7 +13,7 @@ import pytest
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.store.store import Store
 from tests.engine.world import UINT256, a_token, table, transfer
 from tests.sample import the_world
@@ -49,10 +49,10 @@ class Asking:
     def embedded(self) -> Tables:
         """The embedded engine's answers, by table."""
         found: dict[str, list[pa.Table]] = {}
-        for batch in sweep(self.store, self.tokens, self.instants, self.maps, AT):
+        for batch in map_batches(self.store, self.tokens, self.instants, self.maps, AT):
             for name, rows in batch.items():
                 found.setdefault(name, []).append(rows)
-        for rows in sweep_holders(self.store, self.tokens, self.instants, self.holders, details=True):
+        for rows in holder_batches(self.store, self.tokens, self.instants, self.holders, details=True):
             found.setdefault("holders", []).append(rows)
         return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
 

@@ -19,17 +19,17 @@ from tests.engine.world import COIN, Row, a_token, cex, contract, histories, set
 
 pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
-from holderlake.cluster.answers import Asked, answers
+from holderlake.cluster.answers import BulkRequest, answers
 from holderlake.cluster.build import build
-from holderlake.cluster.duck import Duck
+from holderlake.cluster.duckdb_engine import DuckDbEngine
 from pipelines.cli.own_data.cluster_jobs import raw_files
 
 
 def by_sql(asking: Asking, folder: Path) -> Tables:
     """The answers of the cluster's SQL, by table."""
     found: dict[str, list[pa.Table]] = {}
-    asked = Asked(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
-    with Duck() as duck:
+    asked = BulkRequest(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
+    with DuckDbEngine() as duck:
         derived = build(duck, asking.raw, str(folder)).location
         for partition in answers(duck, asking.store, derived, asked, AT):
             for name, rows in partition.tables.items():
@@ -120,6 +120,6 @@ def test_magic_nodes_and_time_nodes_make_the_clusters_of_the_embedded_engine(tmp
 
 
 def test_an_unknown_token_is_refused_before_anything_is_computed(asking: Asking) -> None:
-    asked = Asked([("eth", "nobody")], asking.instants, asking.maps)
-    with Duck() as duck, pytest.raises(UnknownToken, match="nobody"):
+    asked = BulkRequest([("eth", "nobody")], asking.instants, asking.maps)
+    with DuckDbEngine() as duck, pytest.raises(UnknownToken, match="nobody"):
         next(answers(duck, asking.store, "nowhere", asked))

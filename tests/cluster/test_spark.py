@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
     """A session on the cluster."""
-    from holderlake.cluster.spark import session
+    from holderlake.cluster.spark_engine import session
 
     with session(spark_cluster.master, SMALL) as opened:
         yield opened
@@ -30,9 +30,9 @@ def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
 def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
     """The derived tables as Spark builds them."""
     from holderlake.cluster.build import build
-    from holderlake.cluster.spark import Spark
+    from holderlake.cluster.spark_engine import SparkEngine
 
-    with Spark(spark_session, str(shared_folder)) as spark:
+    with SparkEngine(spark_session, str(shared_folder)) as spark:
         return build(spark, asking.raw, str(shared_folder)).location
 
 
@@ -44,10 +44,10 @@ def test_a_sum_that_does_not_fit_is_an_error(spark_session: Any) -> None:
 
 def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking, derived: str, tmp_path: Path) -> None:
     from holderlake.cluster.build import build
-    from holderlake.cluster.duck import Duck
+    from holderlake.cluster.duckdb_engine import DuckDbEngine
     from holderlake.cluster.statements import BUILD
 
-    with Duck() as duck:
+    with DuckDbEngine() as duck:
         by_duckdb = build(duck, asking.raw, str(tmp_path)).location
         for name in BUILD:
             duck.read("one", [f"{by_duckdb}/{name}"])
@@ -60,15 +60,15 @@ def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking
 def test_answers_are_the_embedded_engine_s_with_a_worker_killed_in_the_middle(
     spark_cluster: SparkCluster, spark_session: Any, asking: Asking, embedded: Tables, derived: str, shared_folder: Path
 ) -> None:
-    from holderlake.cluster.answers import Asked, answers
-    from holderlake.cluster.spark import Spark
+    from holderlake.cluster.answers import BulkRequest, answers
+    from holderlake.cluster.spark_engine import SparkEngine
 
     assert spark_cluster.alive() == WORKERS
     killer = threading.Thread(target=_kill_in_the_middle, args=(spark_cluster, spark_session), daemon=True)
     killer.start()
     found: dict[str, list[pa.Table]] = {}
-    asked = Asked(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
-    with Spark(spark_session, str(shared_folder)) as spark:
+    asked = BulkRequest(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
+    with SparkEngine(spark_session, str(shared_folder)) as spark:
         for partition in answers(spark, asking.store, derived, asked, AT):
             for name, rows in partition.tables.items():
                 found.setdefault(name, []).append(rows)

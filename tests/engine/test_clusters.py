@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.engine.maps.clusters import Cluster, Standing, clusters_of
+from holderlake.engine.maps.clusters import Cluster, RankedNodes, clusters_of
 from holderlake.engine.numeric.bigint import from_ints
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.engine.records import Label, Rules
@@ -84,7 +84,7 @@ def found(balances: dict[str, int], magic: list[str], *groups: str) -> list[Clus
     group_of = {one: number for number, group in enumerate(groups) for one in group}
     components = np.array([[group_of.get(one, len(groups) + place) for place, one in enumerate(texts)]])
     words = from_ints(list(balances.values()), 1)
-    standing = [Standing(np.zeros(len(some), np.int64), some, words) for some in nodes]
+    standing = [RankedNodes(np.zeros(len(some), np.int64), some, words) for some in nodes]
     return clusters_of(*standing, components).listed(texts)
 
 

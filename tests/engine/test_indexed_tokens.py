@@ -11,7 +11,7 @@ import pytest
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, LISTED, SETTINGS, SOURCES
-from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.tokens import search_tokens, tokens_table
 from holderlake.engine.store.store import Store
@@ -46,7 +46,7 @@ def test_a_marked_token_ties_holders_of_another_token_at_once() -> None:
 def test_passes_and_subgraphs_follow_the_marks(is_marked: bool) -> None:
     with world(*ROWS) as store:
         store.index_tokens([USDC], COMMAND, is_marked)
-        (tables,) = sweep(store, [COIN], [from_unix(END)], MapOptions(), from_unix(END))
+        (tables,) = map_batches(store, [COIN], [from_unix(END)], MapOptions(), from_unix(END))
         assert tables["clusters"].num_rows == int(is_marked)
         links = subgraph(store, ["a", "b"], None, from_unix(END))
         assert links["transfer_token"].to_pylist() == ["usdc"] * is_marked

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.engine.maps.lineage import Passage, lineage
+from holderlake.engine.maps.lineage import ClusterChange, lineage
 from tests.engine.world import settled
 
 Told = tuple[str, list[int], list[int]]
@@ -88,25 +88,25 @@ def test_any_two_sets_of_clusters_are_told_as_by_brute_force(before: list[set[st
         assert {number for listed in numbers for number in listed} == set(range(1, len(side) + 1))
 
 
-def by_brute_force(before: list[set[str]], after: list[set[str]]) -> list[Passage]:
-    """The rules of ``Passage``, cluster by cluster."""
+def by_brute_force(before: list[set[str]], after: list[set[str]]) -> list[ClusterChange]:
+    """The rules of ``ClusterChange``, cluster by cluster."""
     found = []
     for place, holders in enumerate(after, start=1):
         origins = [number for number, others in enumerate(before, start=1) if holders & others]
         if not origins:
-            found.append(Passage("born", [], [place]))
+            found.append(ClusterChange("born", [], [place]))
         if len(origins) >= 2:
-            found.append(Passage("merged", origins, [place]))
+            found.append(ClusterChange("merged", origins, [place]))
     for place, holders in enumerate(before, start=1):
         offspring = [number for number, others in enumerate(after, start=1) if holders & others]
         if not offspring:
-            found.append(Passage("died", [place], []))
+            found.append(ClusterChange("died", [place], []))
         if len(offspring) >= 2:
-            found.append(Passage("split", [place], offspring))
+            found.append(ClusterChange("split", [place], offspring))
         if len(offspring) == 1:
             heir = after[offspring[0] - 1]
             if not any(heir & others for others in before if others is not holders):
                 more = (len(heir) > len(holders)) - (len(heir) < len(holders))
                 change = "same" if heir == holders else {-1: "shrank", 0: "changed", 1: "grew"}[more]
-                found.append(Passage(change, [place], offspring))
+                found.append(ClusterChange(change, [place], offspring))
     return found

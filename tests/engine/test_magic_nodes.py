@@ -9,7 +9,7 @@ import pytest
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.records import Label, Rules
 from holderlake.engine.store.store import Store
 from tests.engine.world import (
@@ -156,7 +156,7 @@ def test_equally_connected_ones_are_chosen_by_address_in_any_import_order(seed: 
         for row in rows:
             store.add_transfers(table([row]), "one by one")
         single, instant = draw(store), from_unix(END)
-        (passed,) = sweep(store, [COIN], [instant], MapOptions(), instant)
+        (passed,) = map_batches(store, [COIN], [instant], MapOptions(), instant)
     assert nodes(single, "magic") == names[:5]
     assert passed["map_nodes"].to_pylist() == single["map_nodes"]
 

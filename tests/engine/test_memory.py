@@ -17,7 +17,7 @@ import pytest
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.files import arrays
-from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.maps import maps_of
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.addresses import address_facts
@@ -139,7 +139,7 @@ def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_k
 ) -> None:
     store = build(*history(Random(5)))
     instants = [from_unix(second) for second in (50 * 3_600, 10**6, 10**6 + 9)]
-    kept, gone = list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
+    kept, gone = list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
 
     def let_go(found: Iterable[Array]) -> None:
         arrays.release_pages(found)
@@ -154,7 +154,7 @@ def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_k
     monkeypatch.setattr("holderlake.engine.maps.batch._LOOK", 0.001)
     monkeypatch.setattr("holderlake.engine.maps.batch.let_go", let_go)
     monkeypatch.setattr("holderlake.engine.maps.batch.maps_of", drawn)
-    assert list(sweep(store, TOKENS, instants, MapOptions(), from_unix(END))) == kept
+    assert list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))) == kept
     assert kept[0]["map_nodes"].num_rows
 
 

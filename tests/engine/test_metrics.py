@@ -1,4 +1,4 @@
-"""Figures of concentration: against exact fractions, by hand, and monotone where the score promises it."""
+"""Concentration of concentration: against exact fractions, by hand, and monotone where the score promises it."""
 
 from __future__ import annotations
 

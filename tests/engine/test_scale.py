@@ -27,7 +27,7 @@ from holderlake.contract.sizes import memory_bytes
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
-from holderlake.engine.maps.batch import sweep, sweep_holders
+from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
 from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.queries.balances import balances_as_of
@@ -274,7 +274,7 @@ def test_one_pass_gives_the_rows_of_map_after_map(seed: int) -> None:
     )
     with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
         import_in_pieces(store, rows, chance)
-        passed = list(sweep(store, TOKENS, instants, options, from_unix(END)))
+        passed = list(map_batches(store, TOKENS, instants, options, from_unix(END)))
         singly = [
             tables
             for token in TOKENS
@@ -285,7 +285,7 @@ def test_one_pass_gives_the_rows_of_map_after_map(seed: int) -> None:
             expected = pa.concat_tables([tables[name] for tables in singly])
             assert pa.concat_tables([tables[name] for tables in passed]).equals(expected, check_metadata=True), name
         for details in (False, True):
-            listed = list(sweep_holders(store, TOKENS, instants, limit, details))
+            listed = list(holder_batches(store, TOKENS, instants, limit, details))
             expected = pa.concat_tables(
                 [
                     one
@@ -306,16 +306,16 @@ def if_held(ask: Callable[[], Any]) -> list[Any]:
 
 def test_a_pass_over_nothing_gives_nothing(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
-    assert list(sweep(store, [COIN], [from_unix(9)], MapOptions())) == []
-    assert list(sweep(store, [], [from_unix(9)], MapOptions())) == []
+    assert list(map_batches(store, [COIN], [from_unix(9)], MapOptions())) == []
+    assert list(map_batches(store, [], [from_unix(9)], MapOptions())) == []
 
 
 def test_a_pass_reads_the_store_as_it_was_when_it_began(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
-    first, *rest = sweep_holders(store, [COIN], [from_unix(END)], 80, False)
+    first, *rest = holder_batches(store, [COIN], [from_unix(END)], 80, False)
     assert exact_amount(first.to_pylist()[0], "amount") == 5
     assert not rest
-    begun = sweep_holders(store, [COIN] * 2, [from_unix(END)] * 300, 80, False)
+    begun = holder_batches(store, [COIN] * 2, [from_unix(END)] * 300, 80, False)
     sizes = [next(begun).num_rows]
     store.add_transfers(table([transfer("mint -> b", 5, at=20)]), "later")
     sizes += [rows.num_rows for rows in begun]

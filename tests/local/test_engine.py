@@ -30,10 +30,10 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import FAILURES, Lake
 from holderlake.local.embedded import make_workspace as make_workspace_of
-from holderlake.local.engine import DirectEngine
+from holderlake.local.engine import LocalEngine
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.maintenance.retry import failures, retry
-from holderlake.provider.local_engine import Swept
+from holderlake.provider.local_engine import BulkResult
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from holderlake.settings import SettingsError, load_settings
@@ -77,7 +77,7 @@ def make_direct(sample_service: Any, make_workspace: MakeWorkspace) -> MakeWorks
 
     def make(store: Store | None = None, **settings: Any) -> Workspace:
         workspace = make_workspace(base_url=NOBODY, **settings)
-        workspace.engine = DirectEngine(lambda: store or sample_service.store, lambda: "sample")
+        workspace.engine = LocalEngine(lambda: store or sample_service.store, lambda: "sample")
         return workspace
 
     return make
@@ -175,7 +175,7 @@ def test_partitions_land_in_the_order_in_which_they_are_wanted_however_few_fit_i
     assert engine is not None
     holders = engine.holders
 
-    def counted(chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions) -> Swept:
+    def counted(chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions) -> BulkResult:
         passes.append(len(instants))
         return holders(chain, tokens, instants, options)
 

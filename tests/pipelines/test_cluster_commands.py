@@ -12,7 +12,7 @@ pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster n
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import TABLES
-from holderlake.engine.maps.batch import sweep
+from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from pipelines.cli.main import app
@@ -57,7 +57,7 @@ def test_a_fill_gives_the_lake_the_engine_s_rows_and_its_failures(home: Path) ->
     lake = Lake(home / "lake")
     instants = sorted({manifest.as_of for manifest in lake.manifests()})
     with Store(home / "engine") as store:
-        for rows in sweep(store, [COIN, SHELL], instants, MapOptions()):
+        for rows in map_batches(store, [COIN, SHELL], instants, MapOptions()):
             for name, ours in rows.items():
                 keys = [(key, "ascending") for key in ("as_of", "token_address")]
                 told = lake.read(name).select(TABLES[name].engine_schema.names)

@@ -1,5 +1,6 @@
--- Sums of limbs of 26 digits ("low_reached", "middle_reached", "high_reached" of "reached"; the upper two null where no
--- number needs them) carried into each other: limbs are from 0 to 10^26 then, but for the highest, which has the sign.
+-- Normalise sums of limbs of 26 digits, "low_reached", "middle_reached" and "high_reached" of "reached": carry each
+-- limb into the next. Then limbs are from 0 to 10^26, except the highest, which has the sign. The upper two limbs are
+-- null if no number of the token needs them.
 rests AS (
     SELECT
         *,
@@ -10,7 +11,7 @@ rests AS (
         END AS low_rest
     FROM reached
 ),
--- the carry is a small whole number, so it is exact even where an engine divides decimals as doubles
+-- the carry is a small whole number, so it is exact even if an engine divides decimals as doubles
 once AS (
     SELECT
         *,

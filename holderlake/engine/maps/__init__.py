@@ -1,1 +1,4 @@
-"""Maps as of any second: nodes, links, clusters, evidence, and many maps in one pass."""
+"""Maps as of any second: nodes, relationships, clusters, their evidence and changes, one map or many in a pass.
+
+Balances, address details and concentration of single tokens are in ``holderlake.engine.queries``.
+"""

@@ -1,8 +1,7 @@
-"""One pass over many tokens and instants: their maps or holders as the lake's tables, a batch at a time.
+"""Maps or holders of many tokens at many instants in one pass, as batches of the lake's tables.
 
-Rows are those that ``map_as_of`` and ``holders_as_of`` give, one token and instant after another. A token's instants
-are worked out together, some hundreds at a time, and two tokens side by side: nearly all of the work is outside the
-interpreter's lock.
+The rows equal those of ``map_as_of`` and ``holders_as_of``, by token, then instant. A pass computes some hundreds of a
+token's instants together. It runs two threads, because most of the work does not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -27,122 +26,123 @@ from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.maps import MAP_TABLES, maps_of
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, sieve_of_kinds
-from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.queries.holders import holders_of
 from holderlake.engine.store.store import Store
 
 _WORKERS: Final = 2
-_TOGETHER: Final = 32_000
-"""Top holders, over all instants, that are worked on together."""
-_MAPS: Final = 32
-"""Maps to a batch, at least, but for the last one."""
-_ROWS: Final = 10_000
-"""Rows of holders to a batch, at least, but for the last one."""
-_LOOK: Final = 0.05
-"""Seconds between two looks at what mapped files take."""
+_HOLDERS_PER_CALL: Final = 32_000
+"""Top holders, over all instants, that one call computes."""
+_MAPS_PER_BATCH: Final = 32
+"""The least number of maps in a batch, except the last one."""
+_ROWS_PER_BATCH: Final = 10_000
+"""The least number of rows of holders in a batch, except the last one."""
+_MEMORY_CHECK_SECONDS: Final = 0.05
+"""Seconds between two measurements of the memory of mapped files."""
 
 T = TypeVar("T")
 
 
-def sweep(
+def map_batches(
     store: Store,
     tokens: Sequence[tuple[str, str]],
     instants: Sequence[datetime],
     options: MapOptions,
     computed_at: datetime | None = None,
 ) -> Iterator[dict[str, pa.Table]]:
-    """The map tables of every token (chain, address) at every instant, some maps to a batch, by token, then instant.
+    """Yield the map tables of every token (chain, address) at every instant, in batches, by token, then instant.
 
-    A token that nobody holds at an instant has no row of it. The store is read as it is when the pass begins. Raises
-    ``UnknownToken`` or ``UnsupportedToken`` when it comes to such a token.
+    A token without holders at an instant has no rows for it. All batches read the store's state at the first one.
+    Raises ``UnknownToken`` or ``UnsupportedToken`` at the first such token.
     """
-    snapshot, made_at = store.cached_snapshot(), computed_at or utc_now()
+    snapshot, computed_at = store.cached_snapshot(), computed_at or utc_now()
     view = snapshot.view()
 
-    def draw(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
-        return maps_of(snapshot, view, mappable_token(snapshot, *key), some, options, made_at)
+    def compute(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
+        return maps_of(snapshot, view, supported_token(snapshot, *key), some, options, computed_at)
 
-    sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # once, before two ask for them
-    found: list[dict[str, pa.Table]] = []
-    with _little_mapped(view):
-        for tables in _side_by_side(_asked(draw, tokens, instants, options.limit)):
-            found += [tables] if tables["maps"].num_rows else []
-            if sum(one["maps"].num_rows for one in found) >= _MAPS:
-                yield _joined(found)
-                found = []
-    if found:
-        yield _joined(found)
+    sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # both threads need them: compute them once
+    calls = _calls(compute, tokens, instants, options.limit)
+    for batch in _batches(view, calls, lambda tables: tables["maps"].num_rows, _MAPS_PER_BATCH):
+        yield {name: pa.concat_tables([tables[name] for tables in batch]) for name in MAP_TABLES}
 
 
-def _joined(found: Sequence[dict[str, pa.Table]]) -> dict[str, pa.Table]:
-    return {name: pa.concat_tables([tables[name] for tables in found]) for name in MAP_TABLES}
-
-
-def sweep_holders(
+def holder_batches(
     store: Store, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], limit: int, details: bool = False
 ) -> Iterator[pa.Table]:
-    """The lake's ``holders`` rows of every token at every instant, some instants to a batch, as ``sweep`` has them."""
+    """Yield the lake's ``holders`` rows of every token at every instant, in batches; otherwise as ``map_batches``."""
     snapshot = store.cached_snapshot()
     view = snapshot.view()
 
-    def listed(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
-        return holders_of(snapshot, view, mappable_token(snapshot, *key), some, limit, details)
+    def compute(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
+        return holders_of(snapshot, view, supported_token(snapshot, *key), some, limit, details)
 
-    kinds_of_addresses(snapshot, view)  # once, before two ask for them
-    found: list[pa.Table] = []
-    with _little_mapped(view):
-        for table in _side_by_side(_asked(listed, tokens, instants, limit)):
-            found += [table] if table.num_rows else []
-            if sum(one.num_rows for one in found) >= _ROWS:
-                yield pa.concat_tables(found)
-                found = []
-    if found:
-        yield pa.concat_tables(found)
+    kinds_of_addresses(snapshot, view)  # both threads need them: compute them once
+    calls = _calls(compute, tokens, instants, limit)
+    for batch in _batches(view, calls, lambda table: table.num_rows, _ROWS_PER_BATCH):
+        yield pa.concat_tables(batch)
+
+
+def _calls(
+    compute: Callable[[tuple[str, str], Sequence[datetime]], T],
+    tokens: Sequence[tuple[str, str]],
+    instants: Sequence[datetime],
+    limit: int,
+) -> Iterator[Callable[[], T]]:
+    """Yield one call for each token and group of instants."""
+    step = max(1, _HOLDERS_PER_CALL // limit)
+    for key in tokens:
+        for first in range(0, len(instants), step):
+            yield partial(compute, key, instants[first : first + step])
+
+
+def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
+    """Yield the results of the calls that have rows, in groups of at least ``least``."""
+    batch: list[T] = []
+    with _released_memory(view):
+        for result in _parallel(calls):
+            batch += [result] if size(result) else []
+            if sum(map(size, batch)) >= least:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
 
 
 @contextmanager
-def _little_mapped(view: View) -> Iterator[None]:
-    """Gives the memory of mapped files back when they take much, or a pass over a whole store would seem to need all of
-    it. Someone beside the work looks at it: what is read for a large token alone may be more than that."""
-    over = threading.Event()
+def _released_memory(view: View) -> Iterator[None]:
+    """Release the memory of mapped files, from a thread, each time that they take much.
+
+    Otherwise a pass over the store would seem to need memory for all of it. The calls cannot do it themselves, because
+    the files that one call reads may already be too much.
+    """
+    finished = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_LOOK):
+        while not finished.wait(_MEMORY_CHECK_SECONDS):
             if exceeds_mapped_limit():
-                release_pages(array for whole in view.opened for array in _arrays(whole))
+                release_pages(array for opened in view.opened for array in _arrays(opened))
 
-    watching = threading.Thread(target=watch, name="letting go", daemon=True)
-    watching.start()
+    watcher = threading.Thread(target=watch, name="release mapped memory", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        over.set()
-        watching.join()
+        finished.set()
+        watcher.join()
 
 
-def _arrays(whole: Any) -> Iterator[Array]:
-    for field in fields(whole):
-        value = getattr(whole, field.name)
+def _arrays(opened: Any) -> Iterator[Array]:
+    for field in fields(opened):
+        value = getattr(opened, field.name)
         if is_dataclass(value):
             yield from _arrays(value)
         elif isinstance(value, np.ndarray):
             yield value
 
 
-def _asked(
-    answer: Callable[[tuple[str, str], Sequence[datetime]], T],
-    tokens: Sequence[tuple[str, str]],
-    instants: Sequence[datetime],
-    limit: int,
-) -> Iterator[Callable[[], T]]:
-    step = max(1, _TOGETHER // limit)
-    for key in tokens:
-        for first in range(0, len(instants), step):
-            yield partial(answer, key, instants[first : first + step])
-
-
-def _side_by_side(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """The results of the calls in their order, a few of them worked out ahead."""
+def _parallel(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield the results of the calls in their order; run a few calls ahead."""
     pool, waiting = ThreadPoolExecutor(_WORKERS), deque[Future[T]]()
     try:
         for call in calls:

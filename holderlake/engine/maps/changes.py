@@ -1,7 +1,4 @@
-"""What changed between two instants: every holder's balance, and what became of the clusters.
-
-What becomes of clusters is decided in ``lineage``. An instant by itself is told by ``maps`` and ``holders``.
-"""
+"""Changes between two instants: balances of all holders, and clusters of the two maps, compared in ``lineage``."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
@@ -18,7 +16,7 @@ from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import graph_as_of
 from holderlake.engine.maps.lineage import lineage
 from holderlake.engine.numeric.bigint import to_ints
-from holderlake.engine.queries.balances import Balances, held_as_of, largest_balances, mappable_token, nobody_holds
+from holderlake.engine.queries.balances import Balances, balances_at, largest_balances, no_holders, supported_token
 from holderlake.engine.queries.tables import built, column
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -27,8 +25,8 @@ HOLDER_CHANGES: Final = pa.schema(
     [
         column("address", pa.string(), "The holder"),
         column("change", pa.string(), "entered (held nothing before), left (holds nothing after), up or down"),
-        column("amount_before_raw", pa.string(), "What it held before, raw integer"),
-        column("amount_after_raw", pa.string(), "What it holds after, raw integer"),
+        column("amount_before_raw", pa.string(), "Balance before, raw integer"),
+        column("amount_after_raw", pa.string(), "Balance after, raw integer"),
         column("amount_change_raw", pa.string(), "After less before, raw integer with its sign"),
         column("rank_before", pa.int64(), "Rank among all holders before", required=False),
         column("rank_after", pa.int64(), "Rank among all holders after", required=False),
@@ -63,7 +61,7 @@ CLUSTER_CHANGES: Final = pa.schema(
 )
 
 _HELD: Final = """
--- Everybody who holds something at either instant; what a lossy history leaves below nothing counts as nothing.
+-- All addresses that hold the token at either instant. Balances below zero, from a lossy history, count as zero.
 WITH held AS (
     SELECT
         address,
@@ -109,7 +107,7 @@ WITH changed AS (
 )
 SELECT * EXCLUDE (early, late), (late - early)::VARCHAR AS amount_change_raw
 FROM changed
--- DuckDB 2.0 prints -x right but compares it wrong where x is beyond 64 bits, so the size is a difference too
+-- DuckDB 2.0 prints -x correctly but compares it wrongly if x exceeds 64 bits, so the sort key is a difference
 ORDER BY CASE WHEN early < late THEN late - early ELSE early - late END DESC, address
 LIMIT $most
 """
@@ -124,23 +122,23 @@ def map_changes(
     options: MapOptions,
     limit: int,
 ) -> dict[str, pa.Table]:
-    """The tables ``holders`` (``HOLDER_CHANGES``), ``counts`` (``CHANGE_COUNTS``) and ``clusters``
-    (``CLUSTER_CHANGES``); ``before`` must be the earlier second of the two.
+    """Return the tables ``holders`` (``HOLDER_CHANGES``), ``counts`` (``CHANGE_COUNTS``) and ``clusters``
+    (``CLUSTER_CHANGES``). ``before`` must be the earlier of the two seconds.
 
-    ``holders`` compares the balances of all holders: the ``limit`` largest changes, up or down, by raw amount, then by
-    address; who holds as much as before is left out. ``counts`` is one row over all holders.
+    ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address; unchanged
+    balances are left out. ``counts`` is one row over all holders.
 
-    ``clusters`` compares the clusters of the two maps (of ``options.limit`` top holders each, with the labels and rules
-    of now) by the holders they share; magic nodes do not count. What the changes are called, which clusters a row is
-    about and how rows are ordered is told by ``lineage.Passage`` and ``lineage.lineage``.
+    ``clusters`` compares the clusters of the two maps by the holders that they share; magic nodes do not count. Both
+    maps have ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and
+    their order.
 
-    Where nobody holds the token at one of the instants, everybody entered or left. Raises ``UnknownToken``,
-    ``UnsupportedToken``, or ``NoHolders`` where nobody holds it at either.
+    If the token has no holders at one of the instants, all holders of the other entered or left. Raises
+    ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` if it has none at either.
     """
-    token = mappable_token(store, chain, token_address)
+    token = supported_token(store, chain, token_address)
     held = _held(store, token, before, after)
     if not held.num_rows:
-        raise nobody_holds(token, after)
+        raise no_holders(token, after)
     earlier, later = (_side(store, token, as_of, options) for as_of in (before, after))
     return {
         "holders": built(HOLDER_CHANGES, _holder_rows(store, held, limit)),
@@ -152,7 +150,7 @@ def map_changes(
 def _held(store: Store, token: TokenInfo, before: datetime, after: datetime) -> pa.Table:
     view, tables, supplies = store.view(), {}, {}
     for name, as_of in (("before", before), ("after", after)):
-        held = held_as_of(view, (token.chain, token.address), to_unix(as_of))
+        held = balances_at(view, (token.chain, token.address), np.array([to_unix(as_of)]))
         texts, balances = view.dictionary.text_array(held.rows.addresses), map(str, to_ints(held.rows.balances))
         tables[name] = pa.table({"address": texts.cast(pa.string()), "balance": pa.array(balances, pa.string())})
         supplies[f"supply_{name}"] = str(held.supplies[0])
@@ -173,7 +171,7 @@ def _share(amount: str, supply: str | None) -> float:
 
 @dataclass(frozen=True)
 class _Side:
-    """The clusters of one of the two maps, the largest first, and the balances that say their shares."""
+    """The clusters of one of the two maps, the largest first, and the balances that determine their shares."""
 
     balances: Balances
     clusters: Sequence[Cluster]
@@ -191,17 +189,17 @@ def _side(store: Store, token: TokenInfo, as_of: datetime, options: MapOptions) 
 
 
 def _cluster_rows(earlier: _Side, later: _Side) -> list[dict[str, Any]]:
-    passages = lineage(*([cluster.holders for cluster in side.clusters] for side in (earlier, later)))
+    changes = lineage(*([cluster.holders for cluster in side.clusters] for side in (earlier, later)))
     return [
         {
-            "change": passage.change,
-            "clusters_before": passage.before,
-            "clusters_after": passage.after,
-            "share_before": earlier.share(passage.before),
-            "share_after": later.share(passage.after),
-            "holders_before": len(earlier.holders(passage.before)),
-            "holders_after": len(later.holders(passage.after)),
-            "shared_holders": len(earlier.holders(passage.before) & later.holders(passage.after)),
+            "change": one.change,
+            "clusters_before": one.before,
+            "clusters_after": one.after,
+            "share_before": earlier.share(one.before),
+            "share_after": later.share(one.after),
+            "holders_before": len(earlier.holders(one.before)),
+            "holders_after": len(later.holders(one.after)),
+            "shared_holders": len(earlier.holders(one.before) & later.holders(one.after)),
         }
-        for passage in passages
+        for one in changes
     ]

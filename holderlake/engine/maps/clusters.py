@@ -1,6 +1,6 @@
-"""Clusters at some instants: shown holders that transfers connect, directly or through magic nodes.
+"""Clusters at several instants: shown holders that transfers connect, directly or through magic nodes and time nodes.
 
-Connected components by union-find; a component needs two holders to be a cluster. Sizes are exact raw integers.
+A cluster is a connected component with at least two holders. Amounts are exact raw integers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holderlake.engine.numeric.bigint import Array, descending_order, from_digit
 
 @dataclass(frozen=True)
 class Cluster:
-    """Holders by falling balance, the magic nodes between them, and what the holders hold together (raw)."""
+    """Holders by falling balance, the magic nodes between them, and the sum of the holders' balances (raw)."""
 
     holders: tuple[str, ...]
     magic_nodes: tuple[str, ...]
@@ -25,11 +25,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters by instant, the largest first; equal amounts are told apart by the first holder's address.
+    """Clusters by instant, the largest first, as arrays; equal amounts by the first holder's address.
 
-    ``numbers`` count them from 1 at each instant, ``sums`` are words of what the holders hold together. Of a member:
-    ``owners`` the place of its cluster, ``nodes`` its own, and whether it is a magic node; holders by falling balance,
-    then magic nodes from the strongest on.
+    One entry a cluster: ``numbers`` (from 1 at each instant), ``sums`` (balances of its holders, as words), ``holders``
+    and ``magic`` (numbers of members). One entry a member: ``owners`` (position of its cluster), ``nodes`` and
+    ``is_magic``; holders come by falling balance, then magic nodes from the strongest on.
     """
 
     instants: Array
@@ -42,7 +42,7 @@ class Clusters:
     is_magic: Array
 
     def listed(self, texts: Sequence[str]) -> list[Cluster]:
-        """The clusters in words, ``texts`` being the nodes' addresses."""
+        """Return the clusters with addresses; ``texts`` are those of the nodes."""
         ends = np.searchsorted(self.owners, np.arange(len(self.instants) + 1)).tolist()
         members = [texts[node] for node in self.nodes.tolist()]
         return [
@@ -54,18 +54,22 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Nodes of maps by instant and rank: shown holders by falling balance, with words of what they hold; or magic nodes
-    from the strongest on."""
+class RankedNodes:
+    """Nodes of maps by instant and rank: shown holders by falling balance, or magic nodes from the strongest on.
+
+    ``balances`` are words, and empty for magic nodes.
+    """
 
     instants: Array
     nodes: Array
     balances: Array
 
 
-def clusters_of(holders: Standing, magic: Standing, components: Array) -> Clusters:
-    """The clusters among the shown holders; ``components`` tells the component of every node (columns, in the order of
-    addresses) at every instant."""
+def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> Clusters:
+    """Return the clusters of the shown holders.
+
+    ``components`` has the component of every node (a column, in the order of addresses) at every instant (a row).
+    """
     size = components.shape[1]
     keys, of_magic = (
         some.instants * size + components[some.instants, some.nodes].astype(np.int64) for some in (holders, magic)

@@ -1,6 +1,6 @@
-"""Evidence of clusters: every link between members, directly or through a time node, and single transfers of each.
+"""Evidence of clusters: all links between members, directly or through a time node, and single transfers of each.
 
-Which links there are, and what they connect, is decided in ``graph``, for a map and its evidence alike.
+``graph`` computes the links, for a map and for its evidence alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holderlake.engine.errors import UnknownCluster
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import Graph, graph_as_of
 from holderlake.engine.maps.relationships import Link
-from holderlake.engine.queries.balances import largest_balances, mappable_token, nobody_holds
+from holderlake.engine.queries.balances import largest_balances, no_holders, supported_token
 from holderlake.engine.queries.tables import built, column, token_units
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -43,7 +43,7 @@ LINKS: Final = pa.schema(
         *_LINK[3:],
         column("token_symbol", pa.string(), "Symbol of the token that was sent"),
         column("total_value", AMOUNT_TYPE, "Sum of the transfers, in token units; null from 10^20 on", required=False),
-        column("total_value_exact", pa.string(), "The exact sum where total_value can't hold it", required=False),
+        column("total_value_exact", pa.string(), "The exact sum if total_value can't hold it", required=False),
         column("total_value_raw", pa.string(), "Sum of the transfers as a raw integer, exact"),
         column("total_transfers", pa.int64(), "Number of transfers"),
         column("first_date", INSTANT_TYPE, "First of the transfers, UTC"),
@@ -55,16 +55,16 @@ LINKS: Final = pa.schema(
 TRANSFERS_OF_LINKS: Final = pa.schema(
     [
         *_LINK,
-        column("tx_hash", pa.string(), "Transaction, where the source knew it", required=False),
+        column("tx_hash", pa.string(), "Transaction, if the source has it", required=False),
         column("block_number", pa.int64(), "Block"),
         column("block_time", INSTANT_TYPE, "Time of the block, UTC"),
         column("log_index", pa.int64(), "Place in the block"),
         column("token_id", pa.string(), "The item of an NFT", required=False),
-        column("value_raw", pa.string(), "What was sent as a raw integer, exact"),
+        column("value_raw", pa.string(), "Value of the transfer as a raw integer, exact"),
     ]
 )
 
-_WANTED: Final = pa.schema(
+_REQUESTED: Final = pa.schema(
     [
         *_LINK,
         column("strength", pa.int64(), "Place in the answer"),
@@ -74,31 +74,31 @@ _WANTED: Final = pa.schema(
 )
 
 _EARLIEST: Final = """
-WITH made AS (
+WITH matching AS (
     SELECT
-        wanted.*, tx_hash, block_number, block_time, log_index, token_id, value,
+        requested.*, tx_hash, block_number, block_time, log_index, token_id, value,
         row_number() OVER (
             PARTITION BY cluster_id, strength
             ORDER BY block_time, block_number, log_index, tx_hash NULLS FIRST, token_id NULLS FIRST, value
         ) AS place
     FROM read_parquet($files) AS transfer
-    JOIN wanted
-        ON transfer.from_address = wanted.from_address
-        AND transfer.to_address = wanted.to_address
-        AND transfer.chain = wanted.transfer_chain
-        AND transfer.token_address = wanted.transfer_token
+    JOIN requested
+        ON transfer.from_address = requested.from_address
+        AND transfer.to_address = requested.to_address
+        AND transfer.chain = requested.transfer_chain
+        AND transfer.token_address = requested.transfer_token
     WHERE block_time BETWEEN first_time AND last_time AND value <> '0'
 )
 SELECT * EXCLUDE (strength, first_time, last_time, place)
-FROM made
+FROM matching
 WHERE place <= $most
 ORDER BY cluster_id, strength, place
 """
 
 
 @dataclass(frozen=True)
-class _Tie:
-    """A link of a cluster, with its place among the cluster's links from the strongest on."""
+class _RankedLink:
+    """A link of a cluster, with its rank among the cluster's links; ``strength`` 1 is the strongest."""
 
     cluster_id: int
     strength: int
@@ -114,42 +114,41 @@ def cluster_evidence(
     cluster_id: int | None,
     transfers_per_link: int,
 ) -> dict[str, pa.Table]:
-    """The tables ``links`` (``LINKS``) and ``transfers`` (``TRANSFERS_OF_LINKS``) of one cluster of the map, or of all.
+    """Return the tables ``links`` (``LINKS``) and ``transfers`` (``TRANSFERS_OF_LINKS``) of one cluster or of all.
 
     A link is a relationship of the map: all transfers of a token from one address to another, or those in the window of
-    a time node. The answer has the links between members of a cluster, and between members and the time nodes that
-    connect them, by cluster, then the strongest first: most transfers, then the longest period between first and last,
-    then the earliest first transfer, then addresses, token and time node.
+    a time node. ``links`` has those between members of a cluster, and between members and the time nodes that connect
+    them. They are ordered by cluster, then the strongest first: most transfers, then the longest period between first
+    and last, then the earliest first transfer, then addresses, token and time node.
 
-    Of each link the answer has the ``transfers_per_link`` earliest transfers (0 for none), in the links' order. They
-    stay the evidence when later ones come.
+    ``transfers`` has the ``transfers_per_link`` earliest transfers of each link, in the order of the links. Later
+    transfers do not change them.
 
-    Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` where the map has none of that
-    number.
+    Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` if the map has no such cluster.
     """
-    token = mappable_token(store, chain, token_address)
+    token = supported_token(store, chain, token_address)
     largest = largest_balances(store, chain, token_address, as_of, options.limit)
     if not largest.holders:
-        raise nobody_holds(token, as_of)
+        raise no_holders(token, as_of)
     graph = graph_as_of(store, token, largest, as_of, options)
     if cluster_id is not None and not 1 <= cluster_id <= len(graph.clusters):
         raise _unknown_cluster(token, as_of, cluster_id, len(graph.clusters))
-    ties = [tie for tie in _ties(graph.clusters, graph.links) if cluster_id in (None, tie.cluster_id)]
+    ranked = [one for one in _ranked_links(graph.clusters, graph.links) if cluster_id in (None, one.cluster_id)]
     return {
-        "links": built(LINKS, _link_rows(store, ties, graph)),
-        "transfers": _transfers(store, ties, transfers_per_link),
+        "links": built(LINKS, _link_rows(store, ranked, graph)),
+        "transfers": _transfers(store, ranked, transfers_per_link),
     }
 
 
 def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, clusters: int) -> UnknownCluster:
     return UnknownCluster(
         f"the map of {token.name} ({token.address} on {token.chain}) has {clusters} clusters at "
-        f"{as_of.isoformat()}Z, and none of number {cluster_id}"
+        f"{as_of.isoformat()}Z; number {cluster_id} is none of them"
     )
 
 
-def _ties(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_Tie]:
-    """Each cluster's links, the strongest first."""
+def _ranked_links(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_RankedLink]:
+    """Return the links of each cluster, the strongest first."""
     cluster_of = {
         address: number
         for number, cluster in enumerate(clusters, start=1)
@@ -162,13 +161,13 @@ def _ties(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_Tie]:
         if number:
             of_cluster[number].append(link)
     return [
-        _Tie(number, strength, link)
+        _RankedLink(number, strength, link)
         for number, found in of_cluster.items()
-        for strength, link in enumerate(sorted(found, key=_weakness), start=1)
+        for strength, link in enumerate(sorted(found, key=_order), start=1)
     ]
 
 
-def _weakness(link: Link) -> tuple[Any, ...]:
+def _order(link: Link) -> tuple[Any, ...]:
     return (
         -link.total_transfers,
         link.first_time - link.last_time,
@@ -181,8 +180,8 @@ def _weakness(link: Link) -> tuple[Any, ...]:
     )
 
 
-def _link_rows(store: Store, ties: Sequence[_Tie], graph: Graph) -> list[dict[str, Any]]:
-    links = [tie.link for tie in ties]
+def _link_rows(store: Store, ranked: Sequence[_RankedLink], graph: Graph) -> list[dict[str, Any]]:
+    links = [one.link for one in ranked]
     tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
 
     def kind(address: str, link: Link) -> str:
@@ -192,7 +191,7 @@ def _link_rows(store: Store, ties: Sequence[_Tie], graph: Graph) -> list[dict[st
 
     return [
         {
-            "cluster_id": tie.cluster_id,
+            "cluster_id": one.cluster_id,
             "from_address": link.from_address,
             "from_kind": kind(link.from_address, link),
             "to_address": link.to_address,
@@ -208,31 +207,33 @@ def _link_rows(store: Store, ties: Sequence[_Tie], graph: Graph) -> list[dict[st
             "total_transfers": link.total_transfers,
             "first_date": from_unix(link.first_time),
             "last_date": from_unix(link.last_time),
-            "strength": tie.strength,
+            "strength": one.strength,
         }
-        for tie, link in zip(ties, links, strict=True)
+        for one, link in zip(ranked, links, strict=True)
     ]
 
 
-def _transfers(store: Store, ties: Sequence[_Tie], most: int) -> pa.Table:
-    if not ties or most < 1:
+def _transfers(store: Store, ranked: Sequence[_RankedLink], most: int) -> pa.Table:
+    if not ranked or most < 1:
         return built(TRANSFERS_OF_LINKS, [])
-    wanted = [
+    requested = [
         {
-            "cluster_id": tie.cluster_id,
-            "from_address": tie.link.from_address,
-            "to_address": tie.link.to_address,
-            "transfer_chain": tie.link.chain,
-            "transfer_token": tie.link.token_address,
-            "time_node": tie.link.time_node,
-            "strength": tie.strength,
-            "first_time": tie.link.first_time,
-            "last_time": tie.link.last_time,
+            "cluster_id": one.cluster_id,
+            "from_address": one.link.from_address,
+            "to_address": one.link.to_address,
+            "transfer_chain": one.link.chain,
+            "transfer_token": one.link.token_address,
+            "time_node": one.link.time_node,
+            "strength": one.strength,
+            "first_time": one.link.first_time,
+            "last_time": one.link.last_time,
         }
-        for tie in ties
+        for one in ranked
     ]
-    files = store.files({(tie.link.chain, tie.link.token_address) for tie in ties})
-    rows = store.query(_EARLIEST, {"most": most, "files": files}, {"wanted": built(_WANTED, wanted)}).to_pylist()
+    files = store.files({(one.link.chain, one.link.token_address) for one in ranked})
+    rows = store.query(
+        _EARLIEST, {"most": most, "files": files}, {"requested": built(_REQUESTED, requested)}
+    ).to_pylist()
     for row in rows:
         row["block_time"] = from_unix(row["block_time"])
         row["value_raw"] = row.pop("value")

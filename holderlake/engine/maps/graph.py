@@ -1,8 +1,7 @@
-"""The graph of a token's map at some instants: magic nodes, links, time nodes, and the clusters they connect.
+"""The graph of a token's map at several instants: magic nodes, links, time nodes, and the clusters they connect.
 
-The steps follow contract section "Classification and computation"; this module puts them in order. The entries of all
-addresses that are ever shown or magic nodes are read once for all instants. Maps, evidence and changes take their
-clusters from here.
+The steps follow the contract, section "Classification and computation". The transfers of all addresses that are shown
+or magic nodes at any instant are read once for all instants. Maps, evidence and changes all use these graphs.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from holderlake.engine.files.entries import (
     shared_keys,
     token_mask,
 )
-from holderlake.engine.maps.clusters import Cluster, Clusters, Standing, clusters_of
+from holderlake.engine.maps.clusters import Cluster, Clusters, RankedNodes, clusters_of
+from holderlake.engine.maps.graph_input import GraphInput
 from holderlake.engine.maps.links import Links, Transfers, Uses, between_nodes, in_windows, joined_links
 from holderlake.engine.maps.relationships import Link, counted_tokens, named_links
-from holderlake.engine.maps.scene import Scene
-from holderlake.engine.maps.time_nodes import Meetings, meetings_of
+from holderlake.engine.maps.time_nodes import TimeWindows, time_windows_of
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
@@ -40,8 +39,8 @@ from holderlake.engine.store.store import Store
 
 @dataclass(frozen=True)
 class Top:
-    """The largest holders at each instant, by instant and rank: places of the instants, numbers of addresses, exact
-    balances, and whether they are shown on the map."""
+    """The largest holders by instant and rank, as arrays: positions of instants, numbers of addresses, exact balances
+    as words, and whether the map shows the holder."""
 
     instants: Array
     addresses: Array
@@ -51,9 +50,12 @@ class Top:
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs of maps at some instants. Nodes are places in ``texts``, their addresses in order; ``numbers`` are
-    those of the addresses. ``holders`` are the nodes of the top holders, ``magic`` and ``windows`` (the exchanges of
-    time nodes) a row an instant, the first ones first, -1 for none."""
+    """The graphs of maps at several instants.
+
+    A node is a position in ``texts``, the sorted addresses, and in ``numbers``, their numbers. ``holders`` are the
+    nodes of the top holders. ``magic`` (magic nodes) and ``windows`` (exchanges of time nodes) have a row an instant,
+    in the order of the map, -1 for none.
+    """
 
     numbers: Array
     texts: pa.Array
@@ -66,8 +68,8 @@ class Graphs:
 
 @dataclass(frozen=True)
 class Graph:
-    """The graph of one map: addresses of magic nodes and of the exchanges of time nodes, in their order; the links
-    among wallets and of time nodes; and the clusters."""
+    """The graph of one map: ordered addresses of magic nodes and of the exchanges of time nodes; the links among
+    wallets and with time nodes; and the clusters."""
 
     magic: dict[str, None]
     time_nodes: list[str]
@@ -76,14 +78,14 @@ class Graph:
 
 
 def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
-    """The graph of a map whose top holders are the ``largest``."""
+    """Return the graph of a map whose top holders are the ``largest``."""
     view = store.view()
-    scene = Scene.of(store, view, token, np.array([to_unix(as_of)]), options)
+    inputs = GraphInput.of(store, view, token, np.array([to_unix(as_of)]), options)
     addresses = view.dictionary.find([address for address, _ in largest.holders])
     raw = [balance for _, balance in largest.holders]
     balances = from_ints(raw, lane_of(sum(raw)))
-    top = Top(np.zeros(len(raw), np.int64), addresses, balances, scene.wallets_until(addresses) > 0)
-    graphs = graphs_of(scene, top)
+    top = Top(np.zeros(len(raw), np.int64), addresses, balances, inputs.wallets_until(addresses) > 0)
+    graphs = graphs_of(inputs, top)
     texts: list[str] = graphs.texts.to_pylist()
     magic, windows = (
         [texts[place] for place in nodes[0].tolist() if place >= 0] for nodes in (graphs.magic, graphs.windows)
@@ -96,42 +98,44 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
     )
 
 
-def graphs_of(scene: Scene, top: Top) -> Graphs:
-    """The graphs at each instant around the ``top`` holders."""
-    view, seconds = scene.view, scene.seconds
+def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
+    """Return the graphs at each instant around the ``top`` holders."""
+    view, seconds = inputs.view, inputs.seconds
     owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
     shown = np.zeros((len(owners), len(seconds)), np.bool_)
     shown[which, top.instants[top.is_shown]] = True
-    counts = token_mask(view, counted_tokens(scene.store, (scene.token.chain, scene.token.address)))
+    counts = token_mask(view, counted_tokens(inputs.store, (inputs.token.chain, inputs.token.address)))
     around = entries_of(view, owners, counts, int(seconds[-1]))
 
-    allowed = view.dictionary.find(sorted(scene.store.rules.time_allowed))
-    # exchanges and allow-listed contracts are never nodes of their own, but nodes in a window of time
+    allowed = view.dictionary.find(sorted(inputs.store.rules.time_allowed))
+    # exchanges and allow-listed contracts are nodes only in a window of time
     wallets, exchanges = graph_kernels.split_by_kind(
         around.others,
-        scene.kinds,
-        scene.sieve,
+        inputs.kinds,
+        inputs.sieve,
         CEX | DEX | CONTRACT,
         CEX | DEX,
         graph_kernels.hash_slots(allowed[allowed >= 0]),
     )
-    magic = _magic_nodes(scene, around, wallets, shown, top)
-    meetings = meetings_of(scene, around, exchanges, shown)
+    magic = _magic_nodes(inputs, around, wallets, shown, top)
+    time_windows = time_windows_of(inputs, around, exchanges, shown)
     tied = np.unique(magic[magic >= 0])
     others = np.setdiff1d(tied, owners)
-    of_magic = entries_of(view, others, counts, int(seconds[-1]), np.concatenate([others, meetings.chosen_exchanges]))
-    names = AddressOrder(view.dictionary, np.concatenate([top.addresses, tied, meetings.exchanges]))
+    of_magic = entries_of(
+        view, others, counts, int(seconds[-1]), np.concatenate([others, time_windows.chosen_exchanges])
+    )
+    names = AddressOrder(view.dictionary, np.concatenate([top.addresses, tied, time_windows.exchanges]))
     present = np.zeros((len(names.numbers), len(seconds)), np.bool_)
     present[names.places(owners)] = shown
     instants, places = np.nonzero(magic >= 0)
     present[names.places(magic[instants, places]), instants] = True
 
     among = _transfers(names, _among_nodes(around, of_magic))
-    between = between_nodes(view, names, among, seconds, present, scene.supernodes_from(names.numbers))
-    uses = _uses(scene, names, meetings, around, of_magic)
-    links = joined_links([between, in_windows(view, names, uses, meetings.chosen, seconds, present)])
+    between = between_nodes(view, names, among, seconds, present, inputs.supernodes_from(names.numbers))
+    uses = _uses(inputs, names, time_windows, around, of_magic)
+    links = joined_links([between, in_windows(view, names, uses, time_windows.chosen, seconds, present)])
     placed = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
-    windows = take_or_missing(names.places(meetings.of_window), meetings.chosen)
+    windows = take_or_missing(names.places(time_windows.of_window), time_windows.chosen)
     holders = names.places(top.addresses)
     return Graphs(
         names.numbers,
@@ -144,16 +148,18 @@ def graphs_of(scene: Scene, top: Top) -> Graphs:
     )
 
 
-def _uses(scene: Scene, names: AddressOrder, meetings: Meetings, around: Entries, of_magic: Entries) -> Uses:
-    """The uses of exchanges by those who are ever shown, and by other magic nodes in windows that those share."""
-    places, windows = meetings.uses_among(of_magic)
-    entries = concatenate_entries(around.at(meetings.places), of_magic.at(places))
-    never = np.full(len(places), len(scene.seconds))  # a magic node is no supernode
+def _uses(
+    inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, around: Entries, of_magic: Entries
+) -> Uses:
+    """Return the uses of exchanges by shown holders, and those by other magic nodes in windows that holders share."""
+    places, windows = time_windows.uses_among(of_magic)
+    entries = concatenate_entries(around.at(time_windows.places), of_magic.at(places))
+    never = np.full(len(places), len(inputs.seconds))  # a magic node is no supernode
     return Uses(
         _transfers(names, entries),
         names.places(entries.addresses)[entries.owners],
-        np.concatenate([meetings.windows, windows]),
-        np.concatenate([meetings.dropped_from, never]),
+        np.concatenate([time_windows.windows, windows]),
+        np.concatenate([time_windows.dropped_from, never]),
     )
 
 
@@ -162,20 +168,19 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
     return Transfers(names.places(senders), names.places(receivers), entries.tokens, entries.times)
 
 
-# ---------------------------------------------------------------------- whom shown holders share
+def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Array, top: Top) -> Array:
+    """Return the magic nodes of each instant (a row), the most connected first: numbers of addresses, -1 for none.
 
-
-def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top: Top) -> Array:
-    """The neighbours at each instant that are wallets of their own (entries at the ``places``), the most connected
-    first, as many as the rules allow: numbers of addresses, -1 for none."""
-    rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
-    if not scene.options.use_magic_nodes:
+    The entries at the ``places`` are those with wallets. The rules set how many magic nodes a map has at most.
+    """
+    rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
+    if not inputs.options.use_magic_nodes:
         return np.full((size, 0), -1)
     others = around.others[places].astype(np.int64)
     shared = shared_keys(
-        around, places, others, rules.magic_links, lambda keys: np.argsort(scene.view.dictionary.ranks(keys))
+        around, places, others, rules.magic_links, lambda keys: np.argsort(inputs.view.dictionary.ranks(keys))
     )
-    end = np.minimum(scene.wallets_until(shared.keys), scene.supernodes_from(shared.keys))
+    end = np.minimum(inputs.wallets_until(shared.keys), inputs.supernodes_from(shared.keys))
     never = np.full(len(shown), size)
     chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
@@ -196,7 +201,7 @@ def _magic_nodes(scene: Scene, around: Entries, places: Array, shown: Array, top
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
-    """The top holders of each instant (a row) as places in the keys, -1 for those that are not there."""
+    """Return the top holders of each instant (a row) as positions in the keys, -1 for those without one."""
     order = np.argsort(keys)
     found = np.searchsorted(keys, top.addresses, sorter=order)
     places = order[np.minimum(found, len(keys) - 1)] if len(keys) else found
@@ -207,11 +212,8 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
     return rows
 
 
-# ---------------------------------------------------------------------- what connects them
-
-
 def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
-    """The transfers among those who are ever shown, and with and among the addresses ``of_magic``, each once."""
+    """Return each transfer once that is among shown holders, among the addresses ``of_magic``, or between the two."""
     inside, beyond = (
         graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(some))
         for some in (around.addresses, of_magic.addresses)
@@ -224,11 +226,11 @@ def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
 
 
 def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, links: Links) -> Clusters:
-    """The clusters of each instant's map, which has so many nodes.
+    """Return the clusters of each instant's map; the graphs have ``size`` nodes.
 
-    ``nodes`` are those of the top holders; ``magic`` and ``windows`` (the exchanges of time nodes) have a row an
-    instant. A link of a time node leads to this node and not to its exchange, so only wallets that used the exchange in
-    the same window are connected.
+    ``nodes`` are those of the top holders; ``magic`` and ``windows`` (exchanges of time nodes) have a row an instant.
+    A link of a time node leads to that node and not to its exchange, so it connects only wallets that used the exchange
+    in the same window.
     """
     exchanges = np.full(len(links.windows), -1)
     timed = np.flatnonzero(links.windows >= 0)
@@ -239,6 +241,6 @@ def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, l
     starts = np.searchsorted(links.instants, np.arange(len(magic) + 1))
     components = graph_kernels.components(starts, senders, receivers, size + windows.shape[1])
     shown = np.flatnonzero(top.is_shown)
-    holders = Standing(top.instants[shown], nodes[shown], top.balances[shown])
+    holders = RankedNodes(top.instants[shown], nodes[shown], top.balances[shown])
     instants, ranks = np.nonzero(magic >= 0)
-    return clusters_of(holders, Standing(instants, magic[instants, ranks], top.balances[:0]), components)
+    return clusters_of(holders, RankedNodes(instants, magic[instants, ranks], top.balances[:0]), components)

@@ -1,4 +1,4 @@
-"""The input of a token's graphs: the store, the token, the instants and the options."""
+"""Input of a token's graphs: the store, the token, the instants and the options."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holderlake.engine.store.store import Store
 
 
 @dataclass(frozen=True)
-class Scene:
-    """The store and its arrays, kinds of all addresses and their sieve, the token, the rising seconds, the options."""
+class GraphInput:
+    """A store and its view, the kinds of all addresses and their sieve, a token, ascending seconds and options."""
 
     store: Store
     view: View
@@ -25,15 +25,15 @@ class Scene:
     options: MapOptions
 
     @staticmethod
-    def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> Scene:
-        """The scene, with the kinds that the store knows."""
+    def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> GraphInput:
+        """Return the input with the kinds of addresses that the store has."""
         kinds, sieve = kinds_of_addresses(store, view), sieve_of_kinds(store, view)
-        return Scene(store, view, kinds, sieve, token, seconds, options)
+        return GraphInput(store, view, kinds, sieve, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
-        """The instant from which each address belongs on no map: as exchange, contract or hypernode."""
+        """Return the position of the second from which each address is an exchange, contract or hypernode."""
         return wallets_until(self.store, self.view, self.kinds, addresses, self.seconds)
 
     def supernodes_from(self, addresses: Array) -> Array:
-        """The instant from which each address is a supernode."""
+        """Return the position of the second from which each address is a supernode."""
         return supernodes_from(self.store, self.view, addresses, self.seconds)

@@ -1,7 +1,7 @@
-"""Grouped transfers of maps at several instants, as arrays: between nodes, and through an exchange in a time window.
+"""Grouped transfers of maps at several instants, as arrays: between nodes, and with an exchange in a time window.
 
-Grouped by (from, to, token) as the seed says (2.4); one between two supernodes is dropped. Each transfer's value is
-looked up once for all instants; what a link comes to at an instant is a difference of two running sums.
+A link groups the transfers of one sender, receiver and token (contract, 2.4); links between two supernodes are dropped.
+The value of each transfer is looked up once for all instants; a link's sum is a difference of two running sums.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, wider
 
 _CELLS = 1 << 22
-"""Instants times links that are looked at together."""
+"""Instants times links that one step examines."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Links by instant, those between nodes before those of each window. ``windows`` is a window's place on its map, -1
-    between nodes; ends are places in ``Names``, tokens numbers, ``sums`` words, times unix seconds."""
+    """Links by instant; links between nodes come before those of time windows.
+
+    ``windows`` is the position of a window on its map, -1 for links between nodes. Senders and receivers are positions
+    in ``AddressOrder``, tokens are numbers, ``sums`` words, times unix seconds.
+    """
 
     instants: Array
     windows: Array
@@ -38,14 +41,12 @@ class Links:
     last_times: Array
     sums: Array
 
-    def at(self, places: Array) -> Links:
-        """Some of them."""
-        return Links(*(getattr(self, field.name)[places] for field in fields(self)))
-
 
 class Transfers(NamedTuple):
-    """Transfers that make links: ends (places in ``Names``), token numbers, unix seconds. Those of one sender, receiver
-    and token stand by time."""
+    """Transfers that make links: senders and receivers (positions in ``AddressOrder``), token numbers, unix seconds.
+
+    Transfers of the same sender, receiver and token are in order of time.
+    """
 
     senders: Array
     receivers: Array
@@ -53,11 +54,11 @@ class Transfers(NamedTuple):
     times: Array
 
     def at(self, places: Array) -> Transfers:
-        """Some of them."""
+        """Return the transfers at the positions."""
         return Transfers(*(column[places] for column in self))
 
     def links(self, view: View) -> Array:
-        """A number for each one's link (sender, receiver, token) that rises in the order of their texts."""
+        """Return the key of each transfer's link (sender, receiver, token); keys ascend in the order of their texts."""
         tokens, which = np.unique(self.tokens, return_inverse=True)
         keys = [view.manifest.keys[token] for token in tokens.tolist()]
         ranks = np.empty(len(keys), np.int64)
@@ -70,9 +71,9 @@ class Transfers(NamedTuple):
 def between_nodes(
     view: View, names: AddressOrder, transfers: Transfers, seconds: Array, present: Array, supernodes_from: Array
 ) -> Links:
-    """Links at each of the rising seconds between those who are ``present`` then (a row of instants for each name).
+    """Return the links at each of the ascending seconds between the names that are ``present`` then.
 
-    A link between two is dropped from the instant on at which both are supernodes.
+    ``present`` has a row of instants for each name. A link is dropped once both its ends are supernodes.
     """
     keys = transfers.links(view)
     order = np.argsort(keys, kind="stable")
@@ -109,7 +110,7 @@ def between_nodes(
 
 
 def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
-    """Instants and places of the links both of whose ends are present, from each one's begin to its end."""
+    """Return instants and positions of the links whose two ends are present, from each link's begin to its end."""
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
     found: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
@@ -123,9 +124,11 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 
 
 class Uses(NamedTuple):
-    """Transfers between a wallet and an exchange, by the window of time they are in: ``owners`` are the wallets (places
-    in ``Names``), ``windows`` places in a list of windows. From the instant ``dropped_from`` on, a transfer does not
-    count, because wallet and exchange are supernodes then."""
+    """Transfers between a wallet and an exchange in windows of time.
+
+    ``owners`` are the wallets (positions in ``AddressOrder``), ``windows`` positions in a list of windows. From the
+    instant ``dropped_from`` on a transfer does not count, because wallet and exchange are supernodes.
+    """
 
     transfers: Transfers
     owners: Array
@@ -134,7 +137,7 @@ class Uses(NamedTuple):
 
 
 def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
-    """Links at each second of the windows that are ``chosen`` then (a row an instant, -1 for none).
+    """Return the links at each second in the windows that are ``chosen`` then (a row an instant, -1 for none).
 
     Only uses of wallets that are ``present`` then (a row of instants for each name) count.
     """
@@ -175,7 +178,7 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
 
 
 def joined_links(pieces: Sequence[Links]) -> Links:
-    """All links by instant; those of an instant as the pieces have them, one after another."""
+    """Return all links by instant; those of an instant are in the order of the pieces."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
     joined = {
@@ -185,14 +188,16 @@ def joined_links(pieces: Sequence[Links]) -> Links:
 
 
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
-    """Limbs of what each transfer moved: found by token and second in the parts. What transfers of the same second and
-    ends moved together stands at the first of them."""
+    """Return the value of each transfer as digits, looked up by token and second in the parts.
+
+    Transfers of the same token, second, sender and receiver have their sum at the first of them, and 0 at the others.
+    """
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
     ends = (senders.astype(np.int64) << 32) | receivers
     tokens = np.unique(transfers.tokens).tolist()
     parts = {token: view.parts_of(token) for token in tokens}
     lane = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
-    # each part's lane holds its own sums, and no others
+    # the lane of a part has room for the sums of that part only
     lane = wider(lane) if any(len(some) > 1 for some in parts.values()) else lane
     found = np.zeros((len(ends), 2 * lane), np.int64)
     order = np.lexsort((ends, transfers.times, transfers.tokens))  # of equal ones the first stays the first

@@ -1,5 +1,4 @@
-"""Grouped transfers in words: between named addresses, and as the lake's columns. How they are found is told in
-``links``."""
+"""Grouped transfers between named addresses, and as the lake's columns. ``links`` computes them."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from holderlake.engine.store.store import Store
 class Link(NamedTuple):
     """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last.
 
-    A link of a time node has the node's number on the map and only the transfers in its window.
+    A link of a time node has the node's number on the map, and only the transfers in its window.
     """
 
     from_address: str
@@ -42,12 +41,12 @@ class Link(NamedTuple):
 
 
 def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str, str]]:
-    """The tokens whose transfers count: the indexed ones, and the map's own."""
+    """Return the tokens whose transfers count: the indexed ones, and the map's own."""
     return sorted({*store.indexed_tokens(), *([own] if own else ())})
 
 
 def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
-    """Links among the addresses, by (from, to, token)."""
+    """Return the links among the addresses, by (from, to, token)."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
     names = _known_names(view, addresses)
     links = _links_among(view, names, tokens, seconds, np.ones(len(names.numbers), np.int64))
@@ -68,15 +67,15 @@ def _links_among(view: View, names: AddressOrder, tokens: TokenKeys, seconds: Ar
     return between_nodes(view, names, transfers, seconds, present, supernodes_from)
 
 
-class TokenBook(Protocol):
-    """What knows tokens, as the store does."""
+class TokenLookup(Protocol):
+    """Source of token metadata, for example the store."""
 
     def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
-        """Metadata of the tokens that are known among the keys."""
+        """Return the metadata of the known tokens among the keys."""
 
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
-    """The links in words, ``texts`` being those of the nodes and ``keys`` those of the tokens' numbers."""
+    """Return the links with addresses; ``texts`` are those of the nodes, ``keys`` the tokens by number."""
     ends = (links.senders, links.receivers, links.tokens)
     figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
     return [
@@ -87,12 +86,16 @@ def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequen
     ]
 
 
-def link_columns(book: TokenBook, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array) -> Columns:
-    """Links as the lake's relationship columns (see ``tables.table_of``), ``texts`` being those of the nodes and
-    ``numbered`` the keys of the tokens' numbers."""
+def link_columns(
+    lookup: TokenLookup, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array
+) -> Columns:
+    """Return the links as the lake's relationship columns (see ``tables.table_of``).
+
+    ``texts`` are the addresses of the nodes, ``numbered`` the tokens by number.
+    """
     numbers, which = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]
-    tokens = book.tokens(keys)
+    tokens = lookup.tokens(keys)
     decimals = np.array([tokens[key].decimals for key in keys], np.int64)[which]
     chains, addresses = (pa.array([key[place] for key in keys], pa.string()) for place in (0, 1))
     return {
@@ -109,10 +112,10 @@ def link_columns(book: TokenBook, numbered: Mapping[int, tuple[str, str]], links
 
 
 def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | None, as_of: datetime) -> pa.Table:
-    """All grouped transfers among the addresses, of indexed tokens and the context token, but for those between two
-    supernodes (seed, 2.4 rule 3).
+    """Return all grouped transfers among the addresses, of indexed tokens and the context token.
 
-    Columns as the lake's ``subgraph_transfers`` from ``from_address`` on.
+    Those between two supernodes are left out (contract, 2.4 rule 3). The columns are those of the lake's
+    ``subgraph_transfers`` from ``from_address`` on.
     """
     view, seconds = store.view(), np.array([to_unix(as_of)])
     names = _known_names(view, addresses)

@@ -1,7 +1,7 @@
 """Time nodes: an exchange in one window of time that several shown holders used.
 
-An allow-listed contract counts like an exchange. A window in which the exchange had very many counterparties is no time
-node, because most of its users are strangers to each other.
+An allow-listed contract counts as an exchange. A window in which the exchange has very many counterparties makes no
+time node, because most of its users do not know each other.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.files.entries import Entries, shared_keys
 from holderlake.engine.files.manifest import View
-from holderlake.engine.maps.scene import Scene
+from holderlake.engine.maps.graph_input import GraphInput
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 
 @dataclass(frozen=True)
-class Meetings:
+class TimeWindows:
     """Windows of time in which shown holders used an exchange.
 
-    ``exchanges`` are numbers of addresses, in the order of their texts. A window has a key: the place of its exchange
-    times 2**32, plus the number of the window since ``base``; ``keys`` rise. Of the holders' entries that are uses:
-    ``places`` in the entries, ``windows`` (places in ``keys``), and ``dropped_from``, the instant from which a use does
-    not count because both its ends are supernodes. ``chosen`` are the windows at each instant (a row), the most shared
-    first, -1 for none.
+    ``exchanges`` are numbers of addresses, in the order of their texts. The key of a window is the position of its
+    exchange times 2**32, plus the number of the window since ``base``; ``keys`` ascend. A use is an entry between a
+    shown holder and an exchange: ``places`` are positions of the entries, ``windows`` positions in ``keys``, and from
+    the instant ``dropped_from`` on a use does not count, because both its ends are supernodes. ``chosen`` has a row an
+    instant: positions of its windows, the most shared first, -1 for none.
     """
 
     width: int
@@ -40,17 +40,17 @@ class Meetings:
 
     @property
     def of_window(self) -> Array:
-        """The exchange of each window."""
+        """Return the exchange of each window."""
         found: Array = self.exchanges[self.keys >> 32]
         return found
 
     @property
     def chosen_exchanges(self) -> Array:
-        """The exchanges with a window that is chosen at any instant."""
+        """Return the exchanges with a window that is chosen at any instant."""
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:
-        """The entries that are uses, as places, and the window of each."""
+        """Return the positions of the entries that are uses, and the window of each."""
         if not len(self.keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         order = np.argsort(self.exchanges)
@@ -64,14 +64,16 @@ class Meetings:
         return places, known[places]
 
 
-def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> Meetings:
-    """The windows that shown holders share; the entries at the ``places`` are those with exchanges, and ``shown`` has a
-    row of instants for each of their owners."""
-    rules, seconds, size = scene.store.rules, scene.seconds, len(scene.seconds)
-    dictionary, nothing = scene.view.dictionary, np.empty(0, np.int64)
-    if not scene.options.use_time_nodes:
+def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: Array) -> TimeWindows:
+    """Return the windows that shown holders share.
+
+    The entries at the ``places`` are those with exchanges; ``shown`` has a row of instants for each of their owners.
+    """
+    rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
+    dictionary, nothing = inputs.view.dictionary, np.empty(0, np.int64)
+    if not inputs.options.use_time_nodes:
         none_chosen = np.full((size, 0), -1)
-        return Meetings(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
+        return TimeWindows(rules.time_window, 0, nothing, nothing, nothing, nothing, nothing, none_chosen)
     which, _, found, _ = graph_kernels.number_keys(around.others[places].astype(np.int64), around.owners[places])
     ranks, exchanges = dictionary.ranks(found), np.empty_like(found)
     exchanges[ranks] = found
@@ -80,9 +82,9 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
     keys = (ranks[which].astype(np.int64) << 32) | (windows - base)
     shared = shared_keys(around, places, keys, rules.time_links, np.argsort)
     of_window, begun = exchanges[shared.keys >> 32], ((shared.keys & 0xFFFFFFFF) + base) * rules.time_window
-    owners_drop = scene.supernodes_from(around.addresses)
-    things_drop = scene.supernodes_from(exchanges)[shared.keys >> 32]
-    crowded = _crowded_since(scene.view, of_window, begun, rules.time_window, rules.time_wallets)
+    owners_drop = inputs.supernodes_from(around.addresses)
+    things_drop = inputs.supernodes_from(exchanges)[shared.keys >> 32]
+    crowded = _crowded_since(inputs.view, of_window, begun, rules.time_window, rules.time_wallets)
     chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
@@ -99,12 +101,16 @@ def meetings_of(scene: Scene, around: Entries, places: Array, shown: Array) -> M
         rules.time_limit,
     )
     dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.things])
-    return Meetings(rules.time_window, base, exchanges, shared.keys, shared.places, shared.things, dropped_from, chosen)
+    return TimeWindows(
+        rules.time_window, base, exchanges, shared.keys, shared.places, shared.things, dropped_from, chosen
+    )
 
 
 def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most: int) -> Array:
-    """The second at which each window got more than ``most`` distinct counterparties, of any token and chain; ``NEVER``
-    where it did not. A window of ``width`` seconds has an exchange and the second at which it ``begun``."""
+    """Return the second at which each window gets more than ``most`` distinct counterparties, or ``NEVER``.
+
+    Counterparties of all tokens and chains count. Each window is ``width`` seconds of an exchange from ``begun`` on.
+    """
     since = np.full(len(exchanges), NEVER)
     if not len(exchanges):
         return since

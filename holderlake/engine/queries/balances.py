@@ -129,7 +129,7 @@ def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) 
     return [min(1.0, amount / supplies[one]) if supplies[one] > 0 else 0.0 for amount, one in pairs]
 
 
-def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
+def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     """The token's metadata. Raises ``UnknownToken``, or ``UnsupportedToken`` where no map can be made for it."""
     token = store.token(chain, token_address)
     if token is None:
@@ -139,20 +139,20 @@ def mappable_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     return token
 
 
-def held_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> Held:
+def balances_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> Held:
     """All balances of a token at the end of each of the rising seconds, or at least those of its ``most`` largest
     holders."""
     return _Ledger(view, view.parts(*key), seconds).held(0, most)
 
 
-def owing_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
+def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
     """Balances below zero at the end of each of the rising seconds."""
     return _Ledger(view, view.parts(*key), seconds).owing()
 
 
 def held_as_of(view: View, key: tuple[str, str], second: int, most: int | None = None) -> Held:
     """All balances of a token at the end of the second, or those of its ``most`` largest holders."""
-    return held_at(view, key, np.array([second]), most)
+    return balances_at(view, key, np.array([second]), most)
 
 
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
@@ -399,6 +399,6 @@ def _no_rows() -> Rows:
     return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
 
 
-def nobody_holds(token: TokenInfo, as_of: datetime) -> NoHolders:
+def no_holders(token: TokenInfo, as_of: datetime) -> NoHolders:
     """The error to raise where nobody holds the token then."""
     return NoHolders(f"nobody holds {token.name} ({token.address} on {token.chain}) at {as_of.isoformat()}Z")

@@ -15,7 +15,14 @@ from holderlake.contract.times import to_unix
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries.addresses import activity, detail_columns, kinds_of_addresses, labels_of_kinds
-from holderlake.engine.queries.balances import held_at, holders_after, largest, mappable_token, nobody_holds, shares_of
+from holderlake.engine.queries.balances import (
+    balances_at,
+    holders_after,
+    largest,
+    no_holders,
+    shares_of,
+    supported_token,
+)
 from holderlake.engine.queries.tables import Amounts, Columns, column, in_order, instants_of, table_of, texts_of
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -61,15 +68,15 @@ def holders_page(
     another, are the whole list, each holder once; ranks are counted on from the position's. The position itself need
     not be a holder (any more). Raises ``UnknownToken``, ``UnsupportedToken``, and ``NoHolders`` without a position.
     """
-    token, view, second = mappable_token(store, chain, token_address), store.view(), to_unix(as_of)
+    token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after.balance, after.address) if after else None
     # one holder more than asked for tells whether there is a further page
     supply, rows = holders_after(view, (chain, token_address), second, limit + 1, place)
     if not len(rows.addresses) and after is None:
-        raise nobody_holds(token, as_of)
+        raise no_holders(token, as_of)
     told, first = rows.at(slice(limit)), after.rank + 1 if after else 1
     ranks = np.arange(first, first + len(told.addresses))
-    listed = Listed(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances)
+    listed = RankedHolders(np.zeros(len(ranks), np.int64), ranks, told.addresses, told.balances)
     page = _table(store, view, token, np.array([second]), [supply], listed, details)
     raw = pa.array([str(balance) for balance in to_ints(told.balances)], pa.string())
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), raw)
@@ -84,14 +91,14 @@ def holders_of(
     """The lake's ``holders`` rows of the instants asked for, one after another: the ``limit`` largest of each; no row
     where nobody holds the token."""
     seconds, which = np.unique([to_unix(instant) for instant in asked], return_inverse=True)
-    held = held_at(view, (token.chain, token.address), seconds, limit)
+    held = balances_at(view, (token.chain, token.address), seconds, limit)
     instants, places = largest(held.rows, len(seconds), limit)
     ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
-    listed = Listed(instants, ranks, held.rows.addresses[places], held.rows.balances[places])
+    listed = RankedHolders(instants, ranks, held.rows.addresses[places], held.rows.balances[places])
     return in_order(_table(store, view, token, seconds, held.supplies, listed, details), seconds, which)
 
 
-class Listed(NamedTuple):
+class RankedHolders(NamedTuple):
     """Holders by instant and rank: places of instants, ranks, numbers of addresses, and balances as words."""
 
     instants: Array
@@ -101,7 +108,13 @@ class Listed(NamedTuple):
 
 
 def _table(
-    store: Store, view: View, token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, details: bool
+    store: Store,
+    view: View,
+    token: TokenInfo,
+    seconds: Array,
+    supplies: list[int],
+    listed: RankedHolders,
+    details: bool,
 ) -> pa.Table:
     distinct, which = np.unique(listed.addresses, return_inverse=True)
     texts, told = texts_of(view, distinct), None
@@ -109,11 +122,16 @@ def _table(
         labels = labels_of_kinds(store, kinds_of_addresses(store, view), distinct, texts.to_pylist(), token.chain)
         known = activity(view, listed.addresses, seconds[listed.instants])
         told = detail_columns(known, labels, which, store.rules)
-    return listed_table(token, seconds, supplies, listed._replace(addresses=which), texts, told)
+    return holders_table(token, seconds, supplies, listed._replace(addresses=which), texts, told)
 
 
-def listed_table(
-    token: TokenInfo, seconds: Array, supplies: list[int], listed: Listed, texts: pa.Array, details: Columns | None
+def holders_table(
+    token: TokenInfo,
+    seconds: Array,
+    supplies: list[int],
+    listed: RankedHolders,
+    texts: pa.Array,
+    details: Columns | None,
 ) -> pa.Table:
     """The lake's ``holders`` of some instants (rising ``seconds``) wherever these were found; addresses are places in
     the ``texts``, and ``details`` columns of address details, if any."""

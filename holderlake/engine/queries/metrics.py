@@ -28,7 +28,7 @@ LARGEST: Final = 10
 
 
 @dataclass(frozen=True)
-class Figures:
+class Concentration:
     """What the sizes of the entities of a map say; each figure is told by the function of its name."""
 
     gini_index: float
@@ -119,13 +119,13 @@ def _entities(crowd: Entities, shown: Shown, others: Sequence[int]) -> Entities:
     )
 
 
-def figures_of(entities: Entities) -> Figures:
+def concentration_of(entities: Entities) -> Concentration:
     """All figures of the entities, exact whatever their number."""
     count, whole = entities.count, entities.whole
     # the smallest has place 1 in the definition, and the largest has it here
     from_smallest = (count + 1) * whole - entities.weighted
     index = entities.squares / (whole * whole) if whole else 0.0
-    return Figures(
+    return Concentration(
         (2 * from_smallest - (count + 1) * whole) / (count * whole) if whole else 0.0,
         index,
         entities.half,
@@ -139,12 +139,12 @@ def _score(index: float) -> float:
 
 def gini_index(sizes: Sequence[int]) -> float:
     """Gini coefficient, 0 (equal) to 1; 0 without entities. ``sizes`` by falling size."""
-    return figures_of(entities_of(sizes)).gini_index
+    return concentration_of(entities_of(sizes)).gini_index
 
 
 def herfindahl_hirschman_index(sizes: Sequence[int]) -> float:
     """Sum of squared parts, above 0 to 1; 0 without entities."""
-    return figures_of(entities_of(sizes)).herfindahl_hirschman_index
+    return concentration_of(entities_of(sizes)).herfindahl_hirschman_index
 
 
 def nakamoto_coefficient(sizes: Sequence[int]) -> int:
@@ -153,9 +153,9 @@ def nakamoto_coefficient(sizes: Sequence[int]) -> int:
     Half of the entities' supply and not of the total, for where exchanges hold most of a token no number of entities
     reaches half of the total. ``sizes`` by falling size.
     """
-    return figures_of(entities_of(sizes)).nakamoto_coefficient
+    return concentration_of(entities_of(sizes)).nakamoto_coefficient
 
 
 def service_score(sizes: Sequence[int]) -> float | None:
     """0 (concentrated) to 100 (decentralised), two decimals; None below two entities, where it does not apply."""
-    return figures_of(entities_of(sizes)).service_score
+    return concentration_of(entities_of(sizes)).service_score

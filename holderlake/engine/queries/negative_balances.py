@@ -22,10 +22,10 @@ from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.manifest import View
 from holderlake.engine.files.parts import changes_of
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_ints
-from holderlake.engine.queries.balances import Rows, largest, owing_at
+from holderlake.engine.queries.balances import Rows, largest, negative_at
 from holderlake.engine.store.store import Store
 
-NEGATIVES: Final = pa.schema(
+NEGATIVE_BALANCES: Final = pa.schema(
     [
         pa.field("chain", pa.string(), nullable=False),
         pa.field("token_address", pa.string(), nullable=False),
@@ -51,25 +51,29 @@ class Negative:
 
 
 def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
-    """Return the addresses of a token below zero at the end of the second (``NEGATIVES``), the lowest first."""
+    """Return the addresses of a token below zero at the end of the second (``NEGATIVE_BALANCES``), the lowest first."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
-    (found,) = negatives_of(view, (chain, token_address), owing_at(view, (chain, token_address), seconds), seconds)
+    (found,) = negative_addresses(
+        view, (chain, token_address), negative_at(view, (chain, token_address), seconds), seconds
+    )
     rows = [(chain, token_address, one.address, str(one.balance), from_unix(one.since)) for one in found]
-    return pa.Table.from_pylist([dict(zip(NEGATIVES.names, row, strict=True)) for row in rows], NEGATIVES)
+    return pa.Table.from_pylist(
+        [dict(zip(NEGATIVE_BALANCES.names, row, strict=True)) for row in rows], NEGATIVE_BALANCES
+    )
 
 
 def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
     """Return the addresses below zero of all tokens of the store, by chain and token."""
     snapshot = store.snapshot()
     found = (negative_balances(snapshot, one.chain, one.token_address, as_of) for one in snapshot.histories())
-    return pa.concat_tables([NEGATIVES.empty_table(), *found])
+    return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *found])
 
 
 def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
     """Return how many addresses of each token are below zero at the end of the second, where there are some."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
     keys = [(one.chain, one.token_address) for one in store.histories()]
-    counts = {key: len(owing_at(view, key, seconds).addresses) for key in keys}
+    counts = {key: len(negative_at(view, key, seconds).addresses) for key in keys}
     return {key: count for key, count in counts.items() if count}
 
 
@@ -104,7 +108,7 @@ def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
     return (rows.firsts, 1), (rows.lasts, -1)
 
 
-def negatives_of(view: View, key: tuple[str, str], owing: Rows, seconds: Array) -> list[list[Negative]]:
+def negative_addresses(view: View, key: tuple[str, str], owing: Rows, seconds: Array) -> list[list[Negative]]:
     """Return the addresses below zero at each of the rising seconds, the lowest first; ``owing`` are their balances."""
     if not len(owing.addresses):
         return [[] for _ in seconds]

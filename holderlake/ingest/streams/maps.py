@@ -9,7 +9,7 @@ from holderlake.contract.requests import MapOptions, MapRequest, Request
 from holderlake.decoding import Decoded, map_tables
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
-from holderlake.provider.local_engine import Engine, Swept
+from holderlake.provider.local_engine import BulkResult, Engine
 from holderlake.settings import Settings
 
 
@@ -36,7 +36,7 @@ def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes
 
 def _swept(
     engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
-) -> Swept:
+) -> BulkResult:
     return engine.maps(chain, tokens, instants, _options(settings))
 
 

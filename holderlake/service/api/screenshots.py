@@ -16,7 +16,7 @@ from holderlake.contract.models import OneOfIntegers
 from holderlake.contract.requests import MapOptions, ScreenshotRequest
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.maps.maps import map_as_of
-from holderlake.engine.queries.balances import mappable_token
+from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer, instant_of
 from holderlake.service.cache import Written
@@ -68,7 +68,7 @@ def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form
 
     snapshot = store.snapshot()
     as_of = from_unix(picture.as_of)
-    token = mappable_token(snapshot, picture.chain, picture.token_address)
+    token = supported_token(snapshot, picture.chain, picture.token_address)
     tables = map_as_of(snapshot, token.chain, token.address, as_of, MapOptions(), computed_at=as_of)
     title = TokenTitle(token.name, token.symbol, token.chain, as_of)
     body = draw_map(tables, title, width=width, theme=theme, form=form)

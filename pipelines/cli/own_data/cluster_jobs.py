@@ -1,7 +1,7 @@
-"""What ``holderlake cluster`` does: the store build and bulk answers on a cluster, from the settings into the lake.
+"""The work of ``holderlake cluster``: build derived tables and fill the lake with bulk answers on a cluster.
 
-The cluster reads raw transfers, and commits nothing: partitions come back to this process, which writes them into the
-lake as any other. Tokens, labels and rules are those of the engine's store of this home.
+The cluster reads raw transfers and returns partitions to this process, which writes them into the lake. Tokens, labels
+and rules are those of the engine's store of this home.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake import console
-from holderlake.cluster.answers import Asked, Engine, Partition, answers
+from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers
 from holderlake.cluster.build import build, digest_of, latest_build
 from holderlake.cluster.statements import BUILD
 from holderlake.contract import tables
@@ -42,46 +42,46 @@ _FAMILIES: Final = {
 }
 _ENDPOINTS: Final = {"maps": MapRequest.endpoint, "holders": HoldersRequest.endpoint}
 _BY_NAME: Final = {family.name: family for family in (MAPS, HOLDERS)}
-_NOBODY: Final = "no_holders"
+_NO_HOLDERS: Final = "no_holders"
 
 
 @contextmanager
 def opened_engine(settings: Settings) -> Iterator[Engine]:
-    """What runs the statements: the cluster of the settings, or DuckDB in this process where none is named."""
+    """Open the cluster of the settings, or DuckDB in this process if they name none."""
     with ExitStack() as stack:
         if settings.cluster.master is None:
-            from holderlake.cluster.duck import Duck
+            from holderlake.cluster.duckdb_engine import DuckDbEngine
 
-            yield stack.enter_context(Duck(settings.engine.memory_limit))
+            yield stack.enter_context(DuckDbEngine(settings.engine.memory_limit))
             return
         with extra("cluster"):
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
 
-            from holderlake.cluster.spark import Spark, session
+            from holderlake.cluster.spark_engine import SparkEngine, session
         try:
             opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
-            yield stack.enter_context(Spark(opened, settings.cluster_folder))
+            yield stack.enter_context(SparkEngine(opened, settings.cluster_folder))
         except ConnectionError as error:
             raise RunFailed(str(error)) from error
         except (Py4JError, PySparkException) as error:
             lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
-            told = lines[0].strip(" :") if lines else type(error).__name__
-            raise RunFailed(f"the cluster {settings.cluster.master} could not do it: {told}") from error
+            reason = lines[0].strip(" :") if lines else type(error).__name__
+            raise RunFailed(f"the cluster {settings.cluster.master} failed: {reason}") from error
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
-    """Makes the derived tables of the files, or of all transfers of the engine's store."""
+    """Build the derived tables of the files, or of all transfers of the engine's store."""
     began = time.monotonic()
     with open_own_store(settings) as store:
         raw = list(files) or raw_files(store)
         digest = "" if files else digest_of(raw)
     with opened_engine(settings) as engine, console.progress("building tables", len(BUILD)) as bar:
 
-        def told(name: str) -> None:
+        def on_table(name: str) -> None:
             bar.update(bar.task_ids[0], advance=1, note=name)
 
-        built = build(engine, raw, settings.cluster_folder, digest, told)
+        built = build(engine, raw, settings.cluster_folder, digest, on_table)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
         console.as_json({"location": built.location, "files": built.files, "seconds": seconds})
@@ -90,15 +90,15 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
 
 
 def raw_files(store: Store) -> list[str]:
-    """The Parquet files of all transfers and opening balances of a store."""
+    """Return the Parquet files of all transfers and opening balances of a store."""
     manifest = store.view().manifest
     openings = (part.file for parts in manifest.parts.values() for part in parts if part.kind == OPENING)
     return [*store.files(), *(f"{store.root}/openings/{name}.parquet" for name in sorted(openings))]
 
 
 @dataclass
-class Filled:
-    """What a fill did."""
+class _FillReport:
+    """The partitions that a fill wrote, those that were complete already, and its duration."""
 
     partitions: int = 0
     already: int = 0
@@ -108,28 +108,28 @@ class Filled:
 def fill_on_cluster(
     workspace: Workspace, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], as_json: bool
 ) -> None:
-    """Fills maps and holders of the tokens at the instants into lake and warehouse, but for what is there already.
+    """Write maps and holders of the tokens at the instants into lake and warehouse; skip complete partitions.
 
-    Raises ``SettingsError`` where there is no build, or the store holds other transfers than it was made of.
+    Raises ``SettingsError`` if there is no build, or if the store's transfers have changed since the build.
     """
-    began, settings, done = time.monotonic(), workspace.settings, Filled()
+    began, settings, done = time.monotonic(), workspace.settings, _FillReport()
     check_passed(instants, workspace.now())
     workspace.lake.check_provider(own_store_id(settings))
     by_chain: dict[str, list[str]] = {}
     for chain, address in tokens:
         by_chain.setdefault(chain, []).append(address)
-    wanted = [
+    incomplete = [
         (chain, as_of)
         for as_of in sorted(instants, reverse=True)
         for chain in sorted(by_chain)
         if not _is_filled(workspace, chain, as_of, by_chain[chain])
     ]
-    done.already = len(instants) * len(by_chain) - len(wanted)
-    if wanted:
+    done.already = len(instants) * len(by_chain) - len(incomplete)
+    if incomplete:
         with (
             open_own_store(settings) as store,
             opened_engine(settings) as engine,
-            console.progress("filling partitions", len(wanted)) as bar,
+            console.progress("filling partitions", len(incomplete)) as bar,
         ):
             location = _checked_build(engine, store, settings)
             rules = rules_text(rules_in_force(store.rules))
@@ -137,15 +137,15 @@ def fill_on_cluster(
             def note(name: str) -> None:
                 bar.update(bar.task_ids[0], note=name)
 
-            for asked in _askings(settings, by_chain, wanted):
-                missing = {(chain, as_of) for chain, as_of in wanted if as_of in asked.instants}
-                for one in answers(engine, store, location, asked, told=note):
+            for request in _requests(settings, by_chain, incomplete):
+                missing = {(chain, as_of) for chain, as_of in incomplete if as_of in request.instants}
+                for one in answers(engine, store, location, request, on_statement=note):
                     if (one.chain, one.as_of) in missing:
                         _commit(workspace, one, by_chain[one.chain], rules)
                         missing.discard((one.chain, one.as_of))
                         done.partitions += 1
                         bar.advance(bar.task_ids[0])
-                for chain, as_of in sorted(missing):  # nobody held any of the tokens then
+                for chain, as_of in sorted(missing):  # none of the tokens has holders
                     _commit(workspace, Partition(chain, as_of, {}), by_chain[chain], rules)
                     done.partitions += 1
                     bar.advance(bar.task_ids[0])
@@ -155,22 +155,22 @@ def fill_on_cluster(
         console.as_json(vars(done))
     else:
         console.out.print(
-            f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were there."
+            f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were complete already."
         )
 
 
-def _askings(
-    settings: Settings, by_chain: dict[str, list[str]], wanted: Sequence[tuple[str, datetime]]
-) -> Iterator[Asked]:
-    """Some instants at a time, of the chains that lack them."""
-    instants = sorted({as_of for _, as_of in wanted}, reverse=True)
+def _requests(
+    settings: Settings, by_chain: dict[str, list[str]], incomplete: Sequence[tuple[str, datetime]]
+) -> Iterator[BulkRequest]:
+    """Yield requests of ``cluster.instants`` instants each, for the chains whose partitions are incomplete."""
+    instants = sorted({as_of for _, as_of in incomplete}, reverse=True)
     maps, holders = settings.maps, settings.holders
     options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
     for start in range(0, len(instants), settings.cluster.instants):
         some = instants[start : start + settings.cluster.instants]
-        chains = sorted({chain for chain, as_of in wanted if as_of in some})
+        chains = sorted({chain for chain, as_of in incomplete if as_of in some})
         tokens = [(chain, address) for chain in chains for address in by_chain[chain]]
-        yield Asked(tokens, some, options, holders.limit, holders.with_metadata)
+        yield BulkRequest(tokens, some, options, holders.limit, holders.with_metadata)
 
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
@@ -181,16 +181,16 @@ def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequen
 def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
     built = latest_build(engine, settings.cluster_folder)
     if built is None:
-        raise SettingsError(f"nothing was built in {settings.cluster_folder} yet; run 'holderlake cluster build' first")
+        raise SettingsError(f"{settings.cluster_folder} has no build; run 'holderlake cluster build' first")
     if built.digest and built.digest != digest_of(raw_files(store)):
         raise SettingsError(
-            "the store's transfers are not those that were built last; run 'holderlake cluster build' again"
+            "the store's transfers have changed since the last build; run 'holderlake cluster build' again"
         )
     return built.location
 
 
 def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
-    """Writes a partition's families into the lake; tokens that nobody held are its failures, as a provider tells it."""
+    """Write a partition's tables into the lake; tokens without holders are failures, as in a provider's answer."""
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)
@@ -202,7 +202,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
                 "as_of": one.as_of,
                 "endpoint": _ENDPOINTS[family],
                 "subject": token,
-                "code": _NOBODY,
+                "code": _NO_HOLDERS,
                 "reason": f"nobody holds {token} on {one.chain} at {one.as_of.isoformat()}Z",
             }
             for token in tokens

@@ -1,21 +1,21 @@
--- What is known of the top holders and magic nodes as of their maps' seconds: distinct counterparties (all, of those
--- that it received from, of those that it sent to), the first transfer, and the label on the map's chain.
+-- Details of the top holders and magic nodes as of their maps' seconds: distinct counterparties (all, those that sent
+-- to the address, those that it sent to), the first transfer, and the label on the map's chain.
 WITH nodes AS (
     SELECT chain, token_address, as_of, address FROM top
     UNION ALL
-    SELECT chain, token_address, as_of, address FROM magic
+    SELECT chain, token_address, as_of, address FROM magic_nodes
 ),
-asked AS (
+requested AS (
     SELECT DISTINCT address, as_of FROM nodes
 ),
-counted AS (
+counterparties AS (
     SELECT
         q.address AS address,
         q.as_of AS as_of,
         sum(CASE WHEN q.as_of >= a.received_at OR q.as_of >= a.sent_at THEN 1 ELSE 0 END) AS degree,
         sum(CASE WHEN q.as_of >= a.received_at THEN 1 ELSE 0 END) AS inward,
         sum(CASE WHEN q.as_of >= a.sent_at THEN 1 ELSE 0 END) AS outward
-    FROM asked AS q
+    FROM requested AS q
     JOIN acquaintances AS a ON q.address = a.address
     GROUP BY q.address, q.as_of
 )
@@ -32,6 +32,6 @@ SELECT
     l.entity_id AS entity_id,
     coalesce(l.kinds, 0) AS kinds
 FROM nodes AS n
-LEFT JOIN counted AS c ON n.address = c.address AND n.as_of = c.as_of
+LEFT JOIN counterparties AS c ON n.address = c.address AND n.as_of = c.as_of
 LEFT JOIN addresses AS a ON n.address = a.address
 LEFT JOIN labels AS l ON n.address = l.address AND n.chain = l.chain

@@ -1,6 +1,6 @@
--- Windows of time in which an exchange had more distinct counterparties than a time node may have, of any token and chain,
--- and the second since when.
-WITH asked AS (
+-- Windows of time in which an exchange has more distinct counterparties, of any token and chain, than a time node may
+-- have, and the second from which it does.
+WITH requested AS (
     SELECT DISTINCT exchange, time_window FROM exchange_transfers
 ),
 ends AS (
@@ -12,16 +12,16 @@ ends AS (
     FROM transfers
     WHERE from_address <> to_address AND is_something AND NOT is_opening
 ),
-met AS (
-    SELECT exchange, time_window, address, min(second) AS met_at
+first_contacts AS (
+    SELECT exchange, time_window, address, min(second) AS first_second
     FROM ends
-    SEMI JOIN asked USING (exchange, time_window)
+    SEMI JOIN requested USING (exchange, time_window)
     GROUP BY exchange, time_window, address
 ),
-placed AS (
+numbered AS (
     SELECT
-        exchange, time_window, met_at,
-        row_number() OVER (PARTITION BY exchange, time_window ORDER BY met_at) AS place
-    FROM met
+        exchange, time_window, first_second,
+        row_number() OVER (PARTITION BY exchange, time_window ORDER BY first_second) AS place
+    FROM first_contacts
 )
-SELECT exchange, time_window, met_at AS since FROM placed WHERE place = $time_wallets + 1
+SELECT exchange, time_window, first_second AS since FROM numbered WHERE place = $time_wallets + 1

@@ -1,5 +1,5 @@
--- What went from one address to another of a token, up to the first asked second that knows of it: closed days together,
--- the open day by itself. Only what shown holders may see: of a wanted or an indexed token.
+-- Sums of the transfers between two addresses of a token, up to the first requested second that includes them: closed
+-- days together, the open day separately. Only requested and indexed tokens, which maps can show.
 WITH known AS (
     SELECT
         e.chain AS chain, e.token_address AS token_address, e.from_address AS from_address,
@@ -30,8 +30,8 @@ moved AS (
         number, begun, ended
     FROM opened
 ),
-concerned AS (
-    SELECT DISTINCT chain, token_address FROM wanted
+relevant AS (
+    SELECT DISTINCT chain, token_address FROM requested_tokens
 )
 SELECT
     m.chain AS chain, m.token_address AS token_address, m.from_address AS from_address, m.to_address AS to_address,
@@ -39,6 +39,6 @@ SELECT
     m.middle_moved AS middle, m.high_moved AS high, m.number AS number, m.begun AS begun, m.ended AS ended,
     x.chain IS NOT NULL AS is_indexed
 FROM moved AS m
-LEFT JOIN indexed AS x ON m.chain = x.chain AND m.token_address = x.token_address
-LEFT JOIN concerned AS c ON m.chain = c.chain AND m.token_address = c.token_address
+LEFT JOIN indexed_tokens AS x ON m.chain = x.chain AND m.token_address = x.token_address
+LEFT JOIN relevant AS c ON m.chain = c.chain AND m.token_address = c.token_address
 WHERE x.chain IS NOT NULL OR c.chain IS NOT NULL

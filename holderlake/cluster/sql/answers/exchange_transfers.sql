@@ -1,7 +1,7 @@
--- Transfers between the wallets of each map and exchanges (or allow-listed contracts) in windows of time that enough
--- wallets of any map share, as of each map's second.
-WITH concerned AS (
-    SELECT DISTINCT address FROM on_map
+-- Transfers between the wallets of each map and exchanges (or allow-listed contracts), as of each map's second, in
+-- windows of time that enough wallets of any map share.
+WITH relevant AS (
+    SELECT DISTINCT address FROM map_wallets
 ),
 ends AS (
     SELECT chain, token_address, from_address, to_address, from_address AS address, to_address AS exchange,
@@ -20,7 +20,7 @@ used AS (
         e.second // $time_window AS time_window, e.second AS second, e.low AS low, e.middle AS middle, e.high AS high
     FROM ends AS e
     SEMI JOIN exchanges AS m ON e.exchange = m.address
-    SEMI JOIN concerned AS c ON e.address = c.address
+    SEMI JOIN relevant AS c ON e.address = c.address
 ),
 users AS (
     SELECT exchange, time_window, address FROM used GROUP BY exchange, time_window, address
@@ -35,14 +35,14 @@ narrowed AS (
         s.since AS supernode_since
     FROM used AS u
     SEMI JOIN shared AS w ON u.exchange = w.exchange AND u.time_window = w.time_window
-    LEFT JOIN indexed AS x ON u.moved_chain = x.chain AND u.moved_token = x.token_address
+    LEFT JOIN indexed_tokens AS x ON u.moved_chain = x.chain AND u.moved_token = x.token_address
     LEFT JOIN supernodes AS s ON u.exchange = s.address
 )
 SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.moved_chain AS moved_chain,
     n.moved_token AS moved_token, n.from_address AS from_address, n.to_address AS to_address, n.address AS address,
     n.exchange AS exchange, n.time_window AS time_window, n.second AS second, n.low AS low, n.middle AS middle,
     n.high AS high, s.is_holder AS is_holder
-FROM on_map AS s
+FROM map_wallets AS s
 JOIN narrowed AS n ON s.address = n.address
 WHERE n.is_indexed AND n.second <= s.as_of AND NOT (s.is_supernode AND coalesce(n.supernode_since <= s.as_of, FALSE))
 UNION ALL
@@ -50,7 +50,7 @@ SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.m
     n.moved_token AS moved_token, n.from_address AS from_address, n.to_address AS to_address, n.address AS address,
     n.exchange AS exchange, n.time_window AS time_window, n.second AS second, n.low AS low, n.middle AS middle,
     n.high AS high, s.is_holder AS is_holder
-FROM on_map AS s
+FROM map_wallets AS s
 JOIN narrowed AS n ON s.address = n.address AND s.chain = n.moved_chain AND s.token_address = n.moved_token
 WHERE NOT n.is_indexed AND n.second <= s.as_of
     AND NOT (s.is_supernode AND coalesce(n.supernode_since <= s.as_of, FALSE))

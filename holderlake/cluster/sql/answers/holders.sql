@@ -1,5 +1,5 @@
--- Who holds more than nothing, by rank, and what is known of each: kinds (1 exchange, 2 pool, 4 contract), whether it
--- belongs on a map, and whether it began a short while ago. The zero address has rank 0: what it owes is the supply.
+-- Addresses with a balance above zero by rank, with their kinds (1 exchange, 2 pool, 4 contract), whether a map may
+-- show them, and whether they are fresh wallets. The zero address has rank 0; its negated balance is the supply.
 SELECT
     h.chain AS chain,
     h.token_address AS token_address,
@@ -20,8 +20,8 @@ SELECT
     coalesce(m.kinds, 0) AS kinds,
     coalesce(m.kinds, 0) = 0 AND coalesce(n.since, h.as_of + 1) > h.as_of AS is_wallet,
     coalesce(a.first_second > h.as_of - $fresh_wallet_seconds AND a.first_second <= h.as_of, FALSE) AS is_fresh
-FROM held AS h
-LEFT JOIN marks AS m ON h.address = m.address
+FROM balances AS h
+LEFT JOIN address_kinds AS m ON h.address = m.address
 LEFT JOIN hypernodes AS n ON h.address = n.address
 LEFT JOIN addresses AS a ON h.address = a.address
 WHERE h.address = $zero OR coalesce(h.high, h.low) >= 0

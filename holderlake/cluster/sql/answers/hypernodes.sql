@@ -1,4 +1,4 @@
--- Addresses that have more transfers than a map allows, and the second since when.
+-- Addresses with more transfers than a map allows, and the second from which they have.
 WITH busy AS (
     SELECT address FROM addresses WHERE transfers > $hypernode_transfers
 ),
@@ -9,9 +9,9 @@ ends AS (
     FROM transfers
     WHERE is_something AND NOT is_opening AND from_address <> to_address
 ),
-placed AS (
+numbered AS (
     SELECT address, second, row_number() OVER (PARTITION BY address ORDER BY second) AS place
     FROM ends
     SEMI JOIN busy USING (address)
 )
-SELECT address, second AS since FROM placed WHERE place = $hypernode_transfers + 1
+SELECT address, second AS since FROM numbered WHERE place = $hypernode_transfers + 1

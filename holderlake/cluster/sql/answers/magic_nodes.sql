@@ -1,7 +1,7 @@
--- Wallets that tie shown holders together and are no top holders, the most connected first.
+-- Magic nodes: wallets that are no top holders and have transfers with several shown holders, the most connected first.
 WITH pairs AS (
     SELECT chain, token_address, as_of, other, address, sum(number) AS moved
-    FROM dealings
+    FROM shown_transfers
     GROUP BY chain, token_address, as_of, other, address
 ),
 met AS (
@@ -10,7 +10,7 @@ met AS (
     GROUP BY chain, token_address, as_of, other
     HAVING count(*) >= $magic_links
 ),
-strangers AS (
+candidates AS (
     SELECT m.chain AS chain, m.token_address AS token_address, m.as_of AS as_of, m.address AS address,
         m.holders AS holders, m.transfers AS transfers
     FROM met AS m
@@ -22,8 +22,8 @@ ranked AS (
         row_number() OVER (
             PARTITION BY s.chain, s.token_address, s.as_of ORDER BY s.holders DESC, s.transfers DESC, s.address
         ) AS place
-    FROM strangers AS s
-    LEFT JOIN marks AS m ON s.address = m.address
+    FROM candidates AS s
+    LEFT JOIN address_kinds AS m ON s.address = m.address
     LEFT JOIN hypernodes AS h ON s.address = h.address
     LEFT JOIN supernodes AS n ON s.address = n.address
     WHERE coalesce(m.kinds, 0) = 0

@@ -1,32 +1,32 @@
--- What shown holders dealt with each address that several holders of any map dealt with, as of each map's second, of the
--- tokens that count. A transfer between two of them stands twice.
+-- Transfers between shown holders and each address that has transfers with several holders of any map, as of each map's
+-- second, of the tokens that count. A transfer between two shown holders has two rows.
 WITH shown AS (
     SELECT chain, token_address, as_of, address FROM top WHERE is_shown
 ),
-concerned AS (
+relevant AS (
     SELECT DISTINCT address FROM shown
 ),
-owned AS (
+both_ways AS (
     SELECT chain, token_address, from_address AS address, to_address AS other, known_at, until, number, is_indexed
-    FROM counted
+    FROM edges
     UNION ALL
     SELECT chain, token_address, to_address AS address, from_address AS other, known_at, until, number, is_indexed
-    FROM counted
+    FROM edges
 ),
-theirs AS (
+relevant_edges AS (
     SELECT chain, token_address, address, other, known_at, until, number, is_indexed
-    FROM owned
-    SEMI JOIN concerned USING (address)
+    FROM both_ways
+    SEMI JOIN relevant USING (address)
 ),
 pairs AS (
-    SELECT other, address FROM theirs GROUP BY other, address
+    SELECT other, address FROM relevant_edges GROUP BY other, address
 ),
 shared AS (
     SELECT other FROM pairs GROUP BY other HAVING count(*) >= $magic_links
 ),
 narrowed AS (
     SELECT chain, token_address, address, other, known_at, until, number, is_indexed
-    FROM theirs
+    FROM relevant_edges
     SEMI JOIN shared USING (other)
 )
 SELECT s.chain AS chain, s.token_address AS token_address, s.as_of AS as_of, n.address AS address, n.other AS other,

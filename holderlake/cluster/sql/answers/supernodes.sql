@@ -1,8 +1,8 @@
--- Addresses that have very many counterparties, and the second since when.
+-- Addresses with very many counterparties, and the second from which they have.
 WITH busy AS (
     SELECT address FROM acquaintances GROUP BY address HAVING count(*) >= $supernode_degree
 ),
-placed AS (
+numbered AS (
     SELECT
         address,
         least(coalesce(received_at, sent_at), coalesce(sent_at, received_at)) AS second,
@@ -12,4 +12,4 @@ placed AS (
     FROM acquaintances
     SEMI JOIN busy USING (address)
 )
-SELECT address, second AS since FROM placed WHERE place = $supernode_degree
+SELECT address, second AS since FROM numbered WHERE place = $supernode_degree

@@ -1,4 +1,4 @@
--- The largest holders of each map, and since when each has very many counterparties.
+-- The largest holders of each map, and whether each is shown and a supernode.
 SELECT
     h.chain AS chain, h.token_address AS token_address, h.as_of AS as_of, h.address AS address, h.rank AS rank,
     h.is_wallet AND h.rank <= $limit AS is_shown,

@@ -1,4 +1,4 @@
--- Grouped transfers of each of these windows.
+-- Grouped transfers in each of the chosen windows of time.
 SELECT
     w.chain AS chain, w.token_address AS token_address, w.as_of AS as_of, w.place AS place,
     t.from_address AS from_address, t.to_address AS to_address, t.moved_chain AS moved_chain,

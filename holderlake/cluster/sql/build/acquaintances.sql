@@ -1,5 +1,5 @@
--- Since when an address has dealt with another, over all tokens and chains: the first second at which it received from
--- it, and the first at which it sent to it.
+-- Pairs of addresses with transfers, over all tokens and chains: the first second at which the address received from
+-- the other, and the first at which it sent to it.
 WITH ends AS (
     SELECT to_address AS address, from_address AS other, first_second AS got, CAST(NULL AS BIGINT) AS gave
     FROM daily_edges

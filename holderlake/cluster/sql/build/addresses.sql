@@ -1,4 +1,4 @@
--- Each address that ever transferred something: when it first did, and how often, over all tokens and chains.
+-- The first transfer and the number of transfers of each address, over all tokens and chains.
 WITH ends AS (
     SELECT from_address AS address, second FROM transfers WHERE is_something AND NOT is_opening
     UNION ALL

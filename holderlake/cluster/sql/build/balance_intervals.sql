@@ -1,5 +1,5 @@
--- What an address held of a token at the end of each day from "first_day" until before "end_day", where that is not
--- nothing. Limbs are from 0 to 10^26, but for the highest, which carries the sign.
+-- Balances other than zero of an address and token at the end of each day from "first_day" until before "end_day".
+-- Limbs are from 0 to 10^26, except the highest, which has the sign.
 WITH moved AS (
     SELECT chain, token_address, to_address AS address, day, low, middle, high
     FROM transfers

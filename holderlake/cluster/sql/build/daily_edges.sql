@@ -1,5 +1,5 @@
--- What went from one address to another of a token on a day: sum, number, first and last second. Transfers of nothing
--- and to oneself make no edge, nor do opening balances, which nobody transferred.
+-- Transfers of a token from one address to another on a day: sum, number, first and last second. Without transfers of
+-- zero or to oneself, and without opening balances, which are no transfers.
 SELECT
     chain,
     token_address,

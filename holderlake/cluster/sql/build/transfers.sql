@@ -1,5 +1,6 @@
--- Transfers as numbers, each once. Of rows with one key the exact one is kept, and never one by the chance of its place.
--- A token whose sums can't pass 37 digits has its values in "low" alone; the others are cut into limbs of 26 digits.
+-- Distinct transfers with numeric values. Of rows with the same key, one with exact times and log indexes is kept; the
+-- order of rows in the files has no influence. If the sums of a token fit 37 digits, "low" has its values alone;
+-- otherwise they are cut into limbs of 26 digits.
 WITH placed AS (
     SELECT
         chain, token_address, from_address, to_address, value, block_time, log_index_kind,
