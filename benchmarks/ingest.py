@@ -198,7 +198,7 @@ def _workspace(work: Work) -> Any:
     from pydantic import SecretStr
 
     from holderlake.settings import Settings
-    from holderlake.settings.sections import ProviderSettings
+    from holderlake.settings.sections.provider import ProviderSettings
     from holderlake.workspace import Endpoint, Workspace
 
     asked = ProviderSettings(url=work.url, rate_per_minute=work.rate)

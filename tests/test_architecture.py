@@ -14,10 +14,11 @@ MOST_MODULES = 12
 MOST_LINES = 400
 LIBRARY = {
     "contract": set(),
+    "units": set(),
     "storage": {"contract"},
     "http": set(),
     "console": {"contract"},
-    "settings": {"contract"},
+    "settings": {"contract", "units"},
     "archive": {"contract", "storage"},
     "provider": {"contract", "storage", "http", "archive"},
     "decoding": {"contract"},
@@ -28,14 +29,14 @@ LIBRARY = {
     "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
     "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
     "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
-    "engine": {"contract", "http"},
+    "engine": {"contract", "http", "units"},
     "cluster": {"contract", "engine"},
     "service": {"contract", "engine", "storage"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"contract", "warehouse"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
-        "console",
+        *("console", "units"),
     },
     "local": {"contract", "engine", "service", "settings", "provider", "lake", "workspace", "console", "errors"},
 }

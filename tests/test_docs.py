@@ -1,4 +1,4 @@
-"""The docs say what the code has: every table, column, setting, command, view and macro."""
+"""The docs agree with the code: every table, column, setting, command, option, view and macro."""
 
 from __future__ import annotations
 
@@ -10,58 +10,50 @@ import pytest
 from docs.reference.pages import FOLDER, PAGES
 from holderlake.contract.tables import TABLES
 from holderlake.engine.sources.files.transfers import FORMATS
-from holderlake.settings.alerts import BUILT_IN, AlertRule, AlertSettings
-from holderlake.settings.sections import NodeSettings
+from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
+from holderlake.settings.sections.nodes import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 
 
+def settings_after(heading: str, page: str) -> set[str]:
+    """Return the keys that a page's example sets below a heading such as ``[alerts]``."""
+    return set(re.findall(r"^([a-z_]+) = ", page.split(heading)[1].split("```", maxsplit=1)[0], re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_a_reference_page_is_what_the_code_says(page: str) -> None:
+def test_a_reference_page_agrees_with_the_code(page: str) -> None:
     assert (FOLDER / page).read_text() == PAGES[page](), "run 'python -m docs.reference.pages'"
 
 
-def test_the_page_of_sources_names_only_options_and_settings_that_there_are() -> None:
-    text = (FOLDER / "sources.md").read_text()
-    options = set(re.findall(r"`(--[a-z-]+)`", PAGES["commands.md"]()))
-    of_cryo = {"--u256-types"}
-    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) - of_cryo <= options
-    named = re.findall(r"^([a-z_]+) = ", text.split("[sources.rpc.eth]")[1].split("```")[0], re.MULTILINE)
-    assert set(named) <= set(NodeSettings.model_fields)
-
-
-def test_the_page_of_sources_lists_each_format_of_files() -> None:
-    text = (FOLDER / "sources.md").read_text()
-    assert [name for name in FORMATS if f"`{name}`" not in text] == []
-
-
-def test_the_page_of_backfills_names_only_options_settings_and_columns_that_there_are() -> None:
-    text = (FOLDER / "backfills.md").read_text()
+@pytest.mark.parametrize("page", ["sources.md", "backfills.md", "alerts.md", "reports.md"])
+def test_a_page_names_only_existing_options(page: str) -> None:
     options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
-    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
+    of_cryo = {"--u256-types"}
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", (FOLDER / page).read_text()))
+    assert named - of_cryo <= options
+
+
+def test_the_page_of_sources_names_existing_settings_and_every_format() -> None:
+    page = (FOLDER / "sources.md").read_text()
+    assert settings_after("[sources.rpc.eth]", page) <= set(NodeSettings.model_fields)
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+
+
+def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
+    page = (FOLDER / "backfills.md").read_text()
     settings = PAGES["settings.md"]()
     assert all(f"`{name}`" in settings for name in ("resume_parked", "concurrency"))
-    (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known
 
 
-def test_the_page_of_alerts_names_the_rules_and_only_options_and_settings_that_there_are() -> None:
-    text = (FOLDER / "alerts.md").read_text()
-    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
-    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
-    named = set(re.findall(r"^([a-z_]+) = ", text.split("[alerts]")[1].split("```")[0], re.MULTILINE))
-    assert named <= {*AlertRule.model_fields, *AlertSettings.model_fields}
-    assert set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)) == set(BUILT_IN)
-    assert {f"holderlake/alerts/sql/{kind}.sql" for kind in BUILT_IN} == {
-        str(path.relative_to(ROOT)) for path in (ROOT / "holderlake" / "alerts" / "sql").iterdir()
-    }
-
-
-def test_the_page_of_exports_and_reports_names_only_options_that_there_are() -> None:
-    text = (FOLDER / "reports.md").read_text()
-    options = set(re.findall(r"`(--[a-z-]+)", PAGES["commands.md"]()))
-    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) <= options
+def test_the_page_of_alerts_names_every_rule_and_existing_settings() -> None:
+    page = (FOLDER / "alerts.md").read_text()
+    assert settings_after("[alerts]", page) <= {*AlertRule.model_fields, *AlertSettings.model_fields}
+    assert set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)) == set(BUILT_IN)
+    assert {path.stem for path in (ROOT / "holderlake" / "alerts" / "sql").iterdir()} == set(BUILT_IN)
 
 
 def test_the_readme_names_every_table() -> None:

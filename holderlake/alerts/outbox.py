@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from holderlake.alerts.rules import Alert
-from holderlake.settings.alerts import AlertRule
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.storage.sqlite import Database
 
 State = Literal["pending", "sending", "sent", "given_up"]

@@ -19,7 +19,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.settings.alerts import AlertRule
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 Tokens = Mapping[str, Sequence[str]]

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from holderlake.contract.prices import credits_text
-from holderlake.settings.sections import Budget
+from holderlake.settings.sections.schedule import Budget
 
 _MONTHS_AT_MOST: Final = 1_200
 _MINUTES_A_DAY: Final = 1_440

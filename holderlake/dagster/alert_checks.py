@@ -24,8 +24,8 @@ from dagster import (
 from holderlake.alerts.rules import TABLE_OF, Alert, Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks import days_of_run, results
-from holderlake.settings.alerts import AlertRule
 from holderlake.settings.cron import interval_of
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 
 ALERT_PREFIX: Final = "alert_"

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from datetime import timedelta
-from typing import Final
-
 from holderlake.service.billing.keys import KeyStore
 from holderlake.settings import Settings
-
-_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 def open_keys(settings: Settings) -> KeyStore:
@@ -22,14 +16,6 @@ def open_keys(settings: Settings) -> KeyStore:
         settings.service_accounts if database is None else database.get_secret_value(),
         None if secret is None else secret.get_secret_value().encode(),
     )
-
-
-def parse_grace(text: str) -> timedelta:
-    """A length of time as people write it: ``30m``, ``24h``, ``7d``, ``0``. Raises ``ValueError`` on any other text."""
-    found = re.fullmatch(r"(\d{1,4})([mhd])", text.strip())
-    if found is None and text.strip() != "0":
-        raise ValueError(f"{text!r} is no length of time; write a number and m, h or d: 30m, 24h, 7d")
-    return int(found[1]) * _UNITS[found[2]] if found else timedelta(0)
 
 
 def prefix_of(text: str) -> str:

@@ -21,7 +21,7 @@ from holderlake.engine.store.store import Store
 from holderlake.local.store import open_own_store
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import Settings, SettingsError
-from holderlake.settings.sections import NodeSettings
+from holderlake.settings.sections.nodes import NodeSettings
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from holderlake.service.runtime.processes import heed_supervisor, serve_processe
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.service.settings import ServiceSettings
 from holderlake.settings import Settings, load_settings
-from holderlake.settings.sections import lifetimes_in_seconds
+from holderlake.settings.sections.service import lifetimes_in_seconds
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
 """Hands the sample world's store over to the processes of one service; no setting of a user's."""

@@ -5,12 +5,11 @@ The answers themselves are ``archive.archive``'s matter. A partition whose answe
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 from holderlake import console
@@ -20,8 +19,6 @@ from holderlake.archive.provenance import Commit
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import FAILURES
 from holderlake.workspace import Workspace
-
-_SPAN: Final = re.compile(r"([1-9]\d{0,4})d")
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,6 @@ class Prunable:
     @property
     def stored_bytes(self) -> int:
         return sum(answer.stored_bytes for answer in self.answers)
-
-
-def parse_age(text: str) -> timedelta:
-    """Reads ``180d``. Raises ``ValueError``."""
-    match = _SPAN.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is no age; write days, as in 180d")
-    return timedelta(days=int(match[1]))
 
 
 def shares(archive: AnswerArchive) -> list[Share]:

@@ -15,6 +15,7 @@ import typer
 
 from holderlake import console
 from holderlake.contract.prices import parse_credits
+from holderlake.units import parse_duration
 from pipelines.cli import shared
 from pipelines.cli.exit_codes import EXIT_CODES, ExitCode
 from pipelines.cli.lake import lake
@@ -290,13 +291,13 @@ def archive(
     json: Json = False,
 ) -> None:
     """What the archive of answers holds, and removing old ones: their partitions can't be rebuilt any more."""
-    from holderlake.maintenance.prune import archive_report, parse_age, prunable, prune, prune_report
+    from holderlake.maintenance.prune import archive_report, prunable, prune, prune_report
 
     workspace = _reading()
     if prune_older_than is None:
         archive_report(workspace.archive, json)
         return
-    found = prunable(workspace, parse_age(prune_older_than), keep_failed)
+    found = prunable(workspace, parse_duration(prune_older_than), keep_failed)
     removing = yes and not dry_run
     if removing:
         prune(workspace.archive, found)

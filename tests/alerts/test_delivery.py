@@ -316,7 +316,7 @@ def test_a_file_beside_the_settings_may_hold_it(tmp_path: Path, monkeypatch: pyt
     file.write_text('[alerts]\nwebhook_file = "hook"\n[alerts.rules.big]\nrule = "cluster_share"\nthreshold = 0.2\n')
     settings = load_settings(file)
     (tmp_path / "hook").write_text("not an address")
-    with pytest.raises(SettingsError, match="does not hold the webhook"):
+    with pytest.raises(SettingsError, match="must contain the webhook"):
         settings.webhook()
     (tmp_path / "hook").write_text("https://example.org/hook\n")
     found = settings.webhook()
@@ -330,7 +330,7 @@ def test_a_file_beside_the_settings_may_hold_it(tmp_path: Path, monkeypatch: pyt
     [
         ({"rule": "cluster_share", "top": 5}, "has no top"),
         ({"rule": "cluster_share", "threshold": 10}, "0.1 is 10 %"),
-        ({"rule": "score_fall", "within": "soon"}, "no length of time"),
+        ({"rule": "score_fall", "within": "soon"}, "invalid duration"),
         ({"rule": "nothing"}, "cluster_share"),
     ],
 )

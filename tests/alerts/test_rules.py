@@ -12,7 +12,7 @@ import pytest
 
 from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
 from holderlake.lake.lake import Lake
-from holderlake.settings.alerts import AlertRule
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 

@@ -24,7 +24,8 @@ from holderlake.ingest.stream import missing, partition_of
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import LakeError
 from holderlake.settings import Settings
-from holderlake.settings.sections import AddressSet, AddressSettings, Budget, HolderSettings, MapSettings
+from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
+from holderlake.settings.sections.schedule import Budget
 from holderlake.workspace import Workspace
 from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill

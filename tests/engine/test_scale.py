@@ -23,7 +23,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.sizes import memory_bytes
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
@@ -178,17 +177,6 @@ def test_a_store_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
             store.add_transfers(table(rows), "file")
         store.roll_back("eth", 200)
         assert sum(held(store).values()) == sum(range(200))
-
-
-@pytest.mark.parametrize(("text", "expected"), [("64MB", 64 * 10**6), ("1.5 GB", 15 * 10**8), ("2gb", 2 * 10**9)])
-def test_a_memory_limit_is_an_amount_of_bytes(text: str, expected: int) -> None:
-    assert memory_bytes(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "2", "63MB", "GB", "-1GB", "many"])
-def test_what_is_no_memory_limit_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no memory limit"):
-        memory_bytes(text)
 
 
 # ---------------------------------------------------------------------- killed

@@ -22,7 +22,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake import commits
 from holderlake.maintenance.rebuild import rebuild
-from holderlake.settings.alerts import AlertRule
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 from pipelines.runs import fill as fill_by_job
 from tests.filling import MakeWorkspace, fill

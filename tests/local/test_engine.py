@@ -37,7 +37,7 @@ from holderlake.provider.local_engine import BulkResult
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from holderlake.settings import SettingsError, load_settings
-from holderlake.settings.sections import ProviderSettings
+from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.workspace import Workspace
 from pipelines.cli.main import app
 from pipelines.runs import dagster_instance
@@ -306,7 +306,7 @@ def test_a_store_that_is_not_there_is_named_with_the_way_out(own: Path) -> None:
 
 
 def test_an_address_and_a_store_of_ones_own_are_not_both_the_provider() -> None:
-    with pytest.raises(ValidationError, match="which one is meant can't be known"):
+    with pytest.raises(ValidationError, match="remove one of them"):
         ProviderSettings(url=NOBODY, local="store")
 
 

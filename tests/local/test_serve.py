@@ -114,8 +114,8 @@ def test_several_processes_share_their_limits() -> None:
         ('public_url = "api.example.org"', "service.public_url: String should match pattern"),
         ("processes = 0", "service.processes: Input should be greater than or equal to 1"),
         ('log = "xml"', "service.log: Input should be 'json', 'text' or 'off'"),
-        ('lifetimes = {older = "soon"}', "service.lifetimes: 'soon' is no length of time; write a number and s, m, h"),
-        ('lifetimes = {1h = "30s"}', "service.lifetimes: how long answers about all older tokens are kept is missing"),
+        ('lifetimes = {older = "soon"}', "service.lifetimes: invalid duration 'soon': use for example 30s, 5m"),
+        ('lifetimes = {1h = "30s"}', "service.lifetimes: the lifetime of answers about all older tokens is missing"),
         ("prot = 80", "service.prot: there is no such setting; did you mean port?"),
     ],
 )
@@ -147,7 +147,7 @@ def test_the_environment_names_a_database_and_a_secret(here: Path, monkeypatch: 
     [
         ("postgresql://u:hiddentext@db/x", None, "a database needs the service's secret too"),
         ("mysql://u:hiddentext@db/x", "hiddentext" * 4, "the URL of a PostgreSQL database is expected"),
-        ("postgresql://u:hiddentext@db/x", "hiddentext", "a secret has 16 characters or more"),
+        ("postgresql://u:hiddentext@db/x", "hiddentext", "a secret needs 16 characters or more"),
     ],
 )
 def test_a_fault_of_the_secrets_does_not_show_them(

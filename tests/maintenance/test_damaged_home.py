@@ -30,7 +30,7 @@ from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.maintenance.repair import repair_before_run
 from holderlake.provider.ledger.ledger import ReportRow
 from holderlake.settings import Settings
-from holderlake.settings.alerts import AlertRule
+from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 from pipelines.cli.main import _expected_errors
 from pipelines.doctor.doctor import _store

@@ -22,7 +22,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.dagster.partitions import DAYS, FIRST_DAY, partition_key, tick_before
 from holderlake.errors import RunFailed
 from holderlake.lake.lake import SIDE_TABLES
-from holderlake.settings.sections import Schedule
+from holderlake.settings.sections.schedule import Schedule
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.history import QuickEventLog

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holderlake.contract.times import utc_now
-from holderlake.local.accounts import open_keys, parse_grace, prefix_of
+from holderlake.local.accounts import open_keys, prefix_of
 from holderlake.service.billing.keys import KeyStore
 from holderlake.settings import load_settings
 from pipelines.cli.main import app, main
@@ -175,20 +175,6 @@ def test_the_settings_lead_to_the_same_keys_that_the_commands_make(environment):
     with open_keys(load_settings()) as keys:
         assert isinstance(keys, KeyStore)
         assert keys.find(secret) is not None
-
-
-@pytest.mark.parametrize(
-    ("text", "span"),
-    [("30m", timedelta(minutes=30)), ("24h", timedelta(days=1)), ("7d", timedelta(days=7)), ("0", timedelta(0))],
-)
-def test_a_grace_is_read_as_people_write_it(text, span):
-    assert parse_grace(text) == span
-
-
-@pytest.mark.parametrize("text", ["", "h", "1.5h", "-1h", "10", "1w"])
-def test_what_is_no_grace_is_refused(text):
-    with pytest.raises(ValueError, match="30m, 24h, 7d"):
-        parse_grace(text)
 
 
 def test_a_key_may_be_named_by_its_prefix_or_by_all_of_it():

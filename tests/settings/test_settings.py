@@ -1,4 +1,4 @@
-"""Settings: one file, the environment over it, a sentence on every fault, and no secret where it does not belong."""
+"""Settings: the file, the environment that overrides it, the errors, and secrets that appear nowhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from holderlake.contract.models import TokenKey
 from holderlake.settings import AddressSet, Settings, SettingsError, load_settings
-from holderlake.settings.cron import check_cron
-from holderlake.settings.sections import Section
+from holderlake.settings.cron import check_cron, interval_of
+from holderlake.settings.fields import Section
 
 SECRET = "hl_sekret_1234567890"
 Write = Callable[[str], Path]
@@ -23,8 +23,8 @@ TOKEN = "0x" + "9" * 40
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory, and no setting in the environment."""
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the current directory an empty one, and remove all settings from the environment."""
     for name in [name for name in os.environ if name.startswith("HOLDERLAKE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -32,22 +32,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def toml(here: Path) -> Write:
+def toml(empty_folder: Path) -> Write:
     def write(text: str) -> Path:
-        path = here / "holderlake.toml"
+        path = empty_folder / "holderlake.toml"
         path.write_text(text)
         return path
 
     return write
 
 
-def fault() -> str:
+def error() -> str:
     with pytest.raises(SettingsError) as caught:
         load_settings()
     return str(caught.value)
 
 
-def test_without_a_file_and_an_environment_there_are_the_defaults() -> None:
+def test_settings_have_defaults() -> None:
     settings = load_settings()
     assert settings == Settings()
     assert settings.home == Path("data")
@@ -59,7 +59,7 @@ def test_without_a_file_and_an_environment_there_are_the_defaults() -> None:
     assert settings.key() is None
 
 
-def test_everything_lies_under_home() -> None:
+def test_all_files_are_under_home() -> None:
     settings = Settings(home=Path("x"))
     places = (
         settings.lake,
@@ -74,7 +74,7 @@ def test_everything_lies_under_home() -> None:
     assert all(Path("x") in place.parents for place in places)
 
 
-def test_the_file_is_read(toml: Write) -> None:
+def test_load_settings_reads_the_file(toml: Write) -> None:
     toml(
         """
         home = "lakes/mine"
@@ -114,7 +114,7 @@ def test_the_file_is_read(toml: Write) -> None:
     assert settings.engine.thresholds.chosen() == {"magic_links": 3}
 
 
-def test_the_environment_goes_over_the_file_key_by_key(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_single_keys_of_the_file(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     toml('home = "file"\n[provider]\nattempts = 2\nconcurrency = 3\n[watchlist]\neth = ["native"]\nbase = ["native"]')
     monkeypatch.setenv("HOLDERLAKE_HOME", "environment")
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__ATTEMPTS", "7")
@@ -129,31 +129,29 @@ def test_the_environment_goes_over_the_file_key_by_key(toml: Write, monkeypatch:
     assert settings.watchlist == {"eth": [TOKEN], "base": ["native"]}
 
 
-def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_API_KEY", "")
     monkeypatch.setenv("HOLDERLAKE_HOME", "")
     assert load_settings() == Settings()
 
 
-def test_a_file_elsewhere_is_named_by_a_variable_and_its_paths_are_relative_to_it(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_names_a_file_whose_paths_are_relative_to_it(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (here / "etc").mkdir()
-    (here / "etc" / "mine.toml").write_text('home = "lake"\n[engine]\nstore = "/raw"')
-    monkeypatch.setenv("HOLDERLAKE_CONFIG", str(here / "etc" / "mine.toml"))
+    (empty_folder / "etc").mkdir()
+    (empty_folder / "etc" / "mine.toml").write_text('home = "lake"\n[engine]\nstore = "/raw"')
+    monkeypatch.setenv("HOLDERLAKE_CONFIG", str(empty_folder / "etc" / "mine.toml"))
     settings = load_settings()
-    assert settings.home == here / "etc" / "lake"
+    assert settings.home == empty_folder / "etc" / "lake"
     assert settings.engine_store == Path("/raw")
 
 
-def test_a_named_file_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_named_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_CONFIG", "nowhere.toml")
-    assert "there is no settings file nowhere.toml" in fault()
+    assert "there is no settings file nowhere.toml" in error()
 
 
-def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
-    toml: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_constructor_ignores_file_and_environment(toml: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     toml('home = "file"')
     monkeypatch.setenv("HOLDERLAKE_HOME", "environment")
     assert Settings(home=Path("given")).home == Path("given")
@@ -178,13 +176,16 @@ def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
         ("[budget]\nper_run = true", "budget.per_run: an amount of credits is expected"),
         ("[budget]\nrenewal_day = 29", "budget.renewal_day: Input should be less than or equal to 28"),
         ("[maps]\nlimit = 100", "maps.limit: Input should be 80, 250 or 500"),
-        ("[schedule]\ncron = 'daily'", "schedule.cron: a cron schedule has five parts"),
-        ("[schedule]\ncron = '99 0 * * *'", "schedule.cron: cron field minute '99' is not from 0 to 59"),
-        ("[schedule]\ncron = '0 0 31 2 *'", "never runs: none of its months has a day 31"),
-        ("[schedule]\ncron = '0 5-2 * * *'", "cron field hour '5-2' contains no value"),
-        ("[schedule]\ncron = '0 0 * * someday'", "cron field day of the week 'someday' is not from 0 to 7"),
+        ("[schedule]\ncron = 'daily'", "schedule.cron: a cron schedule has five fields"),
+        (
+            "[schedule]\ncron = '99 0 * * *'",
+            "schedule.cron: invalid cron schedule '99 .* bad minute; use numbers",
+        ),
+        ("[schedule]\ncron = '0 0 31 2 *'", "invalid cron schedule '0 0 31 2 .* bad day-of-month"),
+        ("[schedule]\ncron = '0 5-2 * * *'", "invalid cron schedule '0 5-2 .* bad hour"),
+        ("[schedule]\ncron = '0 0 * * someday'", "invalid cron schedule '0 0 .* bad day-of-week"),
         ("[watchlist]\nethereum = ['native']", "watchlist: chain 'ethereum' is called eth here; use eth"),
-        ("[schedule]\noffsets = ['24:00']", "'24:00' is no time of day"),
+        ("[schedule]\noffsets = ['24:00']", "invalid time of day '24:00'"),
         ("[schedule]\noffsets = []", "schedule.offsets"),
         ("[provider]\nurl = 'ftp://x'", "provider.url"),
         ("[provider]\nattempts = 0\nconcurrency = 0", "attempts.*concurrency"),
@@ -194,7 +195,7 @@ def test_settings_made_directly_look_neither_at_the_file_nor_at_the_environment(
         ("home = ", "holderlake.toml can't be read"),
     ],
 )
-def test_a_fault_in_the_file_is_told_in_a_sentence_that_names_it(toml: Write, text: str, words: str) -> None:
+def test_an_error_in_the_file_names_the_key(toml: Write, text: str, words: str) -> None:
     toml(text)
     with pytest.raises(SettingsError, match=words):
         load_settings()
@@ -210,7 +211,7 @@ def test_a_fault_in_the_file_is_told_in_a_sentence_that_names_it(toml: Write, te
         ("HOLDERLAKE_WATCHLIST", "eth=0x1", "written in JSON.*watchlist"),
     ],
 )
-def test_a_fault_in_the_environment_names_the_variable(
+def test_an_error_in_the_environment_names_the_variable(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -219,12 +220,12 @@ def test_a_fault_in_the_environment_names_the_variable(
 
 
 @pytest.mark.parametrize("name", ["api_key", "api_key_file"])
-def test_the_file_may_not_hold_the_api_key(toml: Write, name: str) -> None:
+def test_an_api_key_in_the_file_is_refused(toml: Write, name: str) -> None:
     toml(f'{name} = "{SECRET}"')
-    told = fault()
-    assert told.startswith(f"{name} does not belong in holderlake.toml")
-    assert "HOLDERLAKE_API_KEY" in told
-    assert SECRET not in told
+    message = error()
+    assert message.startswith(f"{name} does not belong in holderlake.toml")
+    assert "HOLDERLAKE_API_KEY" in message
+    assert SECRET not in message
 
 
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,8 +235,10 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert key.get_secret_value() == SECRET
 
 
-def test_the_key_comes_from_a_file_that_the_environment_names(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here / "key").write_text(f"{SECRET}\n")
+def test_the_key_comes_from_a_file_named_in_the_environment(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (empty_folder / "key").write_text(f"{SECRET}\n")
     monkeypatch.setenv("HOLDERLAKE_API_KEY_FILE", "key")
     key = load_settings().key()
     assert key is not None
@@ -243,27 +246,27 @@ def test_the_key_comes_from_a_file_that_the_environment_names(here: Path, monkey
 
 
 @pytest.mark.parametrize("text", [None, "", "\n", "two words"])
-def test_a_key_file_without_one_key_is_told_with_the_way_out(here: Path, text: str | None) -> None:
+def test_a_key_file_without_exactly_one_key_is_an_error(empty_folder: Path, text: str | None) -> None:
     if text is not None:
-        (here / "key").write_text(text)
-    with pytest.raises(SettingsError, match=r"the API key file key .*HOLDERLAKE_API_KEY"):
+        (empty_folder / "key").write_text(text)
+    with pytest.raises(SettingsError, match="the file key must contain the API key and nothing else"):
         Settings(api_key_file=Path("key")).key()
 
 
-def test_two_keys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_and_a_key_file_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
     monkeypatch.setenv("HOLDERLAKE_API_KEY_FILE", "key")
-    assert "api_key and api_key_file are both set" in fault()
+    assert "api_key and api_key_file are both set" in error()
 
 
-def test_the_key_stands_in_no_text_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_of_the_settings_contains_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
     settings = load_settings()
     for text in (repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())):
         assert SECRET not in text
 
 
-def test_the_key_stands_in_no_traceback_of_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_traceback_of_an_error_contains_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_API_KEY", SECRET)
     monkeypatch.setenv("HOLDERLAKE_SERVICE__PORT", "0")
     with pytest.raises(SettingsError) as caught:
@@ -271,14 +274,14 @@ def test_the_key_stands_in_no_traceback_of_a_fault(monkeypatch: pytest.MonkeyPat
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_settings_can_not_be_changed_in_place_and_travel_between_processes() -> None:
+def test_settings_are_immutable_and_can_be_pickled() -> None:
     settings = Settings(home=Path("x"))
     with pytest.raises(ValueError, match="frozen"):
         settings.home = Path("y")
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def test_without_provider_there_is_the_embedded_default_with_its_own_tokens() -> None:
+def test_without_provider_returns_the_embedded_defaults() -> None:
     chosen = Settings(
         home=Path("x"),
         provider={"url": "http://127.0.0.1:1", "attempts": 2},
@@ -290,18 +293,18 @@ def test_without_provider_there_is_the_embedded_default_with_its_own_tokens() ->
 
 
 @pytest.mark.parametrize(("before", "given", "after"), [(None, 5, 5), ("0.03", 5, 3), ("1", 5, 5)])
-def test_a_ceiling_given_for_a_run_never_raises_the_one_that_is_set(before: str | None, given: int, after: int) -> None:
+def test_a_run_ceiling_never_raises_the_one_in_the_settings(before: str | None, given: int, after: int) -> None:
     budget = {} if before is None else {"per_run": before}
     assert Settings(budget=budget).with_run_ceiling(given).budget.per_run == after
 
 
 def every_section(model: type[Section] | type[Settings]) -> list[type[Section]]:
-    inner = [field.annotation for field in model.model_fields.values()]
-    found = [one for one in inner if isinstance(one, type) and issubclass(one, Section)]
-    return found + [deeper for one in found for deeper in every_section(one)]
+    types = [field.annotation for field in model.model_fields.values()]
+    sections = [one for one in types if isinstance(one, type) and issubclass(one, Section)]
+    return sections + [inner for one in sections for inner in every_section(one)]
 
 
-def test_every_setting_says_what_it_is_for() -> None:
+def test_every_setting_has_a_description() -> None:
     for model in (Settings, AddressSet, *every_section(Settings)):
         for name, field in model.model_fields.items():
             section = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
@@ -313,7 +316,7 @@ def test_every_setting_says_what_it_is_for() -> None:
 NODE = "https://node.example/v2/sekret-of-the-node"
 
 
-def test_nodes_come_from_the_environment_as_a_list_or_as_words(monkeypatch: pytest.MonkeyPatch, toml: Write) -> None:
+def test_nodes_come_from_the_environment_as_json_or_words(monkeypatch: pytest.MonkeyPatch, toml: Write) -> None:
     toml("[sources.rpc.eth]\nconfirmations = 3\n")
     for written in (f'["{NODE}", "http://b"]', f"{NODE} http://b"):
         monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS", written)
@@ -324,46 +327,70 @@ def test_nodes_come_from_the_environment_as_a_list_or_as_words(monkeypatch: pyte
         assert "sekret" not in repr(settings)
 
 
-def test_nodes_come_from_a_file_beside_the_settings(toml: Write, here: Path) -> None:
+def test_nodes_come_from_a_file_next_to_the_settings(toml: Write, empty_folder: Path) -> None:
     toml('[sources.rpc.eth]\nendpoints_file = "nodes"\n')
-    (here / "nodes").write_text(f"{NODE}\nhttp://b\n")
+    (empty_folder / "nodes").write_text(f"{NODE}\nhttp://b\n")
     assert [url.get_secret_value() for url in load_settings().node_endpoints("eth")] == [NODE, "http://b"]
 
 
 @pytest.mark.parametrize("content", [None, "", "not-an-address-but-a-sekret"])
-def test_a_file_without_nodes_is_told_without_its_content(content: str | None, toml: Write, here: Path) -> None:
+def test_an_error_about_a_file_of_nodes_hides_its_content(content: str | None, toml: Write, empty_folder: Path) -> None:
     toml('[sources.rpc.eth]\nendpoints_file = "nodes"\n')
     if content is not None:
-        (here / "nodes").write_text(content)
-    with pytest.raises(SettingsError, match="does not hold addresses of nodes, one a line") as caught:
+        (empty_folder / "nodes").write_text(content)
+    with pytest.raises(SettingsError, match="must contain addresses of nodes of chain eth, one a line") as caught:
         load_settings().node_endpoints("eth")
     assert "sekret" not in str(caught.value)
 
 
-def test_nodes_do_not_belong_into_the_file_that_people_share(toml: Write) -> None:
+def test_nodes_in_the_settings_file_are_refused(toml: Write) -> None:
     toml(f'[sources.rpc.eth]\nendpoints = ["{NODE}"]\n')
-    told = fault()
-    assert "HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS" in told
-    assert "sekret" not in told
+    message = error()
+    assert "HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS" in message
+    assert "sekret" not in message
 
 
-def test_an_address_that_is_none_is_told_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_a_node_hides_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS", '["sekret"]')
-    told = fault()
-    assert "the address of a node is expected" in told
-    assert "sekret" not in told
+    message = error()
+    assert "the address of a node is expected" in message
+    assert "sekret" not in message
 
 
-def test_an_unknown_setting_of_a_node_is_told_with_the_nearest(toml: Write) -> None:
+def test_an_error_about_an_unknown_node_setting_proposes_the_nearest(toml: Write) -> None:
     toml("[sources.rpc.eth]\nconfirmation = 3\n")
-    assert "did you mean confirmations?" in fault()
+    assert "did you mean confirmations?" in error()
 
 
 @pytest.mark.parametrize(
     "cron", ["5 0 * * *", "*/15 0-6,12 1 jan-mar/2 MON-fri", "0 0 29 2 *", "0 0 31 * 0,7", "7/20 * * * *"]
 )
-def test_a_possible_cron_schedule_is_accepted_by_dagster_too(cron: str) -> None:
+def test_dagster_accepts_every_valid_cron_schedule(cron: str) -> None:
     from dagster._utils.schedules import is_valid_cron_schedule
 
     assert check_cron(f" {cron} ") == cron
     assert is_valid_cron_schedule(cron)
+
+
+@pytest.mark.parametrize("cron", ["0 0 L * *", "0 0 * * 5L", "0 0 * * 1#2", "0 0 0 1 1 *", "60 * * * *", "*/0 * * * *"])
+def test_an_invalid_cron_schedule_is_refused(cron: str) -> None:
+    with pytest.raises(ValueError, match="cron schedule"):
+        check_cron(cron)
+
+
+@pytest.mark.parametrize(
+    ("cron", "hours"),
+    [
+        ("* * * * *", 1 / 60),
+        ("5 0 * * *", 24),
+        ("0 */6 * * *", 6),
+        ("0 9-17 * * mon-fri", 64),
+        ("0 0 1,15 * *", 17 * 24),
+        ("0 0 1 * mon", 7 * 24),
+        ("*/30 8 * jan *", 336 * 24 - 0.5),
+        ("0 0 */2 * mon", 48),
+        ("0 0 29 2 *", 366 * 24),
+    ],
+)
+def test_interval_of_is_the_longest_gap_between_ticks(cron: str, hours: float) -> None:
+    assert interval_of(check_cron(cron)) == timedelta(hours=hours)

@@ -19,7 +19,6 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.chains import NATIVE
-from holderlake.contract.sizes import memory_bytes
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import indexed_tokens, tokens
 from holderlake.engine.catalog.catalog import EMPTY
@@ -39,6 +38,7 @@ from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
 from holderlake.engine.store.histories import History, history_of
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
+from holderlake.units import parse_memory_limit
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Store(Metadata):
     ) -> None:
         self.root = root
         self._refuses_unlisted = refuse_unlisted
-        self._memory = memory_bytes(memory_limit)
+        self._memory = parse_memory_limit(memory_limit)
         with disk_failures(root):
             for folder in FOLDERS:
                 (root / folder).mkdir(parents=True, exist_ok=True)

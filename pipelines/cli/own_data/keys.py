@@ -11,6 +11,7 @@ import typer
 from holderlake import console
 from holderlake.contract.prices import parse_credits
 from holderlake.contract.times import parse_when
+from holderlake.units import parse_duration
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
@@ -84,9 +85,9 @@ def keys_rotate(
     json: Json = False,
 ) -> None:
     """Makes another key of the same account and shows it once; the old one ends after the grace."""
-    from holderlake.local.accounts import parse_grace, prefix_of
+    from holderlake.local.accounts import prefix_of
 
-    span = parse_grace(grace)
+    span = parse_duration(grace)
     with _key_store(shared.settings()) as keys:
         secret = keys.rotate(prefix_of(prefix), span)
         old = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - ours, no mapping's

@@ -1,0 +1,10 @@
+"""Settings: one file ``holderlake.toml``, and environment variables ``HOLDERLAKE_…`` that override it.
+
+The settings' types, defaults and checks belong here. What a setting does belongs in the package that reads it.
+"""
+
+from holderlake.settings.loading import CONFIG_NAME, CONFIG_VARIABLE, load_settings
+from holderlake.settings.model import Settings, SettingsError
+from holderlake.settings.sections.requests import AddressSet
+
+__all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]

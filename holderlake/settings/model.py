@@ -1,0 +1,190 @@
+"""All settings as one object, with the places of files under ``home`` and the secrets that files may contain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from holderlake.settings.fields import Folder, TypedTokens
+from holderlake.settings.sections.alerts import AlertSettings
+from holderlake.settings.sections.bucket import BucketSettings
+from holderlake.settings.sections.cluster import ClusterSettings
+from holderlake.settings.sections.engine import EngineSettings
+from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
+from holderlake.settings.sections.provider import ProviderSettings
+from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
+from holderlake.settings.sections.schedule import Budget, Schedule
+from holderlake.settings.sections.service import ServiceSettings
+
+Value = TypeVar("Value")
+
+
+class SettingsError(Exception):
+    """Invalid settings. The message names the key or the file, and the remedy."""
+
+
+class Settings(BaseSettings):
+    """All settings. ``load_settings`` reads them from file and environment; the constructor uses its arguments only."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HOLDERLAKE_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    home: Folder = Field(default=Path("data"), description="Folder of everything that runs write")
+    api_key: SecretStr | None = Field(default=None, description="The provider's API key; environment only")
+    api_key_file: Folder | None = Field(default=None, description="A file that contains the API key; environment only")
+    http_transport: Literal["aiohttp", "httpx"] = Field(
+        default="aiohttp", description="Transport of HTTP calls: aiohttp, or httpx for its own, which takes more CPU"
+    )
+    provider: ProviderSettings = ProviderSettings()
+    watchlist: TypedTokens = Field(default={}, description="Token addresses (or native) by chain")
+    address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")
+    budget: Budget = Budget()
+    schedule: Schedule = Schedule()
+    maps: MapSettings = MapSettings()
+    holders: HolderSettings = HolderSettings()
+    addresses: AddressSettings = AddressSettings()
+    engine: EngineSettings = EngineSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    bucket: BucketSettings = BucketSettings()
+    sources: SourceSettings = SourceSettings()
+    service: ServiceSettings = ServiceSettings()
+    alerts: AlertSettings = AlertSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Use the constructor's arguments only; ``load_settings`` reads file and environment."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Settings:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("api_key and api_key_file are both set: remove one of them")
+        return self
+
+    @property
+    def lake(self) -> Path:
+        return self.home / "lake"
+
+    @property
+    def warehouse(self) -> Path:
+        return self.home / "warehouse.duckdb"
+
+    @property
+    def ledger(self) -> Path:
+        return self.home / "ledger.sqlite"
+
+    @property
+    def archive(self) -> Path:
+        return self.home / "archive"
+
+    @property
+    def alerts_book(self) -> Path:
+        return self.home / "alerts.sqlite"
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.home / "dagster"
+
+    @property
+    def engine_store(self) -> Path:
+        return self.engine.store or self.home / "engine"
+
+    @property
+    def cluster_folder(self) -> str:
+        return self.cluster.folder or str((self.home / "cluster").resolve())
+
+    @property
+    def service_accounts(self) -> Path:
+        return self.home / "service" / "accounts.sqlite"
+
+    def key(self) -> SecretStr | None:
+        """Return the API key. Raises ``SettingsError`` if its file does not contain exactly one key."""
+        if self.api_key_file is None:
+            return self.api_key
+        return _read(self.api_key_file, "the API key", _one_word)
+
+    @property
+    def has_webhook(self) -> bool:
+        """True if there is a webhook. Does not read its file."""
+        return self.alerts.webhook is not None or self.alerts.webhook_file is not None
+
+    def webhook(self) -> SecretStr | None:
+        """Return the address that alerts are sent to. Raises ``SettingsError`` if its file contains no address."""
+        file = self.alerts.webhook_file
+        if file is None:
+            return self.alerts.webhook
+        return _read(file, "the webhook of alerts", lambda text: AlertSettings(webhook=SecretStr(text)).webhook)
+
+    def webhook_secret(self) -> SecretStr | None:
+        """Return the secret that alerts are signed with. Raises ``SettingsError`` if its file contains no secret."""
+        file = self.alerts.secret_file
+        if file is None:
+            return self.alerts.secret
+        return _read(file, "the secret of alerts", lambda text: AlertSettings(secret=SecretStr(text)).secret)
+
+    def node(self, chain: str) -> NodeSettings:
+        """Return the settings of a chain's nodes."""
+        return self.sources.rpc.get(chain, NodeSettings())
+
+    @property
+    def node_chains(self) -> list[str]:
+        """The chains that have nodes."""
+        return sorted(chain for chain, nodes in self.sources.rpc.items() if nodes.is_named)
+
+    def node_endpoints(self, chain: str) -> list[SecretStr]:
+        """Return the addresses of a chain's nodes. Raises ``SettingsError`` if their file contains no address."""
+        nodes = self.node(chain)
+        if nodes.endpoints_file is None:
+            return nodes.endpoints
+        return _read(
+            nodes.endpoints_file,
+            f"addresses of nodes of chain {chain}, one a line",
+            lambda text: NodeSettings(endpoints=[SecretStr(line) for line in text.split() or [""]]).endpoints,
+        )
+
+    def without_provider(self) -> Settings:
+        """Return these settings with the embedded service over HTTP, its sample tokens and its address sets."""
+        embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
+        return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
+
+    def with_run_ceiling(self, hundredths: int) -> Settings:
+        """Return these settings with a limit for each run, in hundredths of a credit. A lower limit stays."""
+        lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
+        return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
+
+    def with_service(self, **chosen: Any) -> Settings:
+        """Return these settings with other values in ``[service]``. None and an empty text change nothing."""
+        given = {name: value for name, value in chosen.items() if value not in (None, "")}
+        return self.model_copy(update={"service": self.service.model_copy(update=given)})
+
+
+def _one_word(text: str) -> SecretStr:
+    (word,) = text.split()
+    return SecretStr(word)
+
+
+def _read(file: Path, what: str, parse: Callable[[str], Value]) -> Value:
+    """Parse a file of secrets. Raises ``SettingsError``, which never repeats the content."""
+    try:
+        return parse(file.read_text().strip())
+    except (OSError, ValueError):
+        raise SettingsError(
+            f"the file {file} must contain {what} and nothing else: correct it, or set the value in the environment"
+        ) from None

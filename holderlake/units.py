@@ -1,0 +1,34 @@
+"""Durations and sizes as people write them: ``30s``, ``24h``, ``512MB``. Dates and times are in ``contract.times``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_BYTES: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+_LEAST_MEMORY: Final = 64 * 10**6
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return the duration of a text such as ``30s``, ``5m``, ``24h``, ``7d``, ``2w`` or ``0``.
+
+    Raises ``ValueError`` on any other text.
+    """
+    match = re.fullmatch(r"(\d{1,6}) ?([smhdw])", text.strip())
+    if match is None and text.strip() != "0":
+        raise ValueError(f"invalid duration {text!r}: use for example 30s, 5m, 24h or 7d")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]] if match else 0)
+
+
+def parse_memory_limit(text: str) -> int:
+    """Return the bytes of a memory limit such as ``512MB`` or ``2GB``.
+
+    Raises ``ValueError`` on any other text and on less than 64 MB.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT]B)", text.strip().upper())
+    size = int(float(match[1]) * _BYTES[match[2]]) if match else 0
+    if size < _LEAST_MEMORY:
+        raise ValueError(f"invalid memory limit {text!r}: use 64MB or more, for example 512MB or 2GB")
+    return size

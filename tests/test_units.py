@@ -1,0 +1,33 @@
+"""Durations and sizes as people write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holderlake.units import parse_duration, parse_memory_limit
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5m", 300), (" 24 h", 86_400), ("7d", 604_800), ("2w", 1_209_600), ("0", 0)]
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "180", "h", "-1d", "1.5d", "1y", "soon"])
+def test_an_invalid_duration_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match=f"invalid duration '{text}': use for example 30s, 5m, 24h or 7d"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "size"), [("64MB", 64 * 10**6), ("1.5 GB", 15 * 10**8), ("2gb", 2 * 10**9)])
+def test_a_memory_limit_is_a_number_of_bytes(text: str, size: int) -> None:
+    assert parse_memory_limit(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "2", "63MB", "GB", "-1GB", "many"])
+def test_an_invalid_memory_limit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid memory limit"):
+        parse_memory_limit(text)
