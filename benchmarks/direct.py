@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from holderlake.ingest.partition import ingest
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -46,8 +46,8 @@ def engine(home: Path, days: int) -> Found:
         for chain, tokens in settings.watchlist.items():
             for some in stretches(_instants(days), len(tokens)):
                 for stream in (HOLDERS, MAPS):
-                    assert stream.sweep is not None
-                    stream.sweep(at_hand, settings, chain, tokens, sorted(some))
+                    assert stream.compute is not None
+                    stream.compute(at_hand, settings, chain, tokens, sorted(some))
         return _since(began)
 
 

@@ -133,7 +133,7 @@ def floor(work: Work) -> dict[str, float]:
 
 def ours(work: Work) -> dict[str, float]:
     """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
-    from holderlake.ingest.partition import ingest
+    from holderlake.ingest.run import ingest
     from holderlake.ingest.stream import IngestContext
     from holderlake.ingest.streams.maps import MAPS
 

@@ -43,8 +43,8 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.interrupts import end_as_cancelled
 from holderlake.dagster.partitions import partition_key
 from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.partition import ingest
 from holderlake.ingest.preparing import prepare_run
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.provider.errors import Cancelled, TransientError

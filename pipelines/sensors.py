@@ -119,5 +119,5 @@ def _waits_for(parked: Sequence[Parked]) -> str:
 async def _listed(workspace: Workspace) -> list[str]:
     part = partition_of(workspace, "", workspace.now())
     async with workspace.provider("sensor new_chains") as provider:
-        fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.known_as_of(part))
+        fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.archive_as_of(part))
     return listed(fetched)

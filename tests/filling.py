@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from holderlake.archive.archive import AnswerArchive, StoredAnswer
-from holderlake.ingest.partition import ingest
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.workspace import Workspace
 

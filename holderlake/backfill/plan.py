@@ -23,7 +23,7 @@ from holderlake.contract.prices import ADDRESS_METADATA
 from holderlake.contract.requests import AddressesMetadataRequest, Request
 from holderlake.contract.times import check_passed, partition_text, utc_now
 from holderlake.ingest.options import with_options
-from holderlake.ingest.stream import Stream, sweeping
+from holderlake.ingest.stream import Stream, engine_for
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -285,7 +285,7 @@ def _price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh:
             bill.whole[name] += 1
         elif gap.unnamed:
             _price_unnamed(gap, bill)
-        elif sweeping(workspace, gap.stream):
+        elif engine_for(workspace, gap.stream):
             bill.computed[name] += len(gap.wanted)
         elif gap.stream.historic:
             _price_requests(workspace, provider_id, gap, bill, asked, refresh)
@@ -315,7 +315,7 @@ def _price_requests(
     workspace: Workspace, provider_id: str, gap: Gap, bill: _Bill, asked: set[str], refresh: bool = False
 ) -> int:
     """Prices a gap's requests, and gives how many there are."""
-    name, known_as_of = gap.stream.name, gap.stream.known_as_of(gap.partition)
+    name, known_as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
     requests = _requests(workspace, gap, refresh)
     for request in requests:
         key = workspace.archive.key(provider_id, request, known_as_of)

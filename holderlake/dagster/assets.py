@@ -35,8 +35,8 @@ from holderlake.contract.times import InstantAhead, check_passed, parse_when
 from holderlake.dagster.interrupts import end_as_cancelled, retried
 from holderlake.dagster.partitions import CHAIN_BY_DAY, instants_of, partition_key
 from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.partition import ingest
 from holderlake.ingest.preparing import prepare_run
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream, missing, partition_of
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, TransientError
@@ -225,7 +225,7 @@ def _log_finished(
     for chain, instants in wanted.items():
         for _, of_day in groupby(instants, key=datetime.date):
             slices = [partition_of(workspace, chain, when) for when in of_day]
-            if any(missing(workspace, family, part, config.tokens or None) for part in slices):
+            if any(missing(workspace, family, part, config.tokens or None).subjects for part in slices):
                 continue
             key = partition_key(chain, slices[0].as_of)
             for table in family.tables:

@@ -1,4 +1,4 @@
-"""Filling partitions of the lake: what a partition lacks is fetched, decoded and committed.
+"""Ingest: fetch or compute what a partition of the lake lacks, decode it and commit it.
 
-Which partitions are filled, and when, is decided in ``backfill`` and by Dagster.
+Which partitions to fill, and when, belongs to ``backfill`` and to Dagster's schedules.
 """

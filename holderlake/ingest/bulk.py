@@ -1,6 +1,6 @@
-"""Fills many partitions in one pass of the engine at hand, where there is one: nobody is asked.
+"""Bulk ingest with the local engine: it computes many partitions in one pass, without a request.
 
-Here stands how many partitions a pass takes, and how its rows are taken apart again; how they land, in ``landing``.
+Each partition is committed on its own, as if its answers had been fetched.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import pyarrow as pa
 
 from holderlake.archive import provenance
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
-from holderlake.ingest.landing import Batch, finish
 from holderlake.ingest.options import with_options
-from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, Wanted, wanted_by
+from holderlake.ingest.partition import Batch, commit
+from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
 _FIRST: Final = 512
-"""Answers of the first pass, before it is known how large they are."""
+"""Answers of the first pass, before their size is known."""
 _BYTES: Final = 64 << 20
-"""What the rows of a pass may take in memory, unless one partition takes more; two passes are there at a time."""
+"""Memory of a pass's rows, unless one partition needs more; two passes are in memory at a time."""
 
-_NOTHING: Final = Wanted([], {})
+_NONE_MISSING: Final = Missing([], {})
 
 Tables: TypeAlias = dict[str, pa.Table]
 
 
-async def ingest_swept(
+async def ingest_bulk(
     context: IngestContext,
     engine: Engine,
     stream: Stream,
@@ -39,111 +39,113 @@ async def ingest_swept(
     only: Sequence[str] | None,
     on_result: Callable[[PartitionResult], None] = lambda _: None,
 ) -> list[PartitionResult]:
-    """Computes what the partitions of a chain lack, many in one pass, and commits each of them on its own.
+    """Compute what the partitions of a chain lack, and commit each partition.
 
-    While those of one pass are committed, which is mostly waiting for the disk, the next pass is under way.
+    The next pass runs while the partitions of one pass are committed, which mostly waits for the disk.
     """
-    pace = _Pace()
-    passes = _passes(context, stream, partitions, only, pace)
+    size = _PassSize()
+    passes = _passes(context, stream, partitions, only, size)
 
-    def begin() -> tuple[Sequence[Partition], Wanted, asyncio.Task[dict[Partition, Batch]]] | None:
-        some, wanted = next(passes, ((), _NOTHING))
+    def start() -> tuple[Sequence[Partition], Missing, asyncio.Task[dict[Partition, Batch]]] | None:
+        some, missing = next(passes, ((), _NONE_MISSING))
         if not some:
             return None
-        return some, wanted, asyncio.create_task(asyncio.to_thread(_sweep, context, engine, stream, wanted, pace, some))
+        work = asyncio.to_thread(_compute, context, engine, stream, missing, size, some)
+        return some, missing, asyncio.create_task(work)
 
-    done: list[PartitionResult] = []
-    ahead = begin()
+    results: list[PartitionResult] = []
+    running = start()
     try:
-        while ahead is not None:
-            some, wanted, under_way = ahead
-            batches = await under_way
+        while running is not None:
+            some, missing, task = running
+            batches = await task
             context.provider.check_running()
-            ahead = begin()
+            running = start()
             for partition in some:
-                done.append(await finish(context, stream, partition, wanted, batches.pop(partition)))
-                on_result(done[-1])
+                results.append(await commit(context, stream, partition, missing, batches.pop(partition)))
+                on_result(results[-1])
     finally:
-        if ahead is not None:
-            ahead[2].cancel()
-    return done
+        if running is not None:
+            running[2].cancel()
+    return results
 
 
 def _passes(
-    context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, pace: _Pace
-) -> Iterator[tuple[Sequence[Partition], Wanted]]:
-    """Yield consecutive partitions that lack the same subjects, as many as make a pass; and what they lack."""
-    for wanted, alike in groupby(partitions, lambda partition: wanted_by(context, stream, partition, only)):
+    context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, size: _PassSize
+) -> Iterator[tuple[Sequence[Partition], Missing]]:
+    """Yield consecutive partitions that lack the same subjects, with these subjects."""
+    for missing, alike in groupby(partitions, lambda partition: context.missing(stream, partition, only)):
         left = list(alike)
         while left:
-            count = pace.partitions(len(wanted.subjects))
-            yield left[:count], wanted
+            count = size.partitions(len(missing.subjects))
+            yield left[:count], missing
             left = left[count:]
 
 
-def _sweep(
-    context: IngestContext, engine: Engine, stream: Stream, found: Wanted, pace: _Pace, partitions: Sequence[Partition]
+def _compute(
+    context: IngestContext,
+    engine: Engine,
+    stream: Stream,
+    missing: Missing,
+    size: _PassSize,
+    partitions: Sequence[Partition],
 ) -> dict[Partition, Batch]:
-    """Return what one pass computes of the subjects in each of the partitions."""
-    wanted = found.subjects
-    if not wanted or stream.sweep is None:
+    """Compute one pass."""
+    subjects = missing.subjects
+    if not subjects or stream.compute is None:
         return {partition: Batch() for partition in partitions}
     instants = sorted(partition.as_of for partition in partitions)
-    settings = with_options(stream.name, context.workspace.settings, found.options)
-    swept = stream.sweep(engine, settings, partitions[0].chain, wanted, instants)
-    pace.learn(swept, len(wanted) * len(instants))
-    told = _by_instant(swept, instants)
-    return {partition: _computed(swept.endpoint, wanted, *told[partition.as_of]) for partition in partitions}
+    settings = with_options(stream.name, context.workspace.settings, missing.options)
+    result = stream.compute(engine, settings, partitions[0].chain, subjects, instants)
+    size.update(result, len(subjects) * len(instants))
+    by_instant = _by_instant(result, instants)
+    return {partition: _batch(result.endpoint, subjects, *by_instant[partition.as_of]) for partition in partitions}
 
 
-def _computed(
-    endpoint: str, wanted: Sequence[str], tables: Mapping[str, pa.Table], refused: Sequence[MissingAnswer]
-) -> Batch:
-    """What was computed of a partition, as if it had been asked for."""
-    batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(wanted))
+def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
+    """Return a partition's batch, as if its answers had been fetched."""
+    batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
     for one in refused:
         batch.fail(endpoint, one.token_address, one.error.code, one.error)
-    batch.covered |= set(wanted) - {one.token_address for one in refused}
-    batch.groups.append(provenance.group_of(wanted, (), (), batch.failures))
+    batch.covered |= set(subjects) - {one.token_address for one in refused}
+    batch.groups.append(provenance.group_of(subjects, (), (), batch.failures))
     return batch
 
 
-class _Pace:
-    """How many answers fit into a pass, by the size of those of the passes before."""
+class _PassSize:
+    """The number of answers in a pass, from the size of earlier answers."""
 
     def __init__(self) -> None:
         self._answers = _FIRST
 
-    def partitions(self, tokens: int) -> int:
-        """So many partitions of ``tokens`` subjects each make a pass; at least one."""
-        return max(1, self._answers // max(1, tokens))
+    def partitions(self, subjects: int) -> int:
+        """Return how many partitions of ``subjects`` each make a pass: at least one."""
+        return max(1, self._answers // max(1, subjects))
 
-    def learn(self, swept: BulkResult, answers: int) -> None:
-        """Takes the size of a pass's rows into account. They may grow, so the next is not much larger."""
-        size = sum(rows.nbytes for rows in swept.tables.values())
+    def update(self, result: BulkResult, answers: int) -> None:
+        """Adapt to the size of a pass. The next pass at most doubles, because answers may grow."""
+        size = sum(rows.nbytes for rows in result.tables.values())
         self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
-def _by_instant(swept: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
-    """The rows of each instant by table, with ``fetched_at``, and what was refused then."""
-    refused: dict[datetime, list[MissingAnswer]] = {as_of: [] for as_of in instants}
-    for one in swept.refused:
-        refused[one.as_of].append(one)
-    tables: dict[datetime, Tables] = {as_of: {} for as_of in instants}
-    for name, rows in swept.tables.items():
-        stamped = with_fetched_at(TABLES[name], rows, swept.computed_at)
-        for as_of, own in _apart(stamped, instants).items():
-            tables[as_of][name] = own
-    return {as_of: (tables[as_of], refused[as_of]) for as_of in instants}
+def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
+    """Return the tables of each instant, with ``fetched_at``, and the refused tokens."""
+    found: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
+    for one in result.refused:
+        found[one.as_of][1].append(one)
+    for name, rows in result.tables.items():
+        for as_of, own in _split(with_fetched_at(TABLES[name], rows, result.computed_at), instants).items():
+            found[as_of][0][name] = own
+    return found
 
 
-def _apart(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
-    """The rows of each instant, in the order in which they stand."""
-    wanted = pa.array(instants, INSTANT_TYPE).cast(pa.int64()).to_numpy()
+def _split(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
+    """Return the rows of each of the sorted instants, in their order."""
+    keys = pa.array(instants, INSTANT_TYPE).cast(pa.int64()).to_numpy()
     at = rows["as_of"].cast(pa.int64()).to_numpy()
     order = np.argsort(at, kind="stable")
     ordered, at = rows.take(pa.array(order)), at[order]
-    first, last = (np.searchsorted(at, wanted, side) for side in ("left", "right"))
+    first, last = (np.searchsorted(at, keys, side) for side in ("left", "right"))
     return {
         as_of: ordered.slice(start, end - start)
         for as_of, start, end in zip(instants, first.tolist(), last.tolist(), strict=True)

@@ -1,7 +1,7 @@
-"""The request options that change what an answer holds: chosen for a partition, and written into its rows.
+"""Request options that change an answer's content: chosen for a partition, and written into its rows.
 
-A partition holds one set of options. Further subjects are requested with the partition's own options, whatever the
-settings say now; only a refresh replaces them, and then for all subjects of the partition.
+A partition has one set of options. Further subjects are requested with the partition's own options, even if the
+settings have changed; only a refresh replaces them, for all subjects of the partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holderlake.settings import Settings
 
 Options: TypeAlias = Mapping[str, Any]
-"""Values by the name of their setting; empty for a family whose requests have no options."""
+"""Values by the name of their setting; empty for a stream whose requests have no options."""
 
 FIRST_OPTIONS: Final[Mapping[str, Options]] = {
     "maps": {"limit": 80, "use_magic_nodes": True, "use_time_nodes": True},
@@ -30,35 +30,33 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
     "holders": {"holder_limit": "limit"},
 }
-"""The columns that hold options, by table."""
-_RULES: Final = "rules"
-"""The column of ``maps`` that holds the provider's rules."""
+"""Columns of options and their settings, by table."""
 
 
-def options_of(family: str, settings: Settings) -> Options:
-    """Return the options that the settings give a family, by its name."""
-    return {name: getattr(getattr(settings, family), name) for name in FIRST_OPTIONS.get(family, ())}
+def options_of(stream: str, settings: Settings) -> Options:
+    """Return the options of a stream in the settings."""
+    return {name: getattr(getattr(settings, stream), name) for name in FIRST_OPTIONS.get(stream, ())}
 
 
-def with_options(family: str, settings: Settings, options: Options) -> Settings:
-    """Return the settings with other options of a family."""
-    if not options or options == options_of(family, settings):
+def with_options(stream: str, settings: Settings, options: Options) -> Settings:
+    """Return the settings with other options for a stream."""
+    if not options or options == options_of(stream, settings):
         return settings
-    section = getattr(settings, family).model_copy(update=dict(options))
-    return settings.model_copy(update={family: section})
+    section = getattr(settings, stream).model_copy(update=dict(options))
+    return settings.model_copy(update={stream: section})
 
 
-def chosen_options(family: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
-    """Return the options to request a partition's subjects with."""
+def chosen_options(stream: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
+    """Return the options for requests of a partition: those that it holds, unless it is refreshed."""
     if held is None or held.options is None or refresh:
-        return options_of(family, settings)
+        return options_of(stream, settings)
     return held.options
 
 
-def has_other_options(family: str, settings: Settings, held: Manifest) -> bool:
-    """Return whether a partition was requested with other options than the settings give."""
-    recorded = FIRST_OPTIONS.get(family, {}) if held.options is None else held.options
-    return recorded != options_of(family, settings)
+def has_other_options(stream: str, settings: Settings, held: Manifest) -> bool:
+    """Return whether a partition holds other options than the settings."""
+    recorded = FIRST_OPTIONS.get(stream, {}) if held.options is None else held.options
+    return recorded != options_of(stream, settings)
 
 
 def requested_options(request: Request) -> Options:
@@ -72,14 +70,14 @@ def requested_options(request: Request) -> Options:
 
 
 def stamped(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
-    """Return the tables with the options and the rules in their columns."""
+    """Return the tables with the options and the rules filled in."""
     return {name: _stamped(name, rows, options, rules) for name, rows in tables.items()}
 
 
 def _stamped(name: str, rows: pa.Table, options: Options, rules: str | None) -> pa.Table:
     values = {column: options.get(option) for column, option in _COLUMNS.get(name, {}).items()}
     if name == "maps":
-        values[_RULES] = rules
+        values["rules"] = rules
     schema = TABLES[name].schema
     for column, value in values.items():
         field = schema.field(column)

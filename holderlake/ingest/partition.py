@@ -1,36 +1,27 @@
-"""Fills partitions: asks for the subjects that they lack, and commits them to the lake.
+"""Ingest of one partition: fetch the missing subjects, decode the answers, commit the tables.
 
-``ingest`` asks only for subjects that the partition's manifest does not name yet, so a killed run goes on where it
-stopped and a finished partition costs nothing. What an engine at hand can tell is ``swept``'s.
+A subject whose request fails becomes a row of ``failures``; the other subjects are committed.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final
+
+import pyarrow as pa
 
 from holderlake.archive import provenance
 from holderlake.contract.requests import Request
-from holderlake.contract.times import check_passed
+from holderlake.contract.tables import TABLES, build
+from holderlake.contract.times import partition_text, utc_now
 from holderlake.decoding import UNREADABLE_ROW, Decoded
-from holderlake.ingest.bulk import ingest_swept
-from holderlake.ingest.landing import Batch, finish, together, worst
-from holderlake.ingest.options import with_options
-from holderlake.ingest.reading import PendingDecode
-from holderlake.ingest.stream import (
-    IngestContext,
-    Partition,
-    PartitionResult,
-    Stream,
-    Wanted,
-    partition_of,
-    sweeping,
-    wanted_by,
-)
+from holderlake.ingest.cancelling import gather_until_stopped
+from holderlake.ingest.decode_queue import PendingDecode
+from holderlake.ingest.options import stamped, with_options
+from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS
 from holderlake.provider.errors import (
     Forbidden,
@@ -47,163 +38,98 @@ from holderlake.provider.errors import (
 from holderlake.provider.fetcher import Fetched
 from holderlake.settings import Settings
 
-T = TypeVar("T")
-
-ANSWERS_AT_ONCE = 512
-"""Partitions are begun side by side until so many answers are wanted. It bounds what is begun and not committed; how
-many calls are under way, and how many answers are held, is the provider's matter."""
-
-OUTAGE = 16
-"""So many partitions in a row without an answer are an outage, and nothing more is asked for."""
-
-_PATIENCE = 1.0
-"""Seconds without a call or a commit after which what still waits, after credits ran out, is cancelled."""
+FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
+"""Codes about the token itself: another request for the same instant gives the same answer."""
 
 
-async def ingest(
-    context: IngestContext,
-    stream: Stream,
-    chain: str,
-    instants: Iterable[datetime],
-    only: Sequence[str] | None = None,
-    on_result: Callable[[PartitionResult], None] = lambda _: None,
-) -> list[PartitionResult]:
-    """Fetches and commits partitions of a family; ``on_result`` hears of each as it is finished.
+@dataclass
+class Batch:
+    """Tables, failures and cost of some subjects of a partition."""
 
-    ``only`` narrows token families to some tokens. Raises what stops a whole run: a wrong key, exhausted credits, a
-    ceiling; and an outage, where no partition was answered for, or many in a row. Partitions that were finished by then
-    are in the lake. One that got no answer among others that did is left out. Where the workspace has an engine at
-    hand, it is swept for what it can tell, and nobody is asked. Raises ``InstantAhead`` before anything is fetched.
-    """
-    instants = list(dict.fromkeys(instants))
-    _check_passed(context, instants)
-    engine = sweeping(context.workspace, stream)
-    if engine is not None:
-        partitions = [partition_of(context.workspace, chain, as_of) for as_of in instants]
-        return await ingest_swept(context, engine, stream, partitions, only, on_result)
-    gate = asyncio.Semaphore(_partitions_at_once(context, stream, chain, only))
-    outages: list[TransientError] = []  # since a partition was last answered for
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    covered: set[str] = field(default_factory=set)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: list[dict[str, Any]] = field(default_factory=list)
+    """Rows and values that could not be read. The rest of their answers is in ``tables``."""
+    groups: list[provenance.Group] = field(default_factory=list)
+    credits: int = 0
+    calls: int = 0
+    computed: int = 0
+    skipped: str | None = None
+    """The provider's reason if the key's plan excludes the endpoint."""
+    outage: TransientError | None = None
+    refused: PermanentError | None = None
+    """An error with which the provider refuses every request."""
 
-    async def one(as_of: datetime) -> PartitionResult | None:
-        async with gate:
-            try:
-                done = await ingest_partition(context, stream, partition_of(context.workspace, chain, as_of), only)
-            except TransientError as error:
-                outages.append(error)
-                if len(outages) == OUTAGE:
-                    raise worst(outages) from None
-                return None  # its failures are in the lake, and other partitions may fare better
-            outages.clear()
-            on_result(done)
-            return done
+    def fail(
+        self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
+    ) -> None:
+        """Add a failed subject. A final failure counts as covered."""
+        self.failures.append(
+            {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
+        )
+        if code in FINAL_FAILURES:
+            self.covered.add(subject)
 
-    try:
-        done = [one for one in await _side_by_side((one(as_of) for as_of in instants), context) if one]
-    finally:
-        await context.reader.finish()
-    if outages and not done:
-        raise worst(outages)
-    return done
+    def merge(self, other: Batch) -> None:
+        """Add another batch of the same partition."""
+        for name, tables in other.tables.items():
+            self.tables.setdefault(name, []).extend(tables)
+        self.covered |= other.covered
+        self.failures += other.failures
+        self.unreadable += other.unreadable
+        self.groups += other.groups
+        self.credits += other.credits
+        self.calls += other.calls
+        self.skipped = self.skipped or other.skipped
+        self.outage = worst([one for one in (self.outage, other.outage) if one])
+        self.refused = self.refused or other.refused
 
 
-def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:
-    """Raise ``InstantAhead`` for an instant that lies ahead. A commit that is replayed fetches nothing."""
-    if context.replayed_at is None:
-        check_passed(instants, context.workspace.now())
+def worst(outages: Sequence[TransientError]) -> TransientError | None:
+    """Return the first outage that may have cost credits, else the first."""
+    return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
 
 
-def _partitions_at_once(context: IngestContext, stream: Stream, chain: str, only: Sequence[str] | None) -> int:
-    tokens = only if only else context.workspace.settings.watchlist.get(chain, [])
-    return ANSWERS_AT_ONCE // max(1, len(tokens) if stream.by == "token" else 1) + 1
-
-
-async def _side_by_side(works: Iterable[Coroutine[Any, Any, T]], context: IngestContext) -> list[T]:
-    """Return the results of all, in order, or raise the first error. What is left then is cancelled."""
-    outcomes = await _outcomes(works, context)
-    errors = [one for one in outcomes if isinstance(one, Exception)]
-    if errors:
-        raise next((one for one in errors if isinstance(one, PermanentError)), errors[0])
-    context.provider.check_running()
-    return [one for one in outcomes if not isinstance(one, BaseException)]
-
-
-async def _outcomes(works: Iterable[Coroutine[Any, Any, T]], context: IngestContext) -> list[T | BaseException]:
-    """Return what became of all, in order. After an error, or when the run is cancelled, the others are cancelled.
-
-    After a ``PermanentError`` or a cancelled run nothing more is sent, and the others first finish what is paid for.
-    """
-    tasks = [asyncio.ensure_future(work) for work in works]
-    all_done = asyncio.gather(*tasks)
-    cancelled = asyncio.ensure_future(context.provider.cancelled.wait())
-    try:
-        await asyncio.wait((all_done, cancelled), return_when=asyncio.FIRST_COMPLETED)
-        if not all_done.done() or isinstance(all_done.exception(), PermanentError):
-            await _settled(tasks, context)
-    finally:
-        for task in (cancelled, *tasks):
-            task.cancel()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(all_done, cancelled, return_exceptions=True)
-    return list(outcomes)
-
-
-async def _settled(tasks: Collection[asyncio.Task[Any]], context: IngestContext) -> None:
-    """Wait until no call is under way and all that was answered is committed."""
-    pending = set(tasks)
-    while pending:
-        _, left = await asyncio.wait(pending, timeout=_PATIENCE)
-        if len(left) == len(pending) and not (context.provider.is_busy or context.reader.is_busy):
-            return
-        pending = left
-
-
-async def ingest_partition(
-    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
+async def fetch_partition(
+    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None
 ) -> PartitionResult:
-    """Fetches what one partition lacks and commits it.
+    """Fetch the missing subjects and commit them. Raises as ``commit`` does, and the error that stops a run.
 
-    Raises ``TransientError`` when the provider answered for none of the subjects: that is an outage, and no partition;
-    and ``InstantAhead``.
+    After such an error the answers that are paid are committed first.
     """
-    _check_passed(context, [partition.as_of])
-    engine = sweeping(context.workspace, stream)
-    if engine is not None:
-        (result,) = await ingest_swept(context, engine, stream, [partition], only)
-        return result
-    found = wanted_by(context, stream, partition, only)
+    missing = context.missing(stream, partition, only)
     batch = Batch()
-    if found.subjects:
-        settings = with_options(stream.name, context.workspace.settings, found.options)
-        groups = [_ask(context, settings, stream, partition, group) for group in stream.batches(found.subjects)]
-        batch, stop = await _answered(groups, context)
+    if missing.subjects:
+        settings = with_options(stream.name, context.workspace.settings, missing.options)
+        groups = [
+            _fetch_group(context, settings, stream, partition, group) for group in stream.batches(missing.subjects)
+        ]
+        outcomes = await gather_until_stopped(groups, context)
+        for one in outcomes:
+            if isinstance(one, Batch):
+                batch.merge(one)
+        stop = next((one for one in outcomes if isinstance(one, Exception)), None)
+        if stop is None and not all(isinstance(one, Batch) for one in outcomes):
+            stop = context.provider.stopped
         if stop is not None:
-            await _keep(context, stream, partition, found, batch)
+            await _commit_paid(context, stream, partition, missing, batch)
             raise stop
-    return await finish(context, stream, partition, found, batch)
+    return await commit(context, stream, partition, missing, batch)
 
 
-async def _answered(
-    groups: Iterable[Coroutine[Any, Any, Batch]], context: IngestContext
-) -> tuple[Batch, Exception | None]:
-    """Return what the groups brought, and why it is not all of it."""
-    outcomes = await _outcomes(groups, context)
-    stop = next((one for one in outcomes if isinstance(one, Exception)), None)
-    if stop is None and not all(isinstance(one, Batch) for one in outcomes):
-        stop = context.provider.stopped
-    return together(one for one in outcomes if isinstance(one, Batch)), stop
-
-
-async def _keep(context: IngestContext, stream: Stream, partition: Partition, found: Wanted, batch: Batch) -> None:
-    """Commit what was answered before the run was stopped: it is paid for."""
+async def _commit_paid(
+    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
+) -> None:
     subjects = [subject for group in batch.groups for subject in group.subjects]
     if subjects and (batch.covered or not batch.outage):
-        await finish(context, stream, partition, replace(found, subjects=subjects), batch)
+        await commit(context, stream, partition, replace(missing, subjects=subjects), batch)
 
 
-async def _ask(
+async def _fetch_group(
     context: IngestContext, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]
 ) -> Batch:
-    """Asks for one group of subjects. An error that is theirs alone becomes their failure."""
+    """Fetch and decode one group of subjects. An error that concerns only them becomes their failure."""
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
     answers: list[Fetched] = []
@@ -211,23 +137,40 @@ async def _ask(
         try:
             for request in requests:
                 answers.append(await _fetch(context, stream, partition, request, batch))
-            decoded = await context.reader.read(_unread(stream, partition, subjects, answers), context.provider.room)
+            item = PendingDecode(subjects, answers, partial(stream.decode, partition))
+            if stream.together:
+                group = (stream.name, partition.chain, partition.as_of)
+                item = replace(item, group=group, subject_column=SUBJECT_COLUMNS[stream.by])
+            decoded = await context.decoder.decode(item, context.provider.room)
         except ProviderError as error:
-            _note(batch, requests, subjects, error)
+            _add_error(batch, requests, subjects, error)
         else:
-            _take(stream, subjects, answers, decoded, batch)
+            _add_rows(stream, subjects, answers, decoded, batch)
     batch.groups.append(provenance.group_of(subjects, requests, answers, batch.failures))
     return batch
 
 
-def _note(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
-    """Note an error that concerns these subjects only, or with which the provider refuses everyone; raise others."""
+async def _fetch(
+    context: IngestContext, stream: Stream, partition: Partition, request: Request, batch: Batch
+) -> Fetched:
+    try:
+        fetched = await context.provider.fetch(request, stream.archive_as_of(partition), refresh=context.refresh)
+    except (NoAnswer, TransientError, InvalidRequest):
+        batch.calls += 1
+        raise
+    batch.credits += fetched.cost
+    batch.calls += not fetched.from_archive
+    return fetched
+
+
+def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
+    """Record an error of these subjects, or one with which the provider refuses every request. Raise any other."""
     match error:
         case PlanRequired():
             batch.skipped = error.detail
             return
         case InvalidKey() | Forbidden() | Redirected() if error.request in requests:
-            batch.refused = error  # without a failure for each subject that was refused without a call
+            batch.refused = error  # only the first request has a failure; later ones are not sent
         case TransientError():
             batch.outage = error
         case NoAnswer() | InvalidRequest() | MalformedAnswer():
@@ -239,17 +182,26 @@ def _note(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], er
         batch.fail(requests[0].endpoint, subject, error.code, error, answer_hash)
 
 
-def _take(stream: Stream, subjects: Sequence[str], answers: Sequence[Fetched], decoded: Decoded, batch: Batch) -> None:
-    """Takes the rows of a group's answers. A subject without rows of its own fails; what cannot be read is noted."""
+def _add_rows(
+    stream: Stream, subjects: Sequence[str], answers: Sequence[Fetched], decoded: Decoded, batch: Batch
+) -> None:
+    """Add the rows of a group's answers, its unreadable values, and a failure for each subject without rows."""
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
-    named = {one for one in subjects if stream.together or stream.named_in(decoded.tables, one)}
-    batch.covered |= named
-    left_out = [subject for subject in subjects if subject not in named]
+    covered = {one for one in subjects if stream.together or stream.contains(decoded.tables, one)}
+    batch.covered |= covered
+    left_out = [subject for subject in subjects if subject not in covered]
     for one in decoded.unreadable:
-        subject = next((own for own in subjects if own == one.subject), [*left_out, *subjects][0])
         fetched = answers[one.answer]
-        reason = fetched.reader.redacted(one.reason)
-        batch.note(fetched.request.endpoint, subject, one.code, reason, fetched.sha256, one.path)
+        batch.unreadable.append(
+            {
+                "endpoint": fetched.request.endpoint,
+                "subject": one.subject if one.subject in subjects else [*left_out, *subjects][0],
+                "code": one.code,
+                "reason": fetched.reader.redacted(one.reason),
+                "answer_hash": fetched.sha256,
+                "place": one.path,
+            }
+        )
     rows = sum(one.code == UNREADABLE_ROW for one in decoded.unreadable)
     for subject in left_out:
         more = f"; {rows:,} of its items cannot be read" if rows else ""
@@ -257,23 +209,76 @@ def _take(stream: Stream, subjects: Sequence[str], answers: Sequence[Fetched], d
         batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 
 
-def _unread(stream: Stream, partition: Partition, subjects: Sequence[str], answers: Sequence[Fetched]) -> PendingDecode:
-    rows = partial(stream.rows, partition)
-    if not stream.together:
-        return PendingDecode(subjects, answers, rows)
-    return PendingDecode(
-        subjects, answers, rows, (stream.name, partition.chain, partition.as_of), SUBJECT_COLUMNS[stream.by]
+async def commit(
+    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
+) -> PartitionResult:
+    """Commit a batch to the lake, and return the partition's state.
+
+    Raises the error with which the provider refused every request, and ``TransientError`` if no subject got an answer.
+    """
+    if batch.skipped:
+        context.workspace.skipped[stream.name] = batch.skipped
+    if missing.subjects and not batch.skipped:
+        rules = await context.rules() if stream.name == "maps" else None
+        await context.decoder.run(partial(_write, context, stream, partition, missing, rules), batch)
+    if batch.refused:
+        raise batch.refused
+    if batch.outage and not batch.covered:
+        raise batch.outage
+    manifest = context.workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
+    return PartitionResult(
+        stream.name,
+        partition.chain,
+        partition.as_of,
+        rows={name: manifest.tables[name].rows if manifest else 0 for name in stream.tables},
+        failures=manifest.failures if manifest else 0,
+        credits=batch.credits,
+        calls=batch.calls,
+        skipped=batch.skipped,
+        is_new=bool(missing.subjects),
+        revisions=manifest.revisions if manifest else 0,
+        computed=batch.computed,
     )
 
 
-async def _fetch(
-    context: IngestContext, stream: Stream, partition: Partition, request: Request, batch: Batch
-) -> Fetched:
-    try:
-        fetched = await context.provider.fetch(request, stream.known_as_of(partition), refresh=context.refresh)
-    except (NoAnswer, TransientError, InvalidRequest):
-        batch.calls += 1
-        raise
-    batch.credits += fetched.cost
-    batch.calls += not fetched.from_archive
-    return fetched
+def _write(
+    context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
+) -> None:
+    """Record the commit's provenance in the archive, then write the tables to the lake."""
+    at = utc_now() if context.replay is None else context.replay.at
+    if context.replay is None:
+        record = provenance.Commit(
+            stream.name,
+            partition.chain,
+            partition_text(partition.as_of),
+            context.provider.provider_id,
+            partition.live,
+            at,
+            tuple(batch.groups),
+            dict(missing.options),
+            rules,
+        )
+        provenance.note(context.workspace.archive, record)
+    tables = {name: _concatenated(name, batch.tables.get(name, ())) for name in stream.tables}
+    context.workspace.lake.write(
+        stream.name,
+        partition.chain,
+        partition.as_of,
+        stamped(tables, missing.options, rules),
+        provider=context.provider.provider_id,
+        by=stream.by,
+        asked=set(missing.subjects),
+        covered=batch.covered,
+        failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
+        final=stream.historic,
+        options=missing.options,
+    )
+
+
+def _concatenated(name: str, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables) if tables else TABLES[name].schema.empty_table()
+
+
+def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datetime) -> pa.Table:
+    common = {"chain": partition.chain, "as_of": partition.as_of}
+    return build(TABLES["failures"], [common | dict(row) for row in rows], at)

@@ -1,35 +1,70 @@
-"""Checks and repairs that every run does once, before it pays for answers."""
+"""Checks and repairs that each run does once, before it pays for answers: provider, free disk space, damaged files."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from itertools import islice
+from typing import Final
 
 from holderlake.contract.times import partition_text
-from holderlake.ingest.free_space import check_free_space
+from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
+
+LEAST_FREE: Final = 200 << 20
+"""Bytes that must be free for any run."""
+_PARTITION_BYTES: Final = 150_000
+"""A stream's partition in archive, lake and warehouse, if the lake has none to measure."""
+_COPIES: Final = 3
+"""A row is in the archive, in the lake and in the warehouse."""
+_SAMPLE: Final = 200
 
 
 def prepare_run(
-    workspace: Workspace,
-    run_id: str,
-    wanted: Mapping[str, Collection[datetime]],
-    families: int,
-    *,
-    every_byte: bool,
+    workspace: Workspace, run_id: str, instants: Mapping[str, Collection[datetime]], streams: int, *, every_byte: bool
 ) -> None:
-    """Check the provider and the free space of the disk, and repair damaged partitions from the archive at no cost.
+    """Check the provider and the free disk space, and repair damaged partitions from the archive at no cost.
 
-    ``wanted`` gives the instants of each chain, and ``families`` how many families the run fills. The first step of a
-    run does this for all its steps. ``every_byte`` reads the files of these partitions; otherwise their sizes are
-    compared. Raises ``SettingsError`` where the disk has too little room, and ``LakeError`` where the lake is another
-    provider's.
+    ``instants`` are those of each chain, ``streams`` the number of streams to fill. The first step of a run does this
+    for all its steps. ``every_byte`` reads the files of these partitions; otherwise their sizes are compared. Raises
+    ``SettingsError`` if the disk has too little room, and ``LakeError`` if the lake is another provider's.
     """
     if workspace.prepared_run == run_id:
         return
     workspace.check()
-    check_free_space(workspace, families * sum(map(len, wanted.values())))
+    check_free_space(workspace, streams * sum(map(len, instants.values())))
     if workspace.repair is not None:
-        for chain, instants in wanted.items():
-            workspace.repair([chain], {partition_text(when) for when in instants}, every_byte=every_byte)
+        for chain, own in instants.items():
+            workspace.repair([chain], {partition_text(when) for when in own}, every_byte=every_byte)
     workspace.prepared_run = run_id
+
+
+def check_free_space(workspace: Workspace, partitions: int) -> None:
+    """Raise ``SettingsError`` if the disk has too little room for a run of ``partitions``.
+
+    The estimate is the average size of partitions in the lake, once for each copy of their rows, and a second copy of
+    the warehouse, which a load writes next to the published file.
+    """
+    home = workspace.settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    warehouse = workspace.warehouse.path
+    copy = warehouse.stat().st_size if warehouse.exists() else 0
+    needed = LEAST_FREE + copy + partitions * _partition_bytes(workspace)
+    free = shutil.disk_usage(home).free
+    if free < needed:
+        raise SettingsError(
+            f"the disk of {home.resolve()} has {_megabytes(free)} free, and this run needs about "
+            f"{_megabytes(needed)}; free some space or set HOLDERLAKE_HOME to another disk. Nothing was fetched"
+        )
+
+
+def _partition_bytes(workspace: Workspace) -> int:
+    sizes = [
+        sum(file.bytes for file in manifest.tables.values()) for manifest in islice(workspace.lake.manifests(), _SAMPLE)
+    ]
+    return _COPIES * sum(sizes) // len(sizes) if sizes else _PARTITION_BYTES
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"

@@ -1,7 +1,7 @@
-"""What all families of tables share: which subjects a partition must cover, and what is asked about them.
+"""Types that all streams share, and the choice of the subjects that a partition lacks.
 
-A family is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests that tell of
-some of them, and the rows in the bytes of the answers. Filling a partition stands in ``ingest``.
+A stream is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests for some
+subjects, and the rows of their answers. Fetching and committing belong to ``partition`` and ``bulk``.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pyarrow as pa
 from holderlake.contract.requests import Request
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.decoding import Decoded
+from holderlake.ingest.decode_queue import DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
-from holderlake.ingest.reading import Reader
 from holderlake.provider.fetcher import Provider, rules_text
 from holderlake.provider.local_engine import BulkResult, Engine
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
-Sweep: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
-"""Asks an engine at hand for subjects of a chain at instants, as the settings want them."""
+Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
+"""Computes subjects of a chain at instants with the local engine, with the options of the settings."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One chain at one instant. ``live`` instants are asked for without a timestamp, at no surcharge."""
+    """One chain at one instant. Requests for ``live`` instants carry no timestamp, at no surcharge."""
 
     chain: str
     as_of: datetime
@@ -37,7 +37,7 @@ class Partition:
 
     @property
     def timestamp(self) -> int | None:
-        """What endpoints with history mode are asked for."""
+        """The timestamp for endpoints with history mode; None for a live instant."""
         return None if self.live else to_unix(self.as_of)
 
 
@@ -45,13 +45,15 @@ class Partition:
 class Stream:
     """Tables that are fetched and committed together.
 
-    ``by`` is the kind of its subjects: chain, token, address_set or address. ``batch`` subjects at most go into one
-    asking. ``historic`` endpoints answer as of a past instant; of the others, one answer a day serves every past.
-    ``requests(settings, part, subjects, refresh)`` tells what to ask, and ``rows(part, subjects, answers)`` decodes
-    the answers. A subject that ``named_in`` does not find in the rows was left out by the provider, and is a failure.
-    A plan that lacks ``endpoint`` brings none of the tables. ``together``: ``rows`` takes many subjects at once, an
-    answer each.
-    ``sweep``: an engine at hand can tell the same of many partitions in one pass.
+    ``by``: kind of the subjects: chain, token, address_set or address.
+    ``historic``: the endpoint answers as of a past instant; otherwise one answer a day serves all past instants.
+    ``batch``: the largest number of subjects in one group of requests.
+    ``requests(settings, partition, subjects, refresh)``: requests for a group of subjects.
+    ``decode(partition, subjects, answers)``: rows of the answers.
+    ``contains(tables, subject)``: whether the rows hold the subject; if not, the subject failed.
+    ``endpoint``: without it in the key's plan, no table can be fetched.
+    ``together``: each subject has its own answer, and ``decode`` takes many of them at once.
+    ``compute``: the local engine computes many partitions in one pass.
     """
 
     name: str
@@ -61,28 +63,36 @@ class Stream:
     batch: int
     subjects: Callable[[Workspace, Partition], list[str]]
     requests: Callable[[Settings, Partition, Sequence[str], bool], list[Request]]
-    rows: Callable[[Partition, Sequence[str], Sequence[bytes]], Decoded]
+    decode: Callable[[Partition, Sequence[str], Sequence[bytes]], Decoded]
     endpoint: str
-    named_in: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
+    contains: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False
-    sweep: Sweep | None = None
+    compute: Compute | None = None
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
-        """The subjects in groups that are asked for together."""
+        """Return the subjects in groups of at most ``batch``."""
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
-    def known_as_of(self, partition: Partition) -> datetime | str:
-        """The instant that an answer is archived under: the partition's own, or the day on which it was learnt."""
+    def archive_as_of(self, partition: Partition) -> datetime | str:
+        """Return what an answer is archived under: the partition's instant, or the day of the request."""
         return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
 
 
 @dataclass(frozen=True)
-class IngestContext:
-    """What an ingest is handed: the provider to ask, the workspace, and whether to ask anew what is archived.
+class Replay:
+    """A commit that is repeated from the archive: its instant, options and rules. Provenance has it already."""
 
-    A refresh leaves partitions that were written since ``refresh_since``, when a stopped one began.
-    ``again`` asks for subjects that are covered too, but takes what the archive holds. ``replayed_at`` is set where a
-    commit of that instant is made again from the archive; the journal holds it already.
+    at: datetime
+    options: Options | None
+    rules: str | None
+
+
+@dataclass(frozen=True)
+class IngestContext:
+    """A provider, a workspace, and which existing subjects to request again.
+
+    ``refresh`` fetches all subjects again; partitions written since ``refresh_since`` are left as they are.
+    ``again`` requests covered subjects too, and takes archived answers.
     """
 
     provider: Provider
@@ -90,22 +100,43 @@ class IngestContext:
     refresh: bool = False
     refresh_since: datetime | None = None
     again: bool = False
-    replayed_at: datetime | None = None
-    replayed_options: Options | None = None
-    replayed_rules: str | None = None
-    reader: Reader = field(default_factory=Reader)
+    replay: Replay | None = None
+    decoder: DecodeQueue = field(default_factory=DecodeQueue)
 
     async def rules(self) -> str | None:
-        """Return the provider's rules in force as JSON; None where they are not known."""
-        if self.replayed_at is not None:
-            return self.replayed_rules
+        """Return the provider's rules in force as JSON; None if they are unknown."""
+        if self.replay is not None:
+            return self.replay.rules
         engine = self.workspace.engine
         return await self.provider.rules() if engine is None else rules_text(engine.rules)
+
+    def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
+        """Return ``missing`` for this ingest. A replay repeats the options of its commit."""
+        found = missing(
+            self.workspace,
+            stream,
+            partition,
+            only,
+            refresh=self.refresh,
+            refresh_since=self.refresh_since,
+            again=self.again,
+        )
+        return (
+            found if self.replay is None or self.replay.options is None else replace(found, options=self.replay.options)
+        )
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Subjects that a partition lacks, and the options to request them with."""
+
+    subjects: list[str]
+    options: Options
 
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """What a partition of a family holds after an ingest, and what the ingest cost (hundredths of a credit)."""
+    """A stream's partition after an ingest, and the cost of the ingest in hundredths of a credit."""
 
     family: str
     chain: str
@@ -115,34 +146,40 @@ class PartitionResult:
     credits: int
     calls: int
     skipped: str | None = None
+    """The provider's reason if the key's plan excludes the stream."""
     is_new: bool = True
-    """Whether something was asked for; otherwise all was there already."""
+    """True if subjects were missing before."""
     revisions: int = 0
-    """How often, over time, a table's rows of a subject were told otherwise than before."""
+    """Number of times that a table's rows of a subject changed."""
     computed: int = 0
-    """How many subjects the engine at hand told of, without a call."""
+    """Number of subjects that the local engine computed, without a call."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What to request for a partition: subjects, and the options to request them with."""
-
-    subjects: list[str]
-    options: Options
+def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
+    """Return the partition of a chain at an instant: live within the tolerance of now, else history."""
+    tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
+    return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
 
 
-def wanted(
+def engine_for(workspace: Workspace, stream: Stream) -> Engine | None:
+    """Return the local engine if there is one and it can compute the stream."""
+    return workspace.engine if stream.compute is not None else None
+
+
+def missing(
     workspace: Workspace,
     stream: Stream,
     partition: Partition,
     only: Sequence[str] | None = None,
+    *,
     refresh: bool = False,
-    again: bool = False,
     refresh_since: datetime | None = None,
-) -> Wanted:
-    """Return what the partition lacks. ``again`` wants all subjects, ``refresh`` with the options of the settings.
+    again: bool = False,
+) -> Missing:
+    """Return the subjects that a partition lacks, and the options to request them with.
 
-    A refresh with other options than the partition has wants all that the partition holds, too.
+    ``only`` names the tokens to consider; for ``refresh``, ``refresh_since`` and ``again`` see ``IngestContext``. A
+    refresh with other options than the partition has replaces all subjects that the partition holds.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     held = workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
@@ -152,28 +189,4 @@ def wanted(
         subjects = list(dict.fromkeys([*subjects, *sorted(held.covered)]))
     elif held and not refresh and not again:
         subjects = [subject for subject in subjects if subject not in held.answered]
-    return Wanted(subjects, options)
-
-
-def wanted_by(
-    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
-) -> Wanted:
-    """Return what an ingest is to request for a partition; a replay repeats the options of then."""
-    found = wanted(context.workspace, stream, partition, only, context.refresh, context.again, context.refresh_since)
-    return found if context.replayed_options is None else replace(found, options=context.replayed_options)
-
-
-def missing(workspace: Workspace, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> list[str]:
-    """Return the subjects that the partition does not hold yet."""
-    return wanted(workspace, stream, partition, only).subjects
-
-
-def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
-    """Return the partition of a chain at an instant: live at the present tick, history beyond the tolerance."""
-    tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
-    return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
-
-
-def sweeping(workspace: Workspace, stream: Stream) -> Engine | None:
-    """The engine at hand, where it can tell what the family wants to know."""
-    return workspace.engine if stream.sweep is not None else None
+    return Missing(subjects, options)

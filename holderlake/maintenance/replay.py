@@ -16,8 +16,8 @@ from holderlake.archive.archive import AnswerArchive, ArchivedAnswer
 from holderlake.archive.provenance import Asked, Commit, Failed, Group
 from holderlake.contract.requests import Request
 from holderlake.ingest.options import Options, requested_options
-from holderlake.ingest.partition import ingest_partition
-from holderlake.ingest.stream import IngestContext, Partition, Stream
+from holderlake.ingest.run import ingest_partition
+from holderlake.ingest.stream import IngestContext, Partition, Replay, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.provider.client import ProviderClient
@@ -62,9 +62,7 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
         provider,
         shadow,
         again=True,
-        replayed_at=commit.at,
-        replayed_options=_options(commit),
-        replayed_rules=commit.rules,
+        replay=Replay(commit.at, _options(commit), commit.rules),
     )
     async with client:
         await ingest_partition(context, _as_then(stream, commit.groups), partition)

@@ -10,7 +10,7 @@ from typing import Any
 from holderlake.backfill.plan import streams_of
 from holderlake.contract.times import utc_now
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
-from holderlake.ingest.landing import FINAL_FAILURES
+from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import PartitionResult
 from holderlake.workspace import Workspace
 from pipelines.cli.reports import InLake, in_lake, landed_report

@@ -167,7 +167,7 @@ def test_the_survey_finds_the_gaps_that_filling_finds(make_workspace: MakeWorksp
     survey = Survey(workspace.lake, [MAY, JUNE])
     found = {(gap.stream.name, gap.partition.as_of): gap.wanted for gap in survey.gaps(workspace, STREAMS, "eth")}
     expected = {
-        (stream.name, when): tuple(missing(workspace, stream, partition_of(workspace, "eth", when)))
+        (stream.name, when): tuple(missing(workspace, stream, partition_of(workspace, "eth", when)).subjects)
         for stream in STREAMS
         for when in (MAY, JUNE)
     }

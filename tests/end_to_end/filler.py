@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holderlake.ingest.partition import ingest
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.chains import CHAINS

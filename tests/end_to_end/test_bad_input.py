@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from holderlake.contract.requests import ChainsRequest
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
-from holderlake.ingest.partition import ingest
+from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.ingest.streams.chains import listed
 from holderlake.ingest.streams.holders import HOLDERS

@@ -140,7 +140,7 @@ def test_an_answer_archived_before_its_instant_is_not_used(make_workspace: MakeW
 
 
 def _missing(workspace: Workspace) -> list[str]:
-    return missing(workspace, HOLDERS, partition_of(workspace, CHAIN, NOON))
+    return missing(workspace, HOLDERS, partition_of(workspace, CHAIN, NOON)).subjects
 
 
 def _materialise(workspace: Workspace, instance: DagsterInstance, day: datetime) -> bool:

@@ -13,7 +13,7 @@ from dagster import DagsterInstance, ExecuteInProcessResult
 
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
-from holderlake.ingest.free_space import LEAST_FREE
+from holderlake.ingest.preparing import LEAST_FREE
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import LakeError

@@ -49,7 +49,7 @@ def test_only_answers_that_are_old_and_in_the_lake_may_go(make_workspace: MakeWo
 
 def test_what_a_failure_names_stays(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    fill(workspace, replace(HOLDERS, rows=unread), "eth", MAY)
+    fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
     assert prunable(workspace, NOW).answers == []
 
 

@@ -101,7 +101,7 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     old = workspace.lake.read("holders")
-    calls, was = workspace.ledger.report("endpoint"), HOLDERS.rows
+    calls, was = workspace.ledger.report("endpoint"), HOLDERS.decode
 
     def doubled(*arguments: Any) -> Decoded:
         table = was(*arguments).tables["holders"]
@@ -110,7 +110,7 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
 
     from dataclasses import replace
 
-    monkeypatch.setitem(replaying._FAMILY, "holders", replace(HOLDERS, rows=doubled))  # type: ignore[arg-type]
+    monkeypatch.setitem(replaying._FAMILY, "holders", replace(HOLDERS, decode=doubled))  # type: ignore[arg-type]
     rebuild(workspace)
     new = workspace.lake.read("holders")
     assert new["rank"].to_pylist() == [rank * 2 for rank in old["rank"].to_pylist()]

@@ -104,7 +104,7 @@ def test_a_paid_answer_that_we_could_not_read_is_read_again_at_no_cost(
     make_workspace: MakeWorkspace, stream: Any
 ) -> None:
     workspace = make_workspace()
-    fill(workspace, replace(stream, rows=unread), "eth", MAY)
+    fill(workspace, replace(stream, decode=unread), "eth", MAY)
     paid, failed = spent(workspace), failures(workspace)
     assert {one.code for one in failed} == {"malformed_answer"}
     other = make_workspace(holders={"limit": 250}, base_url=NOBODY)  # neither settings nor provider matter
@@ -132,7 +132,7 @@ def test_an_answer_that_nobody_can_read_is_asked_for_anew_only_with_refresh(make
 
 def test_an_unreadable_answer_that_is_gone_is_left_alone_without_refresh(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    fill(workspace, replace(HOLDERS, rows=unread), "eth", MAY)
+    fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
     workspace.archive.remove([*workspace.archive.stored()])
     report = retry(workspace, failures(workspace))
     assert (report.retried, report.calls, len(report.left)) == ([], 0, len(workspace.settings.watchlist["eth"]))

@@ -1,1 +1,4 @@
-"""One module a stream: the tables that one kind of request fills, and what is asked for them."""
+"""Streams: one module for each set of tables that is fetched together. ``all`` lists them.
+
+A stream holds requests and decoding functions; how they are carried out belongs to ``ingest``.
+"""

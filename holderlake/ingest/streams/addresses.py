@@ -1,7 +1,7 @@
-"""Metadata of the addresses that matter: the top holders in the lake's partition, and the named address sets.
+"""Metadata of addresses: the top holders in the lake's partition, and the named address sets.
 
-The endpoint needs a custom plan: on any other the family is skipped, at no cost, and says so. It has no history mode:
-rows of a past instant hold what was known when they were fetched (``fetched_at``).
+The endpoint needs a custom plan; on any other the stream is skipped at no cost, and reported. It has no history mode:
+rows of a past instant hold the metadata of the time when they were fetched (``fetched_at``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
 
 
 def most_subjects(workspace: Workspace, partition: Partition) -> int:
-    """How many addresses at most a partition will ask for, before its holders are known."""
+    """Return the largest number of addresses that a partition may request, before its holders are known."""
     chosen = workspace.settings.addresses
     watched = len(watched_tokens(workspace, partition))
     return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0
@@ -47,7 +47,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return address_rows(answers, partition.chain, partition.as_of)
 
 
@@ -63,7 +63,7 @@ ADDRESSES = Stream(
     batch=MAX_METADATA_ADDRESSES,
     subjects=_subjects,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=AddressesMetadataRequest.endpoint,
-    named_in=_answered,
+    contains=_answered,
 )

@@ -1,4 +1,4 @@
-"""Every family, in the order in which a partition is filled."""
+"""All streams, in the order in which a partition is filled."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
 
 STREAMS: Final[tuple[Stream, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
-"""Tokens give the names for plots, holders the addresses to ask about."""
+"""Plots need the names in ``tokens``; ``addresses`` requests the top holders in ``holders``."""

@@ -1,4 +1,4 @@
-"""The supported chains: one call a day tells all of them, and each partition keeps its own."""
+"""The supported chains: one call a day lists them all, and each partition keeps its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.decoding import Decoded, MalformedAnswer, chain_rows
-from holderlake.ingest.reading import named
+from holderlake.ingest.decode_queue import named
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.provider.fetcher import Fetched
 from holderlake.settings import Settings
@@ -23,7 +23,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [ChainsRequest()]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return chain_rows(answers, partition.chain, partition.as_of)
 
 
@@ -48,7 +48,7 @@ CHAINS = Stream(
     batch=1,
     subjects=_subjects,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=ChainsRequest.endpoint,
-    named_in=_listed,
+    contains=_listed,
 )

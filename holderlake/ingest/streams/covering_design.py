@@ -1,9 +1,9 @@
-"""Covering designs: a large address set in blocks of at most 1,000, so that every pair stands together in one block.
+"""Covering designs: blocks of at most 1,000 addresses such that some block contains each pair of a larger set.
 
 A subgraph request takes at most 1,000 addresses and costs 10 credits and 1 for each of them. The addresses are dealt
-into equal groups, and a block is the union of some groups in which any two groups meet. Known optimal or near-optimal
-designs are tried (all pairs of groups; five groups in four triples; projective planes of prime order), and the cheapest
-that fits is taken. Source for the small cases: W. H. Mills, "Covering designs I", Ars Combinatoria 8 (1979).
+into equal groups, and a block is the union of some groups. Known optimal or near-optimal designs are tried (all pairs
+of groups; five groups in four triples; projective planes of prime order), and the cheapest that fits is used.
+Source for the small cases: W. H. Mills, "Covering designs I", Ars Combinatoria 8 (1979).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from holderlake.contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
 
 Design = list[tuple[int, ...]]
-"""Blocks of group numbers; any two groups stand together in at least one block."""
+"""Blocks of group numbers; some block contains each pair of groups."""
 
 _FIVE_IN_FOUR: Design = [(0, 1, 2), (0, 3, 4), (1, 2, 3), (1, 2, 4)]
 
 
 def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
-    """Blocks of at most ``most`` addresses in which every pair of the (distinct) addresses stands at least once."""
+    """Return blocks of at most ``most`` addresses; some block contains each pair of the distinct addresses."""
     distinct = list(dict.fromkeys(addresses))
     if len(distinct) <= most:
         return [distinct]
@@ -31,12 +31,12 @@ def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES
 
 
 def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
-    """Hundredths of a credit that asking for the blocks costs."""
+    """Return the cost of requests for the blocks, in hundredths of a credit."""
     return sum(SUBGRAPH_BASE + SUBGRAPH_ADDRESS * len(block) for block in blocks)
 
 
 def _designs(count: int, most: int) -> Iterator[Design]:
-    """Designs worth trying. Of the planes only the first that fits: an address stands in (order + 1) blocks."""
+    """Yield the designs to compare. Of the planes only the first that fits: each address is in (order + 1) blocks."""
     groups = max(3, -(-count // (most // 2)))
     yield list(combinations(range(groups), 2))
     yield list(combinations(range(groups + 1), 2))
@@ -49,7 +49,7 @@ def _designs(count: int, most: int) -> Iterator[Design]:
 
 
 def _projective_plane(order: int) -> Design:
-    """Lines of the projective plane over the integers modulo a prime: any two points lie on exactly one line."""
+    """Return the lines of the projective plane over the integers modulo a prime: two points share one line."""
     points = [(1, y, z) for y, z in product(range(order), repeat=2)]
     points += [(0, 1, z) for z in range(order)] + [(0, 0, 1)]
     return [

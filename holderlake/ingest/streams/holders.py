@@ -1,4 +1,4 @@
-"""The largest holders of the watched tokens, a request a token."""
+"""The largest holders of the watched tokens: one request a token."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [HoldersRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return holder_rows(answers, partition.chain, subjects, partition.as_of)
 
 
-def _swept(
+def _compute(
     engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
 ) -> BulkResult:
     return engine.holders(chain, tokens, instants, _options(settings))
@@ -45,8 +45,8 @@ HOLDERS = Stream(
     batch=1,
     subjects=watched_tokens,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=HoldersRequest.endpoint,
     together=True,
-    sweep=_swept,
+    compute=_compute,
 )

@@ -30,11 +30,11 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [MapRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return map_tables(answers, partition.chain, subjects, partition.as_of)
 
 
-def _swept(
+def _compute(
     engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
 ) -> BulkResult:
     return engine.maps(chain, tokens, instants, _options(settings))
@@ -48,8 +48,8 @@ MAPS = Stream(
     batch=1,
     subjects=watched_tokens,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=MapRequest.endpoint,
     together=True,
-    sweep=_swept,
+    compute=_compute,
 )

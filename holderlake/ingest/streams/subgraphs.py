@@ -1,6 +1,7 @@
-"""Grouped transfers within the named address sets of the settings; large sets are asked for in covering blocks.
+"""Grouped transfers within the named address sets of the settings. Large sets are requested in covering blocks.
 
-The endpoint has no history mode: rows of a past instant hold what was known when they were fetched (``fetched_at``).
+The endpoint has no history mode: rows of a past instant hold the transfers known when they were fetched
+(``fetched_at``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
-    """The address sets that belong to the partition's chain, or to no chain."""
+    """Return the address sets of the partition's chain, and those of no chain."""
     sets = workspace.settings.address_sets
     return [name for name, members in sets.items() if members.chain in (None, partition.chain)]
 
@@ -30,7 +31,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     ]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     (name,) = subjects
     return subgraph_rows(answers, name, partition.chain, partition.as_of)
 
@@ -43,6 +44,6 @@ SUBGRAPHS = Stream(
     batch=1,
     subjects=_subjects,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=SubgraphRequest.endpoint,
 )

@@ -16,7 +16,7 @@ from holderlake.workspace import Workspace
 
 
 def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
-    """The tokens of the watchlist on the partition's chain, as the contract writes them."""
+    """Return the watchlist's tokens on the partition's chain, as the contract writes them."""
     watched = workspace.settings.watchlist.get(partition.chain, [])
     return list(dict.fromkeys(normalise_address(token) for token in watched))
 
@@ -26,7 +26,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _rows(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
+def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
     return token_rows(answers, partition.chain, subjects, partition.as_of)
 
 
@@ -42,7 +42,7 @@ TOKENS = Stream(
     batch=MAX_METADATA_TOKENS,
     subjects=watched_tokens,
     requests=_requests,
-    rows=_rows,
+    decode=_decode,
     endpoint=TokensMetadataRequest.endpoint,
-    named_in=_answered,
+    contains=_answered,
 )

@@ -1,0 +1,106 @@
+"""Ingest of a stream's partitions, several at a time, until an outage or a permanent failure.
+
+Subjects that a partition's manifest names are not requested again: a killed run resumes where it stopped, and a
+complete partition costs nothing. ``partition`` fetches a partition, ``bulk`` computes partitions with the local engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from holderlake.contract.times import check_passed
+from holderlake.ingest.bulk import ingest_bulk
+from holderlake.ingest.cancelling import gather_until_stopped
+from holderlake.ingest.partition import fetch_partition, worst
+from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, engine_for, partition_of
+from holderlake.provider.errors import PermanentError, TransientError
+
+ANSWERS_AT_ONCE: Final = 512
+"""Answers of the partitions that are started and not committed yet. ``provider`` limits the calls under way."""
+OUTAGE: Final = 16
+"""Consecutive partitions without an answer after which the provider counts as down."""
+
+
+async def ingest(
+    context: IngestContext,
+    stream: Stream,
+    chain: str,
+    instants: Iterable[datetime],
+    only: Sequence[str] | None = None,
+    on_result: Callable[[PartitionResult], None] = lambda _: None,
+) -> list[PartitionResult]:
+    """Fetch and commit partitions of a stream. ``on_result`` is called with each finished one.
+
+    ``only`` names the tokens to consider. Raises the errors that stop a run: a wrong key, exhausted credits, a ceiling;
+    and ``TransientError`` if no partition or 16 consecutive ones got no answer. Finished partitions stay in the lake;
+    one without an answer among others is left out. If the local engine can compute the stream, no request is sent.
+    Raises ``InstantAhead`` before anything is fetched.
+    """
+    instants = list(dict.fromkeys(instants))
+    _check_passed(context, instants)
+    engine = engine_for(context.workspace, stream)
+    if engine is not None:
+        partitions = [partition_of(context.workspace, chain, as_of) for as_of in instants]
+        return await ingest_bulk(context, engine, stream, partitions, only, on_result)
+    limit = asyncio.Semaphore(_partitions_at_once(context, stream, chain, only))
+    outages: list[TransientError] = []  # since the last partition that got an answer
+
+    async def one(as_of: datetime) -> PartitionResult | None:
+        async with limit:
+            try:
+                result = await ingest_partition(context, stream, partition_of(context.workspace, chain, as_of), only)
+            except TransientError as error:
+                outages.append(error)
+                if len(outages) == OUTAGE:
+                    raise worst(outages) or error from None
+                return None  # its failures are in the lake
+            outages.clear()
+            on_result(result)
+            return result
+
+    try:
+        outcomes = await gather_until_stopped((one(as_of) for as_of in instants), context)
+    finally:
+        await context.decoder.finish()
+    _raise_first(outcomes)
+    context.provider.check_running()
+    results = [one for one in outcomes if isinstance(one, PartitionResult)]
+    if not results and (outage := worst(outages)):
+        raise outage
+    return results
+
+
+async def ingest_partition(
+    context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
+) -> PartitionResult:
+    """Fetch or compute what one partition lacks, and commit it.
+
+    Raises ``TransientError`` if no subject got an answer, and ``InstantAhead``.
+    """
+    _check_passed(context, [partition.as_of])
+    engine = engine_for(context.workspace, stream)
+    if engine is None:
+        return await fetch_partition(context, stream, partition, only)
+    (result,) = await ingest_bulk(context, engine, stream, [partition], only)
+    return result
+
+
+def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:
+    """Raise ``InstantAhead`` for an instant in the future. A replay fetches nothing, so it may have any."""
+    if context.replay is None:
+        check_passed(instants, context.workspace.now())
+
+
+def _partitions_at_once(context: IngestContext, stream: Stream, chain: str, only: Sequence[str] | None) -> int:
+    tokens = only if only else context.workspace.settings.watchlist.get(chain, [])
+    return ANSWERS_AT_ONCE // max(1, len(tokens) if stream.by == "token" else 1) + 1
+
+
+def _raise_first(outcomes: Sequence[object]) -> None:
+    """Raise the first permanent error, else the first error."""
+    errors = [one for one in outcomes if isinstance(one, Exception)]
+    if errors:
+        raise next((one for one in errors if isinstance(one, PermanentError)), errors[0])
