@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from holderlake.alerts.outbox import AlertBook, Due
+from holderlake.alerts.outbox import AlertBook, Due, OutboxBusy
 from holderlake.alerts.rules import Alert, Span, evaluate, tokens_of
 from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
 from holderlake.contract.times import utc_now
@@ -73,16 +73,17 @@ def tell(workspace: Workspace, now: datetime | None = None, *, anew: bool = True
     """
     when = now or utc_now()
     book = AlertBook(workspace.settings.alerts_book)
-    with book.delivering() as is_ours:
-        if not is_ours:
-            return Told(is_busy=True)
-        told = Told()
-        webhook = webhook_of(workspace.settings)
-        if anew:
-            told.news = _news(workspace, book, [LOG, *([WEBHOOK] if webhook else [])], when)
-        book.give_up(when - workspace.settings.alerts.max_age)
-        _deliver(book, webhook, when, told)
-        return told
+    told = Told()
+    try:
+        with book.delivering():
+            webhook = webhook_of(workspace.settings)
+            if anew:
+                told.news = _news(workspace, book, [LOG, *([WEBHOOK] if webhook else [])], when)
+            book.give_up(when - workspace.settings.alerts.max_age)
+            _deliver(book, webhook, when, told)
+    except OutboxBusy:
+        told.is_busy = True
+    return told
 
 
 def webhook_of(settings: Settings) -> Webhook | None:

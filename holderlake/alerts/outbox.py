@@ -6,10 +6,9 @@ more, under the same key. What is news, and how it is sent, stands in ``holderla
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -18,6 +17,7 @@ from typing import Final, Literal
 
 from holderlake.alerts.rules import Alert
 from holderlake.settings.sections.alerts import AlertRule
+from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import Database
 
 State = Literal["pending", "sending", "sent", "given_up"]
@@ -98,6 +98,10 @@ class Due:
     attempts: int
 
 
+class OutboxBusy(Exception):
+    """Another process is delivering."""
+
+
 @dataclass(frozen=True)
 class Delivery:
     """How far a delivery is; ``error`` says why the last try was in vain."""
@@ -164,17 +168,9 @@ class AlertBook:
                     found.setdefault(fingerprint, []).append(Delivery(*own))
         return found
 
-    @contextmanager
-    def delivering(self) -> Iterator[bool]:
-        """One process delivers at a time: False where another one does. The lock ends with the process."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+    def delivering(self) -> AbstractContextManager[None]:
+        """Hold the right to deliver. Raises ``OutboxBusy`` while another process delivers."""
+        return locked(self.path.with_name(f"{self.path.name}.lock"), OutboxBusy())
 
     def _mark(self, due: Due, state: State, tries: int, next_at: datetime, error: str | None) -> None:
         with self._book.transaction() as book:

@@ -23,14 +23,14 @@ from holderlake.archive.segments import DamagedPiece, Packs, Piece, Place
 from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text
 from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.locks import claimed
+from holderlake.storage.locks import locked_for_task
 from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST: Final = "lost.txt"
 """Beside a damaged segment: the digests of the answers in it that cannot be read, one a line."""
-_CLAIMS: Final = "claimed"
+_LOCKS: Final = "locks"
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,9 @@ class AnswerArchive:
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in found if answer), None)
 
-    def claimed(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Holds the right to ask for an answer: of several processes one asks, the others wait for what it keeps.
-
-        A process that dies lets go of it.
-        """
-        return claimed(self.root / _CLAIMS, key)
+    def locked(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of one answer: one process fetches it, the others wait and then find it here."""
+        return locked_for_task(self.root / _LOCKS / key)
 
     def __contains__(self, key: str) -> bool:
         """Whether an answer of that name is kept; only ``get`` looks into it."""

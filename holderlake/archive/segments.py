@@ -8,7 +8,6 @@ between, are taken into it when it is opened. What the pieces mean is ``archive`
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import re
@@ -25,6 +24,7 @@ from typing import Any, Final
 import zstandard
 
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.locks import locked
 from holderlake.storage.names import BadName, digest_name
 from holderlake.storage.sqlite import DamagedDatabase, Database, DatabaseError
 
@@ -264,8 +264,7 @@ class Packs:
     def _set_index_aside(self, error: DamagedDatabase) -> None:
         """Move a damaged index to the damaged files, unless another process did: it is made again from the packs."""
         self.__dict__.pop("_index", None)
-        with (self.root / f"{_INDEX}.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.root / f"{_INDEX}.lock"):
             path = self.root / _INDEX
             if self._inode is not None and (not path.exists() or path.stat().st_ino != self._inode):
                 return

@@ -21,7 +21,8 @@ from rich.filesize import decimal
 
 from holderlake import console
 from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
-from holderlake.storage.atomic_files import SPILL_LOCK, in_use, remove_leftovers, whole_file
+from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
+from holderlake.storage.locks import locked
 from holderlake.warehouse.schema import quoted
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
@@ -173,7 +174,7 @@ def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyCo
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
-        in_use(Path(spilled, SPILL_LOCK)),
+        locked(Path(spilled, SPILL_LOCK)),
         warehouse.connect() as connection,
     ):
         connection.execute(f"SET memory_limit = '{_MEMORY}'")

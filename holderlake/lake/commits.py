@@ -15,7 +15,6 @@ Which rows belong in the files is the lake's matter.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -31,6 +30,7 @@ import msgspec
 
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import parse_partition
+from holderlake.storage import locks
 from holderlake.storage.atomic_files import set_aside
 from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
@@ -277,10 +277,7 @@ def set_partition_aside(root: Path, path: Path) -> list[Path]:
 @contextmanager
 def locked(root: Path, chain: str | None) -> Iterator[None]:
     """Holds the lock of a chain's commits, or with None that of the lake itself; others wait for it."""
-    folder = root / _MANIFESTS / (f"chain={chain}" if chain else "")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.locked(root / _MANIFESTS / (f"chain={chain}" if chain else "") / ".lock"):
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from typing import Final
 
 from holderlake.lake import commits
 from holderlake.lake.lake import Lake, LakeError
+from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
 
@@ -20,12 +20,8 @@ _KEPT_AS_THEY_ARE: Final = (commits.QUARANTINE, "_buckets")
 @contextmanager
 def alone(workspace: Workspace) -> Iterator[None]:
     """Raises ``LakeError`` while another process makes the same lake again."""
-    workspace.settings.home.mkdir(parents=True, exist_ok=True)
-    with (workspace.settings.home / "lake.rebuilding.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LakeError("another process makes the lake again just now; wait for it") from None
+    if_held = LakeError("another process is rebuilding the lake; wait until it ends")
+    with locked(workspace.settings.home / "lake.rebuilding.lock", if_held):
         yield
 
 

@@ -317,7 +317,7 @@ class Provider:
     async def _attempt(self, ask: _Ask) -> _Landed:
         """One call when it is its turn, reserved before. An unknown outcome leaves the entry reserved, which counts."""
         self._check_open(ask.request)
-        async with self._archive.claimed(ask.key):
+        async with self._archive.locked(ask.key):
             kept = self._kept(ask)  # another process may have paid while we waited for our turn
             if kept is not None:
                 return kept

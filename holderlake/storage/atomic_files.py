@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from holderlake.storage.locks import locked
 
 SPILL_LOCK: Final = ".lock"
 """The file in a spill folder that its process locks."""
@@ -49,7 +50,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     at suffixes.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
-    with in_use(part):
+    with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
         try:
             yield part
             with part.open("rb+") as written:
@@ -57,17 +58,6 @@ def whole_file(path: Path) -> Iterator[Path]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-
-
-@contextmanager
-def in_use(path: Path) -> Iterator[None]:
-    """Make a file and hold a lock on it, which tells ``remove_leftovers`` that its process lives."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_SECONDS) -> None:
@@ -81,7 +71,7 @@ def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_S
             continue
         with suppress(OSError):  # it is in use, or another process removed it
             if time.time() - path.stat().st_mtime > older_than:
-                with in_use(path / SPILL_LOCK if is_spill else path):
+                with locked(path / SPILL_LOCK if is_spill else path, if_held=BlockingIOError()):
                     shutil.rmtree(path) if is_spill else path.unlink()
 
 

@@ -15,7 +15,6 @@ What is committed is the lake's matter.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import shutil
@@ -32,6 +31,7 @@ import pyarrow as pa
 
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
+from holderlake.storage.locks import locked
 from holderlake.warehouse import schema
 from holderlake.warehouse.loader import Loading, Partition, pending_of
 
@@ -251,8 +251,7 @@ class Warehouse:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path.with_name(f"{self.path.name}.lock")):
             yield
 
     @contextmanager

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from holderlake.export import formats
 from holderlake.export.export import Exported, FormatName, export, format_of
 from holderlake.lake.lake import Lake
-from holderlake.storage.atomic_files import in_use
+from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from pipelines.cli.main import app
 from tests.lakes import DAYS, rows, write
@@ -241,7 +241,7 @@ def test_leftovers_of_killed_exports_are_removed_and_nothing_else(warehouse: War
     (old.parent / ".export-abc").mkdir()
     for path in (old, living, foreign, old.parent / ".export-abc"):
         os.utime(path, (0, 0))
-    with in_use(living):
+    with locked(living):
         os.utime(living, (0, 0))
         for path in (old, living, foreign, young):
             export(warehouse, "holders", path.parent / "y.parquet", "parquet")

@@ -10,7 +10,6 @@ A scope is a token's address, ``*`` for all tokens, ``native`` for transactions'
 
 from __future__ import annotations
 
-import fcntl
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import Final
 
 from holderlake.engine.errors import BadSource, UnusableStore
 from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
+from holderlake.storage.locks import locked
 
 _FILE: Final = "nodes.sqlite"
 _SCHEMA: Final = """
@@ -74,13 +74,9 @@ class Checkpoints:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keeps other imports of the chain out. Raises ``BadSource`` while one is under way."""
-        with (self._root / f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadSource(
-                    f"chain {self._chain} is being imported from a node by another process; wait for its end"
-                ) from None
+        name = f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock"
+        if_held = BadSource(f"another process is importing chain {self._chain} from a node; wait until it ends")
+        with locked(self._root / name, if_held):
             yield
 
     def evm_id(self) -> int | None:
