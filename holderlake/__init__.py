@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from holderlake import errors
+    from holderlake.client import Client
     from holderlake.settings import Settings
     from holderlake.warehouse.dataframes import lake as open_lake
     from holderlake.warehouse.dataframes import warehouse as open_warehouse
 
-__all__ = ["Settings", "errors", "open_lake", "open_warehouse"]
+__all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
 
 _HOMES: Final = {
+    "Client": ("holderlake.client", "Client"),
     "Settings": ("holderlake.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
     "open_lake": ("holderlake.warehouse.dataframes", "lake"),

@@ -1,11 +1,52 @@
-"""What goes wrong in a command itself; everything else raises the errors of its own room."""
+"""Every error that the library raises for its users, in one place; and those that end a command.
+
+Their base classes: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call failed), ``LakeError``,
+``WarehouseError``, ``DatabaseError`` (files cannot be used), ``EngineError`` (the engine has no answer).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from holderlake.engine.errors import BadSource, EngineError, UnusableStore
+from holderlake.lake.commits import LakeError
+from holderlake.provider.errors import (
+    BudgetExceeded,
+    CreditsExhausted,
+    InvalidKey,
+    InvalidRequest,
+    MalformedAnswer,
+    NoAnswer,
+    PermanentError,
+    ProviderError,
+    TransientError,
+)
 from holderlake.settings import SettingsError
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.warehouse.warehouse import WarehouseError
+
+__all__ = [
+    "BadSource",
+    "BudgetExceeded",
+    "CreditsExhausted",
+    "DatabaseError",
+    "EngineError",
+    "InvalidKey",
+    "InvalidRequest",
+    "LakeError",
+    "MalformedAnswer",
+    "NoAnswer",
+    "PermanentError",
+    "ProviderError",
+    "RunCancelled",
+    "RunFailed",
+    "SettingsError",
+    "SomeFailed",
+    "TransientError",
+    "UnusableStore",
+    "WarehouseError",
+]
 
 
 class RunFailed(Exception):

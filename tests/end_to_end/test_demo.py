@@ -143,18 +143,20 @@ def test_every_query_of_the_docs_runs_and_those_of_the_tables_pages_find_rows(
             assert rows or page.parent.name != "tables" or page.stem == "revisions", page  # nothing was told otherwise
 
 
-def test_the_ways_of_connecting_that_python_has_work_as_the_page_tells(
+def test_the_python_examples_of_the_page_on_connecting_work(
     first: dict[str, Any],
+    sample_service: Any,
     home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = (ROOT / "docs" / "connect.md").read_text()
+    page = page.replace("http://127.0.0.1:8014", sample_service.base_url).replace("hl_…", sample_service.secret)
     (tmp_path / "data").symlink_to(home)
     monkeypatch.chdir(tmp_path)
     ways = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(ways) == 3
+    assert len(ways) == 4
     for way in ways:
         known: dict[str, Any] = {}
         exec(way, known)

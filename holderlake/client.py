@@ -1,0 +1,56 @@
+"""A client of the API for scripts and notebooks: blocking calls, typed answers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from pydantic import SecretStr
+
+from holderlake.contract.requests import Request
+from holderlake.provider.client import ProviderClient
+
+
+class Client:
+    """Sends requests to a provider; a context manager. It may be used from several threads.
+
+        from holderlake.contract.requests import MapRequest
+
+        with holderlake.Client("http://127.0.0.1:8014", key) as client:
+            found = client.get(MapRequest(chain="eth", token_address="0x6ba6f2207e343923ba692e5cae646fb0f566db8d"))
+
+    It repeats refused and unanswered calls as the pipeline does, but it has neither ledger nor archive: every call is
+    charged. ``options`` are those of ``ProviderClient``. Raises ``ValueError`` on a bad address or key.
+    """
+
+    def __init__(self, url: str, key: str | SecretStr | None = None, **options: Any) -> None:
+        self._client = ProviderClient(url, key, **options)
+        self._opened = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __repr__(self) -> str:
+        return f"Client({self._client.base_url!r})"
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self._portal = opened.enter_context(start_blocking_portal())  # works where an event loop runs already
+            opened.enter_context(self._portal.wrap_async_context_manager(self._client))
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._portal = None
+        self._opened.close()
+
+    def get(self, request: Request) -> Any:
+        """Return the answer in the models of ``holderlake.contract.models``, amounts exact.
+
+        Raises ``ProviderError``, and ``ValueError`` outside the ``with`` block.
+        """
+        if self._portal is None:
+            raise ValueError("the client is closed; use it in a with block")
+        return self._portal.call(self._client.ask, request)
