@@ -161,7 +161,7 @@ def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
     """The ways of one kind of answer, from the least that they could cost."""
     return {
         "plain data, nothing more (msgspec)": msgspec.json.decode,
-        "structs (decoding.structs)": lambda raw: structs.read(raw, shape),
+        "structs (decoding.parse)": lambda raw: decoding.parse(raw, shape),
         "bytes to tables (holderlake.decoding)": decode,
         "an odd value in it (decoding.lenient)": lambda raw: decode(odd(raw)),
     }

@@ -1,8 +1,8 @@
 """JSON answers to Arrow tables, in one way: bytes to structs to columns, with exact amounts.
 
-The tables are those that the engine makes for the same question, without ``fetched_at``. A batch of answers is read
-column by column. An answer with an odd value is read alone, item by item (``lenient``): every row that can be read
-lands, and what cannot is named with its place. Fetching belongs to ``provider``, files to ``lake``.
+The tables are those that the engine computes for the same request, without ``fetched_at``. A batch of answers is
+decoded by column. An answer with an odd value is decoded alone, item by item (``lenient``): every readable row is
+kept, and unreadable values are listed with their place. Fetching belongs to ``provider``, files to ``lake``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -18,10 +19,19 @@ import pyarrow as pa
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble
-from holderlake.decoding import lenient, maps, structs
-from holderlake.decoding.holders import Common, Owners, addresses_table, chains_table, holders_table, tokens_table
+from holderlake.decoding import lenient, structs
 from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
-from holderlake.decoding.transfers import Transfers, distinct
+from holderlake.decoding.tables import (
+    Common,
+    TokenColumn,
+    Transfers,
+    addresses_table,
+    chains_table,
+    distinct,
+    holders_table,
+    maps_tables,
+    tokens_table,
+)
 
 __all__ = [
     "UNREADABLE_ROW",
@@ -33,36 +43,50 @@ __all__ = [
     "chain_rows",
     "holder_rows",
     "map_tables",
+    "parse",
     "subgraph_rows",
     "token_rows",
 ]
 
 Tables = dict[str, pa.Table]
 _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
-"""Tables of answers about some tokens, and whether the lenient mode read them."""
+"""Returns the tables of answers about some tokens. The flag is set for answers of the lenient mode."""
 
 _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
-"""Errors of the fast way for an answer that the lenient mode must read."""
+"""Errors of the fast decoder, after which the lenient mode decodes the answer."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Rows by table, without ``fetched_at``, and what could not be read."""
+    """Rows by table, without ``fetched_at``, and the unreadable rows and values."""
 
     tables: Tables
     unreadable: Sequence[Unreadable] = ()
 
 
+def parse(raw: bytes, shape: Any) -> Any:
+    """Return the structs of an answer of ``shape``, a struct or a list of structs.
+
+    Raises ``msgspec.DecodeError`` or ``ValueError`` if a value has another type, or the bytes are not JSON.
+    """
+    return _decoder(shape).decode(raw)
+
+
+@cache
+def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
+
+
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the maps of some tokens into one set of tables.
 
-    Rows of a token keep their order; those of several tokens may be mixed. Many maps at once cost less than one by one.
+    Rows of a token keep their order; those of several tokens may be mixed. Many maps at once cost less than each alone.
     Raises ``MalformedAnswer`` if one of them cannot be parsed.
     """
     common = _common(as_of, chain=chain)
 
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
-        return maps.tables_of(answers, Owners(tokens), common, odd)
+        return maps_tables(answers, TokenColumn(tokens), common, odd)
 
     return _decoded(raws, token_addresses, structs.Map, chain, build)
 
@@ -72,13 +96,13 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
     common = _common(as_of, chain=chain)
 
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
-        return {"holders": holders_table([*answers], Owners(tokens), common)}
+        return {"holders": holders_table([*answers], TokenColumn(tokens), common)}
 
     return _decoded(raws, token_addresses, list[structs.Node], chain, build)
 
 
 def subgraph_rows(raws: Sequence[bytes], address_set: str, chain: str, as_of: datetime) -> Decoded:
-    """Decode the answers about one address set; what several of them hold is one row. Raises ``MalformedAnswer``."""
+    """Decode the answers about one address set, each relationship once. Raises ``MalformedAnswer``."""
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -101,7 +125,7 @@ def address_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Collection[str], as_of: datetime) -> Decoded:
-    """Decode the metadata of tokens; only those of the chain and the addresses. Raises ``MalformedAnswer``."""
+    """Decode the metadata of the chain's tokens with these addresses. Raises ``MalformedAnswer``."""
     wanted = {normalise_address(address) for address in token_addresses}
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -131,9 +155,9 @@ def _common(as_of: datetime, **texts: str) -> Common:
 
 
 def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
-    """Decode an answer about each token, all at once; if one of them is odd, each alone."""
+    """Decode an answer for each token, all together; if one of them is odd, each alone."""
     try:
-        return Decoded(build((structs.read(raw, shape) for raw in raws), tokens, False))
+        return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
     except _ODD:
         if len(raws) > 1:
             pairs = zip(raws, tokens, strict=True)
@@ -149,9 +173,9 @@ def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: st
 
 
 def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
-    """Decode several answers about the same into one set of tables."""
+    """Decode several answers into one set of tables."""
     try:
-        return Decoded(build([structs.read(raw, shape) for raw in raws], False))
+        return Decoded(build([parse(raw, shape) for raw in raws], False))
     except _ODD:
         pass
 
@@ -171,7 +195,7 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
 
 
 def _leniently(decode: Callable[[], Decoded]) -> Decoded:
-    """Return what the lenient mode decodes. Whatever it raises rejects the answer: no answer may end a run."""
+    """Decode in the lenient mode. Any error rejects the answer, because no answer may end a run."""
     try:
         return decode()
     except MalformedAnswer:

@@ -1,7 +1,7 @@
 """Values of an answer as Arrow columns: numbers, amounts, dates and addresses.
 
-All raise ``ValueError`` for a value that a column cannot hold; the answer is then read in the lenient mode. The raw
-texts of a column are joined as they are and split again by Arrow, which costs a fraction of reading them one by one.
+All functions raise ``ValueError`` for a value that a column cannot hold; the answer is then read in the lenient mode.
+The raw texts of a column are joined and split again by Arrow, which costs a fraction of reading them one by one.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AF
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 
-def together(raws: Iterable[Raw]) -> bytes:
+def joined(raws: Iterable[Raw]) -> bytes:
     """Join raw texts."""
     return _SEPARATOR.join(raws)
 
 
-def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split joined texts. Raises ``ValueError`` unless they are ``count``."""
+def split(pieces: Sequence[bytes], count: int) -> pa.Array:
+    """Split joined texts. Raises ``ValueError`` unless there are ``count`` texts."""
     if not count:
         return pa.array([], pa.binary())
     values = pc.split_pattern(pa.scalar(_SEPARATOR.join(pieces), pa.binary()), _SEPARATOR).values
@@ -53,11 +53,11 @@ def apart(pieces: Sequence[bytes], count: int) -> pa.Array:
 
 def texts_of(raws: Sequence[Raw]) -> pa.Array:
     """Return raw texts as a column of texts."""
-    return apart([together(raws)], len(raws)).cast(pa.string())
+    return split([joined(raws)], len(raws)).cast(pa.string())
 
 
-def written(addresses: list[str]) -> list[str]:
-    """Return addresses as the contract writes them. Most answers do already, which one look at all of them shows.
+def normalised(addresses: list[str]) -> list[str]:
+    """Return addresses as the contract writes them. Most are already; one comparison of all of them shows it.
 
     Raises ``ValueError`` for an empty one.
     """
@@ -117,7 +117,7 @@ def is_amount(number: Decimal) -> bool:
 
 
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return which amounts the decimal column certainly holds: as a rule all, which their lengths show."""
+    """Return which amounts the decimal column certainly holds. Usually their lengths show that all are."""
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
         points = pc.find_substring(texts, ".").to_numpy()  # -1 without a point: 18 digits pass here, 19 the pattern

@@ -1,8 +1,8 @@
 """The lenient mode of the decoder: an answer with odd values becomes the same structs, item by item.
 
-Each value is converted to the type of its field without changing what it says (``"1.0"`` is the integer 1). A value
-that cannot be converted is null, and an item without the fields that identify it is left out; both are reported with
-their place. Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
+Each value is converted to the type of its field without loss (``"1.0"`` is the integer 1). A value that cannot be
+converted is null, and an item without the fields that identify it is left out; both are reported with their place.
+Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from holderlake.decoding.structs import (
 UNREADABLE_ROW: Final = "unreadable_row"
 """The code of an item of an answer that was left out."""
 UNREADABLE_VALUE: Final = "unreadable_value"
-"""The code of a value that landed as null, or of a text of which some characters were replaced."""
+"""The code of a value that became null, or of a text with replaced characters."""
 
 _MOST_NOTES: Final = 100
 _LONGEST_VALUE: Final = 60
@@ -50,7 +50,7 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A row or a value that could not be read: which (``code``), where (``path``, a JSON path) and why.
+    """A row or value (``code``) that could not be read, its JSON ``path`` and the reason.
 
     ``answer`` is the position of its answer among those that were decoded together. ``subject`` is the address that the
     answer's item names, if it names one.
@@ -64,11 +64,11 @@ class Unreadable:
 
 
 class _Unfit(ValueError):
-    """A value is not of the type of its field. The message says what it is."""
+    """A value is not of the type of its field. The message describes the value."""
 
 
 class _NoRow(Exception):
-    """An item cannot be identified, for the reason that was found at the path."""
+    """An item cannot be identified. The arguments are a path and the reason."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Field:
 
 
 def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
-    """Return the structs of an answer of ``shape`` (a struct or a list of structs), and what could not be read of it.
+    """Return the structs of an answer of ``shape`` (a struct or a list of structs), and its unreadable values.
 
     ``chain`` is the chain of a native token that an older answer names without one. Raises ``MalformedAnswer`` if the
     bytes are not JSON, or nothing in them has the shape.
@@ -135,7 +135,7 @@ def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> 
 
 
 class _Reading:
-    """One answer: its items become structs, and what cannot be read is noted."""
+    """Reads one answer: its items become structs, and unreadable values become notes."""
 
     def __init__(self, chain: str | None) -> None:
         self.notes: list[Unreadable] = []
@@ -143,7 +143,7 @@ class _Reading:
         self._chain = chain
 
     def all_notes(self) -> list[Unreadable]:
-        """Return the notes; those beyond a hundred are counted in a last one."""
+        """Return up to a hundred notes, and one with the number of further ones."""
         more = f"{self._omitted:,} more rows or values of this answer cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
 
@@ -209,7 +209,7 @@ class _Reading:
         return self.struct(one.kind, value or {}, path) if one.identifies or value is not None else None
 
     def value(self, one: _Field, value: Any, path: str) -> Any:
-        """Return a value as its field's type; what cannot be read is noted, and is null."""
+        """Return a value as its field's type; an unreadable value is noted, and null."""
         try:
             if one.kind == "scores":
                 return self._scores(value, path)
@@ -221,7 +221,7 @@ class _Reading:
                 self.note(UNREADABLE_VALUE, path, str(error))
             return NULL if one.kind in _RAW else None
         if isinstance(value, str) and value != _cleaned(value):
-            self.note(UNREADABLE_VALUE, path, "the text is not Unicode; U+FFFD replaces what is not")
+            self.note(UNREADABLE_VALUE, path, "the text is not Unicode; U+FFFD replaces the invalid characters")
         return found
 
     def _scores(self, value: Any, path: str) -> Raw:
@@ -363,7 +363,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "key": _key,
 }
 _RAW: Final = frozenset({"amount", "figure", "key", "scores"})
-"""Kinds of which a null is JSON too."""
+"""Kinds that keep a null as JSON."""
 
 
 def _described(value: Any) -> str:
@@ -379,7 +379,7 @@ def _described(value: Any) -> str:
 
 
 def _cleaned(plain: Any) -> Any:
-    """Return plain data that can be written as JSON: texts are Unicode, and a number that is none is null."""
+    """Return plain data that can be written as JSON: texts are Unicode, and NaN is null."""
     if isinstance(plain, str):
         return plain if plain.isascii() else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(plain, Decimal):

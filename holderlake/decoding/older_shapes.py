@@ -1,4 +1,4 @@
-"""Older shapes of answers, brought into the current one before they are read.
+"""Converts older shapes of answers to the current one before they are decoded.
 
 The removed map endpoint had ``decentralization_score`` and ``metadata.identified_supply`` instead of ``metrics``, and
 named tokens ``token_ref``; of a native token that held ``chain`` and ``id``.
@@ -14,7 +14,7 @@ from holderlake.decoding.structs import Map, Struct, Token, Transfer
 
 
 def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
-    """Return plain data of a ``kind`` in the current shape; data of the current shape as it is.
+    """Return plain data of a ``kind`` in the current shape; data of the current shape unchanged.
 
     ``chain`` is the chain of a native token that names none.
     """

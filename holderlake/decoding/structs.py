@@ -1,14 +1,13 @@
 """Answers of the API as msgspec structs, with the fields that the tables need.
 
-Numbers stay text (``msgspec.Raw``) until their column is made, so that none passes through a float. So do values that
-repeat in most rows (the ends and the token of a relationship): they are read once for all rows that share them.
-A field without a default identifies its row. Every other field may be absent or null, which lands as null.
+Numbers stay text (``msgspec.Raw``) until their column is built, so that none passes through a float. Values that repeat
+in most rows (the ends and the token of a relationship) stay text too: they are read once for all rows that share them.
+A field without a default identifies its row. Every other field may be absent or null, and is then null in the table.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
@@ -60,7 +59,7 @@ class AddressDetails(Struct):
 
 
 class HolderData(Struct):
-    """What an address holds of a token."""
+    """The holding of a token by an address."""
 
     amount: Amount = NULL
     rank: int | None = None
@@ -203,16 +202,3 @@ class Chain(Struct):
 
 SCORE_FIGURES: Final = ("gini_index", "herfindahl_hirschman_index")
 SCORE_COUNT: Final = "nakamoto_coefficient"
-
-
-def read(raw: bytes, shape: Any) -> Any:
-    """Return the structs of an answer of ``shape``, a struct or a list of structs.
-
-    Raises ``msgspec.DecodeError`` or ``ValueError`` if a value has another type, or the bytes are not JSON.
-    """
-    return _decoder(shape).decode(raw)
-
-
-@cache
-def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(shape)

@@ -1,4 +1,4 @@
-"""Values as they stand in an answer are put together and taken apart again, and amounts become exact columns."""
+"""Columns of raw values: joined and split texts, and exact amounts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.tables import amount_columns
-from holderlake.decoding.columns import amounts_of, apart, together
+from holderlake.decoding.columns import amounts_of, joined, split
 
 BEFORE = ["0", "-7", "9" * 17, "9" * 18, "9" * 19, "9" * 20, "1" + "0" * 20, "9" * 38, str(2**128)]
 AFTER = ["", ".5", "." + "9" * 17, "." + "9" * 18, "." + "9" * 19, "." + "1" * 40]
@@ -17,9 +17,9 @@ AFTER = ["", ".5", "." + "9" * 17, "." + "9" * 18, "." + "9" * 19, "." + "1" * 4
 
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("before", BEFORE)
-def test_an_amount_is_what_the_contract_makes_of_it_alone_and_beside_a_short_one(before: str, after: str) -> None:
-    told = [before + after, "1.5"]
-    for texts in (told, told[:1]):
+def test_amount_columns_equal_those_of_the_contract(before: str, after: str) -> None:
+    both = [before + after, "1.5"]
+    for texts in (both, both[:1]):
         expected = [amount_columns("amount", Decimal(text)) for text in texts]
         columns = amounts_of("amount", pa.array(texts, pa.string()))
         for name, column in columns.items():
@@ -38,14 +38,14 @@ def test_an_amount_is_what_the_contract_makes_of_it_alone_and_beside_a_short_one
         [b"four", b"or", b"one", b"six"],
     ],
 )
-def test_values_that_were_put_together_come_apart_as_they_were_whatever_their_lengths(values: list[bytes]) -> None:
+def test_joined_values_are_split_into_the_same_values(values: list[bytes]) -> None:
     for cut in range(len(values) + 1):
-        pieces = [together(map(msgspec.Raw, some)) for some in (values[:cut], values[cut:]) if some]
-        found = apart(pieces, len(values))
+        pieces = [joined(map(msgspec.Raw, some)) for some in (values[:cut], values[cut:]) if some]
+        found = split(pieces, len(values))
         assert (found.type, found.to_pylist()) == (pa.binary(), values)
 
 
 @pytest.mark.parametrize("values", [[b"a\x1fb"], [b"\x1f", b"c"], [b"a\x1fb", b"cde"]])
-def test_values_with_a_byte_that_json_does_not_know_do_not_come_apart(values: list[bytes]) -> None:
+def test_split_rejects_values_with_a_separator(values: list[bytes]) -> None:
     with pytest.raises(ValueError, match="a byte that JSON does not allow"):
-        apart([together(map(msgspec.Raw, values))], len(values))
+        split([joined(map(msgspec.Raw, values))], len(values))

@@ -1,4 +1,4 @@
-"""Answers become rows: what the provider said, in the tables' columns and the engine's order."""
+"""Decoding of answers to rows, with the tables' columns and the engine's order."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_maps_decoded_together_have_the_rows_of_each_alone(kinds: list[str]) -> 
     assert [one.answer for one in together.unreadable] == [place for place, kind in enumerate(kinds) if kind == "odd"]
 
 
-def test_what_several_answers_of_a_subgraph_hold_is_one_row() -> None:
+def test_a_relationship_in_several_subgraph_answers_is_one_row() -> None:
     loan = {"from_address": ALICE, "to_address": BOB, "rel_type": "LOAN", "data": [1]}
     rows = subgraph_of(
         [transfer(ALICE, BOB), loan],

@@ -70,13 +70,13 @@ def places(decoded: Decoded) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("share", [1.0000000000000002, -1e-19, 1.5, -3, 0, 1])
-def test_a_share_outside_its_range_lands_as_it_is(share: float) -> None:
+def test_a_share_outside_its_range_is_kept(share: float) -> None:
     decoded = decode("holders", [holder(ALICE, 1, share=share), holder(BOB, 2)])
     assert [row["share"] for row in rows(decoded, "holders")] == [share, 0.1]
     assert not decoded.unreadable
 
 
-def test_rank_0_equal_ranks_and_negative_counts_land_as_they_are() -> None:
+def test_rank_0_equal_ranks_and_negative_counts_are_kept() -> None:
     decoded = decode(
         "holders", [holder(ALICE, 0), holder(BOB, 0, address_details=details(degree=-1)), holder(CAROL, -4)]
     )
@@ -85,7 +85,7 @@ def test_rank_0_equal_ranks_and_negative_counts_land_as_they_are() -> None:
     assert not decoded.unreadable
 
 
-def test_what_an_answer_repeats_lands_as_often() -> None:
+def test_repeated_items_are_all_kept() -> None:
     assert [row["rank"] for row in rows(decode("holders", [holder(ALICE, 1), holder(ALICE, 2)]), "holders")] == [1, 2]
     cluster = token_map()["clusters"][0] | {"holders": [ALICE, ALICE]}
     tables = decode("map", token_map(relationships=[transfer(ALICE, BOB)] * 2, clusters=[cluster, cluster])).tables
@@ -96,7 +96,7 @@ def test_what_an_answer_repeats_lands_as_often() -> None:
 
 
 @pytest.mark.parametrize("value", [1.0, "1", "1.0", Raw(b"1e0"), Raw(b"10E-1"), " 1 "])
-def test_an_integer_lands_however_it_is_written(value: Any) -> None:
+def test_an_integer_is_read_in_every_notation(value: Any) -> None:
     plain = [holder(ALICE, value, address_details=details(degree=value))]
     (row,) = rows(decode("holders", plain), "holders")
     assert (row["rank"], row["degree"]) == (1, 1)
@@ -105,12 +105,12 @@ def test_an_integer_lands_however_it_is_written(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("value", "flag"), [(1, True), (0, False), ("true", True), ("False", False), (None, None)])
-def test_a_flag_lands_however_it_is_written(value: Any, flag: bool | None) -> None:
+def test_a_flag_is_read_in_every_notation(value: Any, flag: bool | None) -> None:
     (row,) = rows(decode("addresses", [{"address": ALICE, "address_details": details(is_cex=value)}]), "addresses")
     assert row["is_cex"] is flag
 
 
-def test_nulls_and_absent_fields_land_as_null() -> None:
+def test_nulls_and_absent_fields_are_null() -> None:
     plain = [{"address": ALICE}, {"address": BOB, "holder_data": {"rank": None, "share": None}, "address_details": {}}]
     decoded = decode("holders", plain)
     assert [(row["rank"], row["amount"], row["share"]) for row in rows(decoded, "holders")] == [(None, None, None)] * 2
@@ -126,13 +126,13 @@ def test_nulls_and_absent_fields_land_as_null() -> None:
 
 
 @pytest.mark.parametrize("address", ["0x12", "vitalik.eth", "a b", "İ", "x\x00y", "\u202e", "1" * 500])
-def test_an_address_of_any_form_lands(address: str) -> None:
+def test_an_address_of_any_form_is_kept(address: str) -> None:
     decoded = decode("holders", [holder(address, 1), holder(ALICE, 2)])
     assert [row["address"] for row in rows(decoded, "holders")] == [address, ALICE]
 
 
 @pytest.mark.parametrize("chain", ["a/b", "chain of tomorrow", "é", "x" * 65, "Ethereum"])
-def test_a_chain_of_any_name_lands(chain: str) -> None:
+def test_a_chain_of_any_name_is_kept(chain: str) -> None:
     decoded = decode("map", token_map(relationships=[transfer(ALICE, BOB, token_key={"chain": chain, "address": "q"})]))
     assert rows(decoded, "grouped_transfers")[0]["transfer_chain"] == chain
     assert not decoded.unreadable
@@ -148,7 +148,7 @@ def test_unknown_fields_and_repeated_keys_do_not_matter() -> None:
     assert [row["rank"] for row in rows(decode("holders", twice), "holders")] == [2]
 
 
-def test_control_characters_in_a_name_land_as_they_are() -> None:
+def test_control_characters_in_a_name_are_kept() -> None:
     raw = encode(BASES["tokens"]).replace(b"Seven", b"Se\\u0000v\\u001b[31men\x07")
     assert rows(decode("tokens", raw), "tokens")[0]["name"] == "Se\x00v\x1b[31men\x07"
 
@@ -290,13 +290,13 @@ def test_a_block_of_a_wrong_type_leaves_the_other_blocks() -> None:
 
 
 @pytest.mark.parametrize("raw", [b'"x\\ud800y"', b'"x\xffy"'])
-def test_a_text_that_is_not_unicode_lands_with_replacements_and_is_named(raw: bytes) -> None:
+def test_a_text_that_is_not_unicode_is_kept_with_replacements(raw: bytes) -> None:
     decoded = decode("tokens", encode(BASES["tokens"]).replace(b'"Seven"', raw))
     assert rows(decoded, "tokens")[0]["name"] == "x\ufffdy"
     assert places(decoded) == [(UNREADABLE_VALUE, "$[0].metadata.name")]
 
 
-def test_an_amount_beyond_the_decimal_column_lands_in_its_exact_text() -> None:
+def test_an_amount_beyond_the_decimal_column_is_kept_as_exact_text() -> None:
     (row,) = rows(decode("holders", [holder(ALICE, 1, amount=Raw(b"1e25"))]), "holders")  # type: ignore[arg-type]
     assert (row["amount"], row["amount_exact"]) == (None, "1" + "0" * 25)
 
@@ -353,7 +353,7 @@ def test_one_bad_item_of_a_thousand_costs_only_itself() -> None:
     assert one.reason == "expected text, not null"
 
 
-def test_very_many_unreadable_rows_are_counted_not_listed() -> None:
+def test_unreadable_rows_beyond_a_hundred_are_counted() -> None:
     decoded = decode("holders", [*range(5_000), holder(ALICE, 1)])
     assert len(decoded.unreadable) == 101
     assert decoded.unreadable[-1].reason == "4,900 more rows or values of this answer cannot be read"
@@ -437,7 +437,7 @@ def changed(draw: st.DrawFn, kind: str) -> bytes:
 
 @settings(deadline=None, max_examples=some(2_000))
 @given(st.sampled_from(sorted(BASES)).flatmap(lambda kind: st.tuples(st.just(kind), changed(kind))))
-def test_an_answer_changed_at_random_lands_or_is_rejected_with_a_place(answer: tuple[str, bytes]) -> None:
+def test_a_randomly_changed_answer_is_kept_or_rejected_with_a_place(answer: tuple[str, bytes]) -> None:
     try:
         decoded = decode(*answer)
     except MalformedAnswer as error:
@@ -448,7 +448,7 @@ def test_an_answer_changed_at_random_lands_or_is_rejected_with_a_place(answer: t
 
 @settings(deadline=None, max_examples=some(400))
 @given(st.data())
-def test_bytes_changed_at_random_land_or_are_rejected(data: st.DataObject) -> None:
+def test_randomly_changed_bytes_are_decoded_or_rejected(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(BASES)))
     raw = json.dumps(BASES[kind], ensure_ascii=False).encode()
     start = data.draw(st.integers(0, len(raw)))

@@ -1,8 +1,8 @@
-"""Odd rows land as the provider said them, and analysts see each in the view ``data_quality``."""
+"""Odd rows are stored unchanged, and the view ``data_quality`` lists each of them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, sc
 from tests.lakes import write
 
 AS_OF = datetime(2026, 11, 20)
-LEARNT = datetime(2026, 11, 21)
+FETCHED_AT = datetime(2026, 11, 21)
 METRICS = token_map()["metrics"]
 CLUSTER = token_map()["clusters"][0]
 
@@ -87,29 +87,40 @@ ODD: dict[str, tuple[Any, str, str]] = {
 }
 
 
-def found(lake: Lake, warehouse: Warehouse, plain: Any) -> list[tuple[Any, ...]]:
-    """Problems of a lake with one answer."""
-    raws = [encode(plain)]
-    family = "holders" if isinstance(plain, list) else "maps"
-    decode = decoding.holder_rows if family == "holders" else decoding.map_tables
-    tables = decode(raws, "eth", [TOKEN], AS_OF).tables
-    stamped = {name: with_fetched_at(TABLES[name], rows, LEARNT) for name, rows in tables.items()}
-    write(lake, family, "eth", AS_OF, stamped, {TOKEN})
+ORDINARY = {"an ordinary map": token_map(), "ordinary holders": [holder(ALICE, 1), holder(BOB, 2)]}
+CASES = {name: plain for name, (plain, _, _) in ODD.items()} | ORDINARY
+
+
+def family_of(plain: Any) -> str:
+    return "holders" if isinstance(plain, list) else "maps"
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
+    """Problems of a lake with each case on a day of its own, by case."""
+    folder = tmp_path_factory.mktemp("odd")
+    lake, warehouse = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    days = {name: AS_OF - timedelta(days=number) for number, name in enumerate(CASES)}
+    for name, plain in CASES.items():
+        decode = decoding.holder_rows if family_of(plain) == "holders" else decoding.map_tables
+        tables = decode([encode(plain)], "eth", [TOKEN], days[name]).tables
+        stamped = {table: with_fetched_at(TABLES[table], rows, FETCHED_AT) for table, rows in tables.items()}
+        write(lake, family_of(plain), "eth", days[name], stamped, {TOKEN})
     warehouse.load(lake)
-    listed = warehouse.query("SELECT issue, severity, family, subject, what FROM data_quality ORDER BY ALL")
-    return [tuple(row.values()) for row in listed.to_pylist()]
+    listed = warehouse.query("SELECT timestamp, issue, severity, family, subject, what FROM data_quality ORDER BY ALL")
+    return {
+        name: [tuple(row.values())[1:] for row in listed.to_pylist() if row["timestamp"] == day]
+        for name, day in days.items()
+    }
 
 
-@pytest.mark.parametrize(("plain", "issue", "severity"), ODD.values(), ids=ODD.keys())
-def test_an_odd_row_is_listed_with_its_severity(
-    lake: Lake, warehouse: Warehouse, plain: Any, issue: str, severity: str
-) -> None:
-    rows = found(lake, warehouse, plain)
-    family = "holders" if isinstance(plain, list) else "maps"
-    assert (issue, severity, family, TOKEN) in [row[:4] for row in rows]
-    assert all(row[4] for row in rows)
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_row_is_listed_with_its_severity(problems: dict[str, list[tuple[Any, ...]]], name: str) -> None:
+    plain, issue, severity = ODD[name]
+    assert (issue, severity, family_of(plain), TOKEN) in [row[:4] for row in problems[name]]
+    assert all(row[4] for row in problems[name])
 
 
-@pytest.mark.parametrize("plain", [token_map(), [holder(ALICE, 1), holder(BOB, 2)]], ids=["map", "holders"])
-def test_an_ordinary_answer_has_no_problems(lake: Lake, warehouse: Warehouse, plain: Any) -> None:
-    assert found(lake, warehouse, plain) == []
+@pytest.mark.parametrize("name", ORDINARY)
+def test_an_ordinary_answer_has_no_problems(problems: dict[str, list[tuple[Any, ...]]], name: str) -> None:
+    assert problems[name] == []

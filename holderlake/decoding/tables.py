@@ -1,0 +1,404 @@
+"""Arrow tables of decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
+
+A block that a map leaves out is a table without rows. A time node is numbered from 1 in the answer's order, and its
+relationships carry that number. A cluster is numbered from 1, the largest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec import Raw
+
+from holderlake.contract.chains import normalise_address
+from holderlake.contract.models import GROUPED_TRANSFER, score_name
+from holderlake.contract.tables import DETAIL_COLUMNS, TABLES, assemble
+from holderlake.decoding.columns import (
+    amounts_of,
+    date_times_of,
+    dates_of,
+    figure_of,
+    integers_of,
+    joined,
+    normalised,
+    split,
+    texts_of,
+)
+from holderlake.decoding.structs import (
+    NULL,
+    SCORE_COUNT,
+    SCORE_FIGURES,
+    AddressDetails,
+    HolderData,
+    Nodes,
+    TokenKey,
+    UnknownTransfer,
+)
+
+Columns = dict[str, Any]
+"""By name: an Arrow array or a sequence of values."""
+Common = dict[str, pa.Scalar]
+"""The values that all rows of a table share."""
+
+_NO_DETAILS: Final = AddressDetails(is_paid_label=None)
+_NO_HOLDING: Final = HolderData()
+_details: Final = attrgetter(*DETAIL_COLUMNS)
+
+
+class TokenColumn:
+    """The column ``token_address``: the tokens of some answers, in the order of the answers."""
+
+    def __init__(self, token_addresses: Sequence[str]) -> None:
+        self._tokens = pa.array([normalise_address(address) for address in token_addresses], pa.string())
+
+    def repeat(self, counts: Sequence[int]) -> pa.Array:
+        """Return the column for ``counts`` rows of each answer."""
+        if len(counts) == 1:
+            return pa.repeat(self._tokens[0], counts[0])
+        return self._tokens.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
+    """Return the table ``holders``, by rank."""
+    listed = [holder for answer in answers for holder in _ranked(answer)]
+    columns = {
+        "token_address": tokens.repeat([len(answer) for answer in answers]),
+        "address": normalised([holder.address for holder in listed]),
+        **_holding_columns([holder.holder_data for holder in listed]),
+        **_details_columns([holder.address_details for holder in listed]),
+    }
+    return assemble(TABLES["holders"], len(listed), common, columns)
+
+
+def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
+    """Return the table ``addresses``, in the answer's order."""
+    columns = {
+        "address": normalised([item.address for item in answer]),
+        **_details_columns([item.address_details for item in answer]),
+    }
+    return assemble(TABLES["addresses"], len(answer), common, columns)
+
+
+def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
+    """Return the table ``tokens``. Statistics that were not requested are null."""
+    stats = [token.stats or token.token_stats for token in answer]
+    columns = {
+        "chain": [token.token_key.chain for token in answer],
+        "token_address": normalised([token.token_key.address for token in answer]),
+        "name": [token.metadata.name for token in answer],
+        "symbol": [token.metadata.symbol for token in answer],
+        "is_indexed": [token.metadata.is_indexed for token in answer],
+        "img_url": [token.metadata.img_url for token in answer],
+        "transfers_count": integers_of([one and one.transfers_count for one in stats]),
+        "min_date": date_times_of([one and one.min_date for one in stats]),
+        "max_date": date_times_of([one and one.max_date for one in stats]),
+    }
+    return assemble(TABLES["tokens"], len(answer), common, columns)
+
+
+def chains_table(answer: Sequence[Any], common: Common) -> pa.Table:
+    """Return the table ``chains``, each chain under its own id."""
+    columns = {
+        "chain": [chain.id for chain in answer],
+        "name": [chain.name for chain in answer],
+        "dexscreener_id": [chain.dexscreener_id for chain in answer],
+        "coingecko_id": [chain.coingecko_id for chain in answer],
+    }
+    return assemble(TABLES["chains"], len(answer), common, columns)
+
+
+def _ranked(holders: Sequence[Any]) -> list[Any]:
+    """Return holders by rank; those without a rank last."""
+    try:
+        return sorted(holders, key=lambda holder: holder.holder_data.rank)
+    except (AttributeError, TypeError):
+        return sorted(holders, key=_rank)
+
+
+def _rank(holder: Any) -> float:
+    rank = holder.holder_data and holder.holder_data.rank
+    return float("inf") if rank is None else rank
+
+
+def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
+    """Return the columns of holdings, followed by ``others`` nulls."""
+    held = [each or _NO_HOLDING for each in held]
+    nulls = [None] * others
+    amounts = amounts_of("amount", texts_of([each.amount for each in held]))
+    return {
+        "rank": [each.rank for each in held] + nulls,
+        "share": [figure_of(each.share) for each in held] + nulls,
+        **{name: pa.concat_arrays([array, pa.nulls(others, array.type)]) for name, array in amounts.items()},
+    }
+
+
+def _details_columns(details: Sequence[Any]) -> Columns:
+    """Return the columns of address details."""
+    columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
+    if details:
+        rows = [_details(each or _NO_DETAILS) for each in details]
+        columns.update(zip(DETAIL_COLUMNS, zip(*rows, strict=True), strict=True))
+    return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}
+
+
+Integers = npt.NDArray[np.int64]
+
+_NUMBERS: Final = ("total_transfers", "first_date", "last_date")
+_TEXTS: Final = ("from_address", "to_address", "token_key", "total_value")
+_read_strings: Final = msgspec.json.Decoder(list[str]).decode
+_read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
+
+
+class Transfers:
+    """The relationships of some answers, as columns.
+
+    An answer's structs are read once and may be freed then. The texts of a column are joined and split by Arrow for all
+    answers at once, and only the distinct ones are decoded.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: list[list[int]] = []
+        """Sizes for each answer: relationships outside time nodes, and in each time node."""
+        self._texts: dict[str, list[bytes]] = {name: [] for name in _TEXTS}
+        self._numbers: dict[str, list[pa.Array]] = {name: [] for name in _NUMBERS}
+        self._unknown: dict[int, UnknownTransfer] = {}
+
+    def add(self, outside: Sequence[Any], time_nodes: Sequence[Any] = (), lenient: bool = False) -> None:
+        """Add the relationships of an answer. Only a ``lenient`` one holds relationships of unknown types."""
+        groups = [outside, *(node.relationships or () for node in time_nodes)]
+        links = [link for group in groups for link in group]
+        if lenient:
+            first = sum(self.counts)
+            unknown = ((place, link) for place, link in enumerate(links, first) if isinstance(link, UnknownTransfer))
+            self._unknown |= dict(unknown)
+        self._sizes.append([len(group) for group in groups])
+        if not links:
+            return
+        data = [link.data for link in links]
+        self._texts["from_address"].append(joined([link.from_address for link in links]))
+        self._texts["to_address"].append(joined([link.to_address for link in links]))
+        self._texts["token_key"].append(joined([each.token_key for each in data]))
+        self._texts["total_value"].append(joined([each.total_value for each in data]))
+        self._numbers["total_transfers"].append(integers_of([each.total_transfers for each in data]))
+        self._numbers["first_date"].append(integers_of([each.first_date for each in data]))
+        self._numbers["last_date"].append(integers_of([each.last_date for each in data]))
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of relationships of each answer."""
+        return [sum(sizes) for sizes in self._sizes]
+
+    @property
+    def windows(self) -> Integers:
+        """The number of the time node of each relationship; 0 outside time nodes."""
+        numbers = [number for sizes in self._sizes for number in range(len(sizes))]
+        return np.repeat(np.array(numbers, np.int64), [size for sizes in self._sizes for size in sizes])
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Return all columns except the token and the time node.
+
+        Raises ``ValueError`` or ``msgspec.DecodeError`` for a value that a column cannot hold.
+        """
+        count = sum(self.counts)
+        ends, (senders, receivers) = _dictionary([*self._texts["from_address"], *self._texts["to_address"]], count, 2)
+        tokens, (moved,) = _dictionary(self._texts["token_key"], count)
+        keys = [_token(raw) for raw in tokens]
+        addresses = pa.array(normalised(_strings(ends)), pa.string())
+        chains, contracts = (pa.array([key[part] for key in keys], pa.string()) for part in (0, 1))
+        numbers = {name: pa.concat_arrays([*known, pa.array([], pa.int64())]) for name, known in self._numbers.items()}
+        return {
+            "from_address": addresses.take(senders),
+            "to_address": addresses.take(receivers),
+            "transfer_chain": chains.take(moved),
+            "transfer_token": contracts.take(moved),
+            "total_transfers": numbers["total_transfers"],
+            "first_date": dates_of(numbers["first_date"]),
+            "last_date": dates_of(numbers["last_date"]),
+            **amounts_of("total_value", split(self._texts["total_value"], count).cast(pa.string())),
+            **self._types(count),
+        }
+
+    def _types(self, count: int) -> dict[str, pa.Array]:
+        if not self._unknown:
+            return {"rel_type": pa.repeat(GROUPED_TRANSFER, count), "unknown_data": pa.nulls(count, pa.string())}
+        found = [self._unknown.get(place) for place in range(count)]
+        return {
+            "rel_type": pa.array([link.rel_type if link else GROUPED_TRANSFER for link in found]),
+            "unknown_data": pa.array([link.unknown_data if link else None for link in found], pa.string()),
+        }
+
+
+def _token(raw: bytes) -> tuple[str | None, str | None]:
+    key = _read_key(raw)
+    if key is None:
+        return None, None
+    if not key.chain.strip():
+        raise ValueError("an empty chain")
+    return key.chain, *normalised([key.address])
+
+
+def distinct(answers: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return the relationships of some answers without those that an earlier answer holds.
+
+    Repetitions within one answer stay. Relationships of unknown types are equal if their data are equal.
+    """
+    if len(answers) == 1:
+        return answers[0]
+    kept: list[Any] = []
+    earlier: set[Any] = set()
+    for answer in answers:
+        named = [(_identity(link), link) for link in answer]
+        kept += [link for name, link in named if name not in earlier]
+        earlier.update(name for name, _ in named)
+    return kept
+
+
+def _identity(link: Any) -> tuple[Any, ...]:
+    ends = (_address_of(link.from_address), _address_of(link.to_address))
+    known = isinstance(link, UnknownTransfer)
+    return (*ends, link.rel_type, link.unknown_data if known else bytes(link.data.token_key))
+
+
+def _address_of(raw: msgspec.Raw) -> bytes:
+    text = bytes(raw)
+    return text.lower() if text[1:3].lower() == b"0x" else text
+
+
+def _dictionary(pieces: Sequence[bytes], count: int, columns: int = 1) -> tuple[list[bytes], list[pa.Array]]:
+    """Return the distinct texts of columns of ``count`` rows, and each column as positions in them."""
+    texts = split(pieces, columns * count).dictionary_encode()
+    return texts.dictionary.to_pylist(), [texts.indices.slice(count * column, count) for column in range(columns)]
+
+
+def _strings(raws: Sequence[bytes]) -> list[str]:
+    """Return the texts of JSON strings. Raises ``msgspec.DecodeError`` if one of them is not a string."""
+    return _read_strings(b"[%b]" % b",".join(raws))
+
+
+_NO_NODES: Final = Nodes()
+_SHARES: Final = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+_read_scores: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_count: Final = msgspec.json.Decoder(int | None).decode
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, lenient: bool) -> dict[str, pa.Table]:
+    """Return the five tables of some maps."""
+    transfers, kept = Transfers(), []
+    for answer in answers:
+        time_nodes = (answer.nodes or _NO_NODES).time_nodes or ()
+        transfers.add(answer.relationships or (), time_nodes, lenient)
+        answer.relationships = None  # most of the answer: freeing it while it is in the cache costs least
+        kept.append(answer)
+    nodes = [answer.nodes or _NO_NODES for answer in kept]
+    clusters = [_largest_first(answer.clusters or ()) for answer in kept]
+    return {
+        "maps": _maps(kept, tokens, common),
+        "map_nodes": _map_nodes(nodes, tokens, common),
+        "grouped_transfers": _map_transfers(transfers, tokens, common),
+        "clusters": _clusters(clusters, tokens, common),
+        "cluster_members": _cluster_members(clusters, tokens, common),
+    }
+
+
+def _maps(answers: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
+    rows = [_map_row(answer) for answer in answers]
+    columns: Columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns["token_address"] = tokens.repeat([1] * len(rows))
+    return assemble(TABLES["maps"], len(rows), common, columns)
+
+
+def _map_row(answer: Any) -> Columns:
+    supply, scores = answer.metrics.supply_stats, _read_scores(answer.metrics.scores)
+    name = score_name(scores)
+    others = {key: scores[key] for key in sorted(scores) if key.endswith("_score") and key != name}
+    return {
+        "dt_update": answer.metadata.dt_update,
+        **{share: figure_of(getattr(supply, share)) for share in _SHARES},
+        "service_score": figure_of(scores.get(name or "", NULL)),
+        **{figure: figure_of(scores.get(figure, NULL)) for figure in SCORE_FIGURES},
+        SCORE_COUNT: _read_count(scores.get(SCORE_COUNT, NULL)),
+        "other_scores": _ENCODER.encode(others).decode() if others else None,
+    }
+
+
+def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
+    """Return clusters with their shares; those without a share last."""
+    shares = [figure_of(cluster.share) for cluster in clusters]
+    return sorted(zip(shares, clusters, strict=True), key=lambda one: float("inf") if one[0] is None else -one[0])
+
+
+def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
+    """Return all top holders, then all magic nodes, then all time nodes."""
+    windows = [own.time_nodes or () for own in nodes]
+    top = [_ranked(own.top_holders or ()) for own in nodes]
+    magic = [own.magic_nodes or () for own in nodes]
+    kinds: dict[str, Sequence[Sequence[Any]]] = {"top_holder": top, "magic": magic, "time": windows}
+    addresses = [node.address for of_answers in kinds.values() for own in of_answers for node in own]
+    counts = [[len(own) for own in of_answers] for of_answers in kinds.values()]
+    known = [node for of_answers in (top, magic) for own in of_answers for node in own]
+    timed = sum(counts[2])
+    columns = {
+        "token_address": pa.concat_arrays([tokens.repeat(of_kind) for of_kind in counts]),
+        "kind": [kind for kind, of_kind in zip(kinds, counts, strict=True) for _ in range(sum(of_kind))],
+        "address": normalised(addresses),
+        "is_shown_on_map": [node.is_shown_on_map for node in known] + [None] * timed,
+        "time_node": [None] * len(known) + [number for count in counts[2] for number in range(1, count + 1)],
+        **_holding_columns([node.holder_data for own in top for node in own], len(addresses) - sum(counts[0])),
+        **_details_columns([node.address_details for node in known] + [None] * timed),
+    }
+    return assemble(TABLES["map_nodes"], len(addresses), common, columns)
+
+
+def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
+    """Return for each answer the relationships outside time nodes, then those of its time nodes."""
+    windows = transfers.windows
+    columns = transfers.columns() | {
+        "token_address": tokens.repeat(transfers.counts),
+        "time_node": pa.array(windows, mask=windows == 0),
+    }
+    return assemble(TABLES["grouped_transfers"], len(windows), common, columns)
+
+
+def _clusters(clusters: Sequence[Sequence[tuple[float | None, Any]]], tokens: TokenColumn, common: Common) -> pa.Table:
+    listed = [cluster for own in clusters for _, cluster in own]
+    columns = {
+        "token_address": tokens.repeat([len(own) for own in clusters]),
+        "cluster_id": [number for own in clusters for number in range(1, len(own) + 1)],
+        "share": [share for own in clusters for share, _ in own],
+        "holder_count": integers_of([cluster.holder_count for cluster in listed]),
+        "magic_node_count": integers_of([cluster.magic_node_count for cluster in listed]),
+        **amounts_of("amount", texts_of([cluster.amount for cluster in listed])),
+    }
+    return assemble(TABLES["clusters"], len(listed), common, columns)
+
+
+def _cluster_members(
+    clusters: Sequence[Sequence[tuple[float | None, Any]]], tokens: TokenColumn, common: Common
+) -> pa.Table:
+    addresses: list[str] = []
+    kinds: list[str] = []
+    numbers: list[int] = []
+    counts = []
+    for own in clusters:
+        before = len(addresses)
+        for number, (_, cluster) in enumerate(own, 1):
+            holders, magic = cluster.holders or [], cluster.magic_nodes or []
+            addresses += holders
+            addresses += magic
+            kinds += ["holder"] * len(holders) + ["magic"] * len(magic)
+            numbers += [number] * (len(holders) + len(magic))
+        counts.append(len(addresses) - before)
+    columns = {
+        "token_address": tokens.repeat(counts),
+        "cluster_id": numbers,
+        "address": normalised(addresses),
+        "kind": kinds,
+    }
+    return assemble(TABLES["cluster_members"], len(addresses), common, columns)
