@@ -34,7 +34,7 @@ from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map
 from holderlake.service.pictures.drawing.text import printable, shortened, width
 from holderlake.service.pictures.drawing.text_format import percent
 from holderlake.service.pictures.layout.bubbles import Layout, place
-from holderlake.service.pictures.layout.circles import Frame
+from holderlake.service.pictures.layout.page import Area
 from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
 from tests.service.conftest import DAY, World
 
@@ -169,7 +169,7 @@ def said(svg: str) -> list[str]:
 
 # ---------------------------------------------------------------------- layout
 
-FRAME = Frame(20.0, 80.0, 1100.0, 800.0)
+FRAME = Area(20.0, 80.0, 1100.0, 800.0)
 
 
 def scene_of_numbers(shares: Sequence[float], rings: int = 0, lines: Sequence[tuple[int, int]] = ()) -> Scene:
@@ -195,7 +195,7 @@ def scenes(draw_from: st.DrawFn) -> Scene:
     return scene_of_numbers(shares, rings, lines)
 
 
-FRAMES = st.sampled_from([FRAME, Frame(10.0, 130.0, 560.0, 420.0), Frame(0.0, 0.0, 900.0, 300.0)])
+FRAMES = st.sampled_from([FRAME, Area(10.0, 130.0, 560.0, 420.0), Area(0.0, 0.0, 900.0, 300.0)])
 MANY = settings(max_examples=25, deadline=None)
 
 
@@ -209,13 +209,13 @@ def between(layout: Layout) -> np.ndarray:
 
 @MANY
 @given(scenes(), FRAMES)
-def test_no_two_bubbles_overlap(scene: Scene, frame: Frame) -> None:
+def test_no_two_bubbles_overlap(scene: Scene, frame: Area) -> None:
     assert between(place(scene, frame, 14.0)).min() > 0
 
 
 @MANY
 @given(scenes(), FRAMES)
-def test_every_bubble_lies_within_the_frame(scene: Scene, frame: Frame) -> None:
+def test_every_bubble_lies_within_the_frame(scene: Scene, frame: Area) -> None:
     layout = place(scene, frame, 14.0)
     assert np.all(layout.x - layout.radius >= frame.left - 1e-6)
     assert np.all(layout.y - layout.radius >= frame.top - 1e-6)
@@ -225,7 +225,7 @@ def test_every_bubble_lies_within_the_frame(scene: Scene, frame: Frame) -> None:
 
 @MANY
 @given(scenes(), FRAMES)
-def test_a_bubbles_area_is_proportional_to_its_share_unless_it_was_enlarged(scene: Scene, frame: Frame) -> None:
+def test_a_bubbles_area_is_proportional_to_its_share_unless_it_was_enlarged(scene: Scene, frame: Area) -> None:
     layout = place(scene, frame, 14.0)
     for node, radius in zip(scene.nodes, layout.radius, strict=True):
         if node.share is not None and not layout.is_enlarged(node.share):
@@ -234,7 +234,7 @@ def test_a_bubbles_area_is_proportional_to_its_share_unless_it_was_enlarged(scen
 
 @MANY
 @given(scenes(), FRAMES)
-def test_a_bubble_is_enlarged_only_if_it_could_not_be_seen(scene: Scene, frame: Frame) -> None:
+def test_a_bubble_is_enlarged_only_if_it_could_not_be_seen(scene: Scene, frame: Area) -> None:
     layout = place(scene, frame, 14.0)
     for node, radius in zip(scene.nodes, layout.radius, strict=True):
         if node.share is not None and layout.is_enlarged(node.share):

@@ -1,1 +1,4 @@
-"""Positions and sizes of bubbles in a picture."""
+"""Geometry of a picture: the areas of the page, and the sizes and positions of bubbles.
+
+Nothing here draws; shapes, text and colours are in ``drawing``.
+"""

@@ -1,12 +1,12 @@
-"""Where the bubbles, rings and lines of a picture stand: sizes by share, linked nodes close, nothing over another.
+"""Sizes and positions of bubbles and rings: area by share, linked nodes close together, no overlaps.
 
-Every component of linked nodes is laid out by itself (``component``), the components are packed into the frame
-(``packing``), and all is made as large as the frame allows. Nothing is left to chance: where things start comes from
-their addresses.
+networkx unfolds each component of linked nodes, and a simulation then gives every circle its room. Start positions
+depend on addresses only, so a small change of the data leaves most bubbles where they were.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,26 +15,24 @@ from typing import Final
 import networkx as nx
 import numpy as np
 
-from holderlake.service.pictures.layout.circles import Floats, Frame, Places, bounds
-from holderlake.service.pictures.layout.component import covered, guards, laid_out
-from holderlake.service.pictures.layout.packing import Body, Placed, eased, packed
+from holderlake.service.pictures.layout.page import Area
+from holderlake.service.pictures.layout.simulation import Floats, Indices, Points, Simulation
 from holderlake.service.pictures.scene import Scene
 
-_FILL: Final = 0.72
-"""The part of the frame that bubbles with the room around them are to fill; they shrink where that does not fit."""
-_SHRINK: Final = 0.95
+_FILL: Final = 0.68
+"""The part of the frame that bubbles with the gaps around them should fill."""
 _LARGEST: Final = 0.32
 """The largest radius, as a part of the frame's shorter side."""
-_GROWTH: Final = 1.5
-"""How much larger all may become to fill the frame; more would blow up dust."""
+_MOST_GROWTH: Final = 1.5
+"""The limit of the final enlargement; a larger one would make dust look important."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """Centres and radii of the scene's nodes in pixels, in the scene's order.
 
-    A holder of ``share`` has the radius ``scale * sqrt(share)``, but none is below ``smallest``. Around the bubbles and
-    lines of a component is a room of ``gap`` that no other enters.
+    A holder of ``share`` has the radius ``scale * sqrt(share)``, but at least ``smallest``. ``gap`` is the preferred
+    distance between two circles.
     """
 
     x: Floats
@@ -45,96 +43,101 @@ class Layout:
     gap: float
 
     def is_enlarged(self, share: float) -> bool:
-        """Whether a holder's bubble is larger than its share, to be seen."""
+        """Return whether the bubble of a share is enlarged to the smallest visible size."""
         return self.scale * math.sqrt(share) < self.smallest * (1 - 1e-9)
 
 
-def place(scene: Scene, frame: Frame, unit: float) -> Layout:
-    """The layout of a scene within a frame; ``unit`` is the size of the picture's text in pixels."""
+def place(scene: Scene, frame: Area, unit: float) -> Layout:
+    """Lay out a scene within a frame; ``unit`` is the size of the picture's text in pixels."""
     if not scene.nodes:
         return Layout(np.empty(0), np.empty(0), np.empty(0), 0.0, 0.0, 0.0)
     shares = np.array([node.share or 0.0 for node in scene.nodes])
     is_ring = np.array([node.share is None for node in scene.nodes], dtype=bool)
-    crowd = min(1.0, max(0.4, math.sqrt(100 / len(shares))))
-    gap, smallest, ring = 0.32 * unit * crowd, 0.16 * unit, 0.32 * unit * max(crowd, 0.85)
-    groups = _groups(scene)
-    scale = _scale(shares[~is_ring], groups, frame, gap, smallest)
-    radius = np.where(is_ring, ring, np.maximum(scale * np.sqrt(shares), smallest))
-    bodies = [_body(scene, group, radius, gap, frame) for group in groups]
-    # nearly equal ones by address, so that a small change does not put all into another order
-    bodies.sort(key=lambda body: (-round(math.log(body.area, 1.3)), body.address))
-    factor, placed = _fitted(bodies, gap, frame)
-    at = np.empty((len(shares), 2))
-    for one in eased(placed, gap * factor, frame):
-        at[one.body.nodes] = one.centre + one.body.at
-    at, grown = _stretched(at, radius * factor, frame.inset(gap * factor), _LARGEST * min(frame.width, frame.height))
-    factor *= grown
-    return Layout(at[:, 0], at[:, 1], radius * factor, scale * factor, smallest * factor, gap * factor)
-
-
-def _groups(scene: Scene) -> list[Places]:
-    """The components of linked nodes, and single nodes, each with its largest holder first."""
+    density = min(1.0, max(0.4, math.sqrt(100 / len(shares))))
+    gap, smallest, ring = 0.32 * unit * density, 0.16 * unit, 0.32 * unit * max(density, 0.85)
     graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(len(scene.nodes)))
+    graph.add_nodes_from(range(len(shares)))
     graph.add_edges_from((line.first, line.second) for line in scene.lines)
-    return [np.array(sorted(component), dtype=np.intp) for component in nx.connected_components(graph)]
+    components = [np.array(sorted(nodes), dtype=np.intp) for nodes in nx.connected_components(graph)]
+    linked = sum(len(nodes) for nodes in components if len(nodes) > 1) / len(shares)
+    scale = _scale(shares[~is_ring], _FILL / (1 + 0.5 * linked), frame, gap, smallest)
+    radius = np.where(is_ring, ring, np.maximum(scale * np.sqrt(shares), smallest))
+    at = _start(graph, components, [node.key for node in scene.nodes], (radius + gap) ** 2 * math.pi, frame)
+    number = np.empty(len(shares), dtype=np.intp)
+    for index, nodes in enumerate(components):
+        number[nodes] = index
+    ends = np.array([(line.first, line.second) for line in scene.lines], dtype=np.intp).reshape(-1, 2)
+    corner = complex(frame.width, frame.height)
+    at = Simulation(at, radius, number, (ends[:, 0], ends[:, 1]), gap, corner).run()
+    return _fitted(at, Layout(at.real, at.imag, radius, scale, smallest, gap), frame)
 
 
-def _scale(shares: Floats, groups: Sequence[Places], frame: Frame, gap: float, smallest: float) -> float:
-    """The radius in pixels of a holder of everything: as large as the frame lets it be."""
-    whole = _LARGEST * min(frame.width, frame.height)
+def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float) -> float:
+    """Return the radius in pixels of a holder of everything with which all bubbles cover ``fill`` of the frame."""
+    largest = _LARGEST * min(frame.width, frame.height)
     if not shares.size or not shares.max():
-        return whole
-    linked = sum(len(group) for group in groups if len(group) > 1)
-    room = _FILL * frame.width * frame.height / (1 + 0.6 * linked / len(shares))  # lines take room too
-    low, high = 0.0, whole / math.sqrt(shares.max())
-
-    def needed(scale: float) -> float:
-        return float(np.sum(np.pi * (np.maximum(scale * np.sqrt(shares), smallest) + gap) ** 2))
-
-    if needed(high) <= room:
-        return high
+        return largest
+    low, high = 0.0, largest / math.sqrt(shares.max())
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if needed(middle) <= room else (low, middle)
+        covered = float(np.sum(np.pi * (np.maximum(middle * np.sqrt(shares), smallest) + gap) ** 2))
+        low, high = (middle, high) if covered <= fill * frame.width * frame.height else (low, middle)
     return max(low, 1e-9 * high)
 
 
-def _body(scene: Scene, group: Places, radius: Floats, gap: float, frame: Frame) -> Body:
-    own = radius[group]
-    addresses = [scene.nodes[node].key for node in group]
-    if len(group) == 1:
-        circle = np.array([[0.0, 0.0, own[0]]])
-        return Body(group, addresses[0], np.zeros((1, 2)), circle, math.pi * float(own[0] + gap) ** 2)
-    number = {int(node): index for index, node in enumerate(group)}
-    lines = [(number[line.first], number[line.second]) for line in scene.lines if line.first in number]
-    ends = np.array(lines, dtype=np.intp)
-    # the more of all it is, the more it takes the frame's shape
-    wider = (frame.width / frame.height) ** float(np.sum(own**2) / np.sum(radius**2))
-    at = laid_out(addresses, own, ends, gap, wider)
-    around = guards(at, own, ends, gap)
-    low, high = bounds(around[:, :2], around[:, 2])
-    middle = (low + high) / 2
-    return Body(group, addresses[0], at - middle, around - np.array([*middle, 0.0]), covered(around))
+def _start(
+    graph: nx.Graph[int], components: Sequence[Indices], keys: Sequence[str], area: Floats, frame: Area
+) -> Points:
+    """Return the start positions: the largest component in the middle, others around it where their addresses say."""
+    at = np.empty(len(keys), dtype=np.complex128)
+    areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
+    total, inner = sum(areas), 0.0
+    reach = min(0.95, math.sqrt(total / (0.75 * frame.width * frame.height)))
+    for own, nodes in sorted(zip(areas, components, strict=True), key=lambda pair: (-pair[0], keys[pair[1][0]])):
+        spot = _hashed(keys[nodes[0]])
+        way = complex(math.cos(math.pi * spot.real), math.sin(math.pi * spot.real))
+        way /= (way.real**4 + way.imag**4) ** 0.25  # nearer to a rectangle than to an ellipse
+        way *= reach * math.sqrt((inner + own / 2) / total) * (0.85 + 0.1 * spot.imag) if inner else 0.0
+        at[nodes] = complex((1 + way.real) * frame.width / 2, (1 + way.imag) * frame.height / 2)
+        if len(nodes) > 1:
+            at[nodes] += 0.45 * math.sqrt(own / 2.0) * _unfolded(graph, nodes, keys, frame)
+        inner += own
+    return at
 
 
-def _fitted(bodies: Sequence[Body], gap: float, frame: Frame) -> tuple[float, list[Placed]]:
-    """What all sizes are multiplied by, 1 if that fits, and the bodies placed, as far apart as they still fit."""
-    factor = min(1.0, *(float((frame.inset(gap).size / body.size).min()) for body in bodies))
-    spaced = 3.0
-    while True:
-        between = spaced * gap * factor
-        # only between each other: to the frame the plain gap is enough
-        placed = packed([body.scaled(factor) for body in bodies], between, frame.inset(gap * factor - between))
-        if placed is not None:
-            return factor, placed
-        factor, spaced = (factor, spaced - 0.4) if spaced > 1.2 else (factor * _SHRINK, spaced)
+def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
+    """Return one component unfolded around 0, with a mean distance of about 1 and the frame's proportions."""
+    start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
+    steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
+    found = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
+    at = np.array([complex(*found[int(node)]) for node in nodes])
+    at -= at.mean()
+    wider = math.sqrt(frame.width / frame.height)
+    at = at.real * math.sqrt(wider) + 1j * at.imag / math.sqrt(wider)
+    shape: Points = at / max(math.sqrt(float(np.mean(np.abs(at) ** 2))), 1e-9)
+    return shape
 
 
-def _stretched(at: Floats, radius: Floats, frame: Frame, largest: float) -> tuple[Floats, float]:
-    """Everything moved to the frame's middle and made larger as far as it allows, and how many times as large."""
-    low, high = bounds(at, radius)
-    fitting = float((frame.size / np.maximum(high - low, 1e-9)).min())
-    grown = max(1.0, min(fitting, largest / float(radius.max()), _GROWTH))
-    moved: Floats = frame.origin + frame.size / 2 + (at - (low + high) / 2) * grown
-    return moved, grown
+def _hashed(text: str) -> complex:
+    """Return a point of the square from -1 to 1 that only the text decides."""
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
+    return complex(*(int.from_bytes(half, "big") / 2**31 - 1 for half in (digest[:4], digest[4:])))
+
+
+def _fitted(at: Points, layout: Layout, frame: Area) -> Layout:
+    """Return the layout as large as the frame allows, with circles shrunk where two would still overlap."""
+    radius = layout.radius
+    distance = np.abs(at[:, None] - at)
+    np.fill_diagonal(distance, np.inf)
+    shrunk = min(1.0, float((distance / (radius[:, None] + radius + 0.5 * layout.gap)).min()))
+    edge = shrunk * (radius + layout.gap)
+    left, right = float((at.real - edge).min()), float((at.real + edge).max())
+    top, bottom = float((at.imag - edge).min()), float((at.imag + edge).max())
+    fitting = min(frame.width / (right - left), frame.height / (bottom - top))
+    largest = _LARGEST * min(frame.width, frame.height) / (shrunk * float(radius.max()))
+    grown = min(fitting, max(1.0, largest), _MOST_GROWTH)
+    at = (at - complex(left + right, top + bottom) / 2) * grown
+    at += complex(frame.left + frame.width / 2, frame.top + frame.height / 2)
+    factor = shrunk * grown
+    sizes = (layout.scale * factor, layout.smallest * factor, layout.gap * factor)
+    return Layout(at.real, at.imag, radius * factor, *sizes)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from holderlake.service.pictures.layout.circles import Frame
-
 _WIDE: Final = 960
 """From this width on, lists and legend stand beside the map; below it, under the map."""
 
@@ -30,6 +28,10 @@ class Area:
         """The lower edge."""
         return self.top + self.height
 
+    def inset(self, margin: float) -> Area:
+        """Return the area without a margin on each side."""
+        return Area(self.left + margin, self.top + margin, self.width - 2 * margin, self.height - 2 * margin)
+
 
 @dataclass(frozen=True)
 class Page:
@@ -49,9 +51,9 @@ class Page:
     legend: Area
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> Area:
         """The part of the panel for the bubbles."""
-        return Frame(self.panel.left, self.panel.top, self.panel.width, self.panel.height).inset(0.5 * self.unit)
+        return self.panel.inset(0.5 * self.unit)
 
     @property
     def in_one_column(self) -> bool:

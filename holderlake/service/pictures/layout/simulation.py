@@ -1,0 +1,155 @@
+"""A simulation that moves circles until none overlap: lines pull linked circles together, near circles push apart.
+
+networkx places points without a size, so it cannot do this. Positions are complex numbers, x + iy, in pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Points = NDArray[np.complex128]
+Indices = NDArray[np.intp]
+
+_COOLING_STEPS: Final = 200
+_MOST_STEPS: Final = 500
+_SEARCH_EVERY: Final = 10
+"""Steps between two searches for near circles and lines."""
+
+
+@dataclass
+class Simulation:
+    """Circles with their centres ``at``, the number of each circle's ``component``, and lines by their two ``ends``.
+
+    Circles of one component move freely; what another component's circles push moves as a rigid body. ``gap`` is the
+    distance to keep between circles. The frame reaches from 0 to ``corner``.
+    """
+
+    at: Points
+    radius: Floats
+    component: Indices
+    ends: tuple[Indices, Indices]
+    gap: float
+    corner: complex
+    _heat: float = 1.0
+    """Falls from 1 to 0; lines and the extra distance between components lose their force with it."""
+    _near: tuple[Indices, Indices] = field(init=False)
+    _crossings: tuple[Indices, Indices] = field(init=False)
+    """Pairs of a circle and a line of another component, close enough to touch soon."""
+
+    def __post_init__(self) -> None:
+        first, second = self.ends
+        self._weight = (self.radius + self.gap) ** 2
+        self._weights = np.bincount(self.component, self._weight)
+        self._members = np.bincount(self.component)
+        self._length = self.radius[first] + self.radius[second] + 3.5 * self.gap
+        degree = np.bincount(np.concatenate(self.ends), minlength=len(self.at))
+        self._first_part = degree[second] / (degree[first] + degree[second])
+        # a leaf comes close to its only neighbour, while a web of many lines keeps its shape
+        self._stiffness = 0.5 / np.minimum(degree[first], degree[second]) ** 2
+        circle, line = np.nonzero(self.component[:, None] != self.component[first])
+        self._others = circle, line
+        free = self.corner.real * self.corner.imag - np.pi * float(self._weight.sum())
+        self._spread = max(3 * self.gap, 0.5 * math.sqrt(max(0.0, free / len(self.at))))
+
+    def run(self) -> Points:
+        """Return the centres after cooling, and after overlaps that remained were pushed apart."""
+        for step in range(_MOST_STEPS):
+            self._heat = max(0.0, 1 - step / _COOLING_STEPS)
+            if step % _SEARCH_EVERY == 0:
+                self._search()
+            moves = self._pulls()
+            rigid, lack = self._push_circles(moves)
+            self._push_off_lines(rigid)
+            moves += rigid[self.component]
+            self.at = self.at + moves * np.minimum(1.0, 4 * self.gap / np.maximum(np.abs(moves), 1e-9))
+            if self._heat:
+                self._contract()
+            elif lack < 0.3 * self.gap:
+                break
+            elif step % _SEARCH_EVERY == 0:
+                self.at = self.at + 0.02 * (self.at - self.corner / 2)
+        return self.at
+
+    def _search(self) -> None:
+        """Find the pairs of circles, and of circles and lines, that can touch before the next search."""
+        reach = self.radius[:, None] + self.radius + 1.5 * self._wanted + 3 * self.gap
+        first, second = np.nonzero(np.triu(np.abs(self.at[:, None] - self.at) < reach, 1))
+        self._near = first, second
+        circle, line = self._others
+        close = np.abs(self._way_off(circle, line)) < self.radius[circle] + 6 * self.gap
+        self._crossings = circle[close], line[close]
+
+    @property
+    def _wanted(self) -> float:
+        """The distance to keep between circles of two components."""
+        return self.gap + self._spread * self._heat
+
+    def _pulls(self) -> Points:
+        """Return the moves that bring lines nearer to their preferred length."""
+        first, second = self.ends
+        way = self.at[second] - self.at[first]
+        distance = np.maximum(np.abs(way), 1e-9)
+        move = way * (self._heat * self._stiffness * (distance - self._length) / distance)
+        return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
+
+    def _push_circles(self, moves: Points) -> tuple[Points, float]:
+        """Push near circles apart; of two, the heavier one moves less.
+
+        Adds the moves within components to ``moves``. Returns the moves of whole components, and the largest distance
+        that a pair lacked.
+        """
+        first, second = self._near
+        one, other = self.component[first], self.component[second]
+        is_inner = (one == other) | (self._heat == 0)  # a bubble between parts of a component must get out
+        way = self.at[first] - self.at[second]
+        distance = np.maximum(np.abs(way), 1e-6)
+        gap = np.where(one == other, self.gap * (1.2 + 0.4 * (self._heat > 0)), self._wanted)
+        lack = np.maximum(self.radius[first] + self.radius[second] + gap - distance, 0.0)
+        push = way * (0.7 * lack / distance)
+        part = self._weight[second] / (self._weight[first] + self._weight[second])
+        inner = push * is_inner
+        moves += self._summed(first, inner * part) - self._summed(second, inner * (1 - part))
+        return self._pushed(one, other, push * ~is_inner), float(lack.max(initial=0.0))
+
+    def _push_off_lines(self, rigid: Points) -> None:
+        """Add to ``rigid`` the moves that keep circles off lines of other components."""
+        circle, line = self._crossings
+        way = self._way_off(circle, line)
+        distance = np.maximum(np.abs(way), 1e-6)
+        push = way * (0.5 * np.maximum(self.radius[circle] + 2 * self.gap - distance, 0.0) / distance)
+        rigid += self._pushed(self.component[circle], self.component[self.ends[0][line]], push)
+
+    def _contract(self) -> None:
+        """Draw each component a little together, less across the frame's longer side, and keep all in the frame."""
+        middle = (self._summed(self.component, self.at, len(self._members)) / self._members)[self.component]
+        off = self.at - middle
+        wider = self.corner.real / self.corner.imag
+        at = self.at - 0.006 * self._heat * (off.real + 1j * wider * off.imag)
+        edge = self.radius + self.gap
+        across = np.clip(at.real, edge, self.corner.real - edge)
+        self.at = across + 1j * np.clip(at.imag, edge, self.corner.imag - edge)
+
+    def _way_off(self, circle: Indices, line: Indices) -> Points:
+        """Return the ways from the nearest points of lines to circles' centres."""
+        start = self.at[self.ends[0][line]]
+        way, off = self.at[self.ends[1][line]] - start, self.at[circle] - start
+        along = (off * way.conj()).real / np.maximum(np.abs(way) ** 2, 1e-9)
+        ways: Points = off - np.clip(along, 0.0, 1.0) * way
+        return ways
+
+    def _pushed(self, one: Indices, other: Indices, push: Points) -> Points:
+        """Return the moves of whole components after pushes of ``one`` away from ``other``."""
+        part = self._weights[other] / (self._weights[one] + self._weights[other])
+        count = len(self._weights)
+        return self._summed(one, push * part, count) - self._summed(other, push * (1 - part), count)
+
+    def _summed(self, index: Indices, moves: Points, count: int | None = None) -> Points:
+        size = len(self.at) if count is None else count
+        sums: Points = np.bincount(index, moves.real, size) + 1j * np.bincount(index, moves.imag, size)
+        return sums
