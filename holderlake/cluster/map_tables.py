@@ -19,7 +19,7 @@ from holderlake.engine.files.adjacency import NEVER
 from holderlake.engine.maps.graph import Graphs, Top, connected
 from holderlake.engine.maps.links import Links
 from holderlake.engine.maps.maps import MapData, map_tables
-from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
+from holderlake.engine.numeric.bigint import Array, from_ints, width_for
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX, Activity, detail_columns
 from holderlake.engine.queries.balances import Rows
 from holderlake.engine.queries.holders import RankedHolders, holders_table
@@ -133,7 +133,7 @@ class _MapRows:
         return _MapRows(
             -sum(_integers(zero_address)),
             [text or "" for text in rows["address"].to_pylist()],
-            _words(rows),
+            _limbs(rows),
             rows["kinds"].to_numpy().astype(np.uint8),
             rows["is_wallet"].to_numpy(),
             rows["is_fresh"].to_numpy(),
@@ -187,7 +187,7 @@ class _MapRows:
             column(row["number"] for row in rows),
             column(row["begun"] for row in rows),
             column(row["ended"] for row in rows),
-            from_ints(sums, lane_of(max(sums, default=0))),
+            from_ints(sums, width_for(max(sums, default=0))),
         )
         nodes, magic_nodes = (
             column(node_of[text] for text in addresses),
@@ -229,11 +229,11 @@ def _integers(rows: pa.Table) -> list[int]:
     ]
 
 
-def _words(rows: pa.Table) -> Array:
-    """Return the balances as the engine's words."""
+def _limbs(rows: pa.Table) -> Array:
+    """Return the balances as limbs."""
     if rows.num_rows and rows["middle"].null_count < rows.num_rows:
         plain = _integers(rows)
-        return from_ints(plain, lane_of(max(plain)))
+        return from_ints(plain, width_for(max(plain)))
     low = rows["low"].combine_chunks() if rows.num_rows else pa.array([], pa.decimal128(38, 0))
     if isinstance(low, pa.ChunkedArray):
         low = pa.concat_arrays(low.chunks)

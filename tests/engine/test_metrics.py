@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.engine.numeric.bigint import from_ints, lane_of
+from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries import metrics
 from holderlake.engine.queries.balances import Rows
 from holderlake.engine.records import Rules
@@ -147,7 +147,7 @@ def test_entities_at_every_instant_are_those_counted_one_by_one(
     sizes, firsts, lasts = zip(*rows, strict=True) if rows else ((), (), ())
     free = Rows(
         np.arange(len(rows)),
-        from_ints(sizes, lane_of(max(sizes, default=0))),
+        from_ints(sizes, width_for(max(sizes, default=0))),
         np.array(firsts, np.int32),
         np.array(lasts, np.int32),
     )
@@ -171,7 +171,7 @@ def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
     """Limbs as large as can be, across the place where the loop carries: once for a million rows."""
     size, count = 2**bits - 1, (1 << 20) + 3
     once = np.zeros(count, np.int32)
-    free = Rows(np.arange(count), np.repeat(from_ints([size], lane_of(size)), count, axis=0), once, once + 1)
+    free = Rows(np.arange(count), np.repeat(from_ints([size], width_for(size)), count, axis=0), once, once + 1)
     (entities,) = metrics.entities_at(free, [metrics.Shown([], [], [])])
     assert (entities.count, entities.whole, entities.squares) == (count, count * size, count * size**2)
     assert (entities.weighted, entities.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
@@ -183,7 +183,7 @@ def test_sums_stay_exact_while_very_many_holders_come_and_go(bits: int) -> None:
     chance, rows, instants = np.random.default_rng(bits), 20_000, 6
     sizes = falling([1 + (int(word) << (bits - 20)) for word in chance.integers(0, 2**20, rows)])
     firsts, lasts = np.sort(chance.integers(0, instants, (2, rows)), axis=0).astype(np.int32)
-    whole = Rows(np.arange(rows), from_ints(sizes, lane_of(sizes[0])), firsts, lasts)
+    whole = Rows(np.arange(rows), from_ints(sizes, width_for(sizes[0])), firsts, lasts)
     nobody = [metrics.Shown([], [], [])] * instants
     for now, entities in enumerate(metrics.entities_at(whole, nobody)):
         holds = ((firsts <= now) & (now < lasts)).tolist()

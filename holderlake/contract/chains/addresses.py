@@ -127,7 +127,7 @@ def wrong_checksums(texts: pa.Array) -> pa.Array:
 
 
 def has_right_checksum(text: str) -> bool:
-    """Whether the text is no EVM address in mixed case, or one whose checksum (EIP-55) is right."""
+    """Return whether the text is no EVM address in mixed case, or one whose checksum (EIP-55) is right."""
     return not wrong_checksums(pa.array([text], pa.string()))[0].as_py()
 
 

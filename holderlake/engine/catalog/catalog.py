@@ -80,7 +80,7 @@ def _connect(root: Path) -> sqlite3.Connection:
 
 
 def _exists(root: Path) -> bool:
-    """Whether the catalogue has content; SQLite creates an empty file on connecting."""
+    """Return whether the catalogue has content; SQLite creates an empty file on connecting."""
     try:
         return os.stat(f"{root}/{CATALOG}").st_size > 0  # noqa: PTH116 - for each connection, and a Path costs more
     except OSError:

@@ -128,7 +128,7 @@ def release_pages(arrays: Iterable[Array]) -> None:
 
 
 def exceeds_mapped_limit() -> bool:
-    """Whether files take so much of this process's memory that those that are read should be let go of: what they take
+    """Return whether files take so much of this process's memory that those that are read should be let go of: what they take
     is told by Linux alone, so elsewhere always."""
     return _mapped() > _MUCH
 

@@ -104,7 +104,7 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Whether a file that passed is another one on disk now. One that was removed since is not."""
+        """Return whether a file that passed is another one on disk now. One that was removed since is not."""
         passed = self._passed.get(path)
         if path in self._differing:
             return True

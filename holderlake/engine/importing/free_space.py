@@ -1,4 +1,4 @@
-"""Whether an import fits on the disk: refused before it begins where it certainly does not."""
+"""Return whether an import fits on the disk: refused before it begins where it certainly does not."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class RepeatedKeys:
             yield np.unique(some[doubtful])
 
     def any(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any."""
         return bool(len(self._found))
 
     def among(self, keys: Array) -> Array:

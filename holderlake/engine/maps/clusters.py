@@ -11,7 +11,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, to_digits, to_ints, widened, wider
+from holderlake.engine.numeric.bigint import (
+    Array,
+    descending_order,
+    from_digits,
+    resized,
+    sum_width,
+    to_digits,
+    to_ints,
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> 
     by_owner = np.argsort(owners, kind="stable")
     member, owners = member[by_owner], owners[by_owner]
     firsts = np.searchsorted(owners, np.arange(len(shared)))
-    balances = to_digits(widened(holders.balances[member], wider(holders.balances.shape[1])))
+    balances = to_digits(resized(holders.balances[member], sum_width(holders.balances.shape[1])))
     sums = from_digits(np.add.reduceat(balances, firsts, axis=0) if len(firsts) else balances)
 
     instants = found[shared] // size

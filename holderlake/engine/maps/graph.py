@@ -29,7 +29,7 @@ from holderlake.engine.maps.links import Links, Transfers, Uses, between_nodes, 
 from holderlake.engine.maps.relationships import Link, counted_tokens, named_links
 from holderlake.engine.maps.time_nodes import TimeWindows, time_windows_of
 from holderlake.engine.numeric import graph_kernels
-from holderlake.engine.numeric.bigint import Array, from_ints, lane_of
+from holderlake.engine.numeric.bigint import Array, from_ints, width_for
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
 from holderlake.engine.queries.balances import Balances
 from holderlake.engine.queries.tables import texts_of
@@ -83,7 +83,7 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
     inputs = GraphInput.of(store, view, token, np.array([to_unix(as_of)]), options)
     addresses = view.dictionary.find([address for address, _ in largest.holders])
     raw = [balance for _, balance in largest.holders]
-    balances = from_ints(raw, lane_of(sum(raw)))
+    balances = from_ints(raw, width_for(sum(raw)))
     top = Top(np.zeros(len(raw), np.int64), addresses, balances, inputs.wallets_until(addresses) > 0)
     graphs = graphs_of(inputs, top)
     texts: list[str] = graphs.texts.to_pylist()

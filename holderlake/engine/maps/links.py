@@ -17,7 +17,7 @@ from holderlake.engine.files.arrays import expand_ranges
 from holderlake.engine.files.entries import AddressOrder
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric import graph_kernels
-from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, wider
+from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, sum_width
 
 _CELLS = 1 << 22
 """Instants times links that one step examines."""
@@ -196,10 +196,10 @@ def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
     ends = (senders.astype(np.int64) << 32) | receivers
     tokens = np.unique(transfers.tokens).tolist()
     parts = {token: view.parts_of(token) for token in tokens}
-    lane = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
-    # the lane of a part has room for the sums of that part only
-    lane = wider(lane) if any(len(some) > 1 for some in parts.values()) else lane
-    found = np.zeros((len(ends), 2 * lane), np.int64)
+    width = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
+    # the width of a part has room for the sums of that part only
+    width = sum_width(width) if any(len(some) > 1 for some in parts.values()) else width
+    found = np.zeros((len(ends), 2 * width), np.int64)
     order = np.lexsort((ends, transfers.times, transfers.tokens))  # of equal ones the first stays the first
     columns = (transfers.tokens[order], transfers.times[order], ends[order])
     is_first = np.zeros(len(order), np.bool_)

@@ -1,1 +1,4 @@
-"""Arithmetic on arrays: big integers, hashes, and compiled loops. Nothing here knows of tokens."""
+"""Arithmetic on arrays: big integers, hashes and compiled loops.
+
+Nothing here knows tokens or files; ``queries`` and ``maps`` apply it to balances and transfers.
+"""

@@ -1,7 +1,8 @@
-"""Loops over the balances of a token's holders, summed at each of many instants. Compiled as those of ``kernels``.
+"""Sums over the balances of a token's holders, at each of many instants. Compiled as in ``graph_kernels``.
 
-Balances stand by falling size, so they are gone through once, whatever the instants: what the ones so far come to at
-each instant is kept as what it differs from the instant before, in a Fenwick tree that stays near the processor.
+A row is a balance that holds from one instant to another. Rows come by falling balance and are read once, however many
+instants there are. A Fenwick tree over the instants keeps count and sum of the rows so far: each row changes it where
+the row begins and where it ends.
 """
 
 from __future__ import annotations
@@ -13,203 +14,204 @@ import numpy as np
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.graph_kernels import compiled
 
-_NOTES: Final = 1 << 19
-"""So often at most, over all instants, is noted what rows so far come to: between two notes stands the one that makes
-half of the whole."""
-_FEWEST: Final = 512
-"""Rows from one note to the next, at least."""
+_MOST_CHECKPOINTS: Final = 1 << 19
+"""Checkpoints over all instants. A checkpoint is count and sum of the rows so far; the search for the half of the sum
+starts from one."""
+_LEAST_STEP: Final = 512
+"""Rows from one checkpoint to the next, at least."""
 
 
 @compiled
-def _limb(words: Array, row: int, place: int) -> Any:
-    return np.int64((words[row, place >> 1] >> np.uint64(32 * (place & 1))) & np.uint64(0xFFFFFFFF))
+def _digit(limbs: Array, row: int, place: int) -> Any:
+    return np.int64((limbs[row, place >> 1] >> np.uint64(32 * (place & 1))) & np.uint64(0xFFFFFFFF))
 
 
 @compiled
-def _carry(limbs: Array) -> None:
-    for place in range(len(limbs) - 1):
-        limbs[place + 1] += limbs[place] >> 32
-        limbs[place] &= 0xFFFFFFFF
+def _carry(digits: Array) -> None:
+    for place in range(len(digits) - 1):
+        digits[place + 1] += digits[place] >> 32
+        digits[place] &= 0xFFFFFFFF
 
 
 @compiled
-def add_intervals(words: Array, firsts: Array, lasts: Array, sums: Array) -> None:
-    """Adds each number's limbs to the row of its first instant and takes them from the row of its last: added up row
-    after row, they are the sums at each instant."""
+def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> None:
+    """Add each row's digits at its first instant and subtract them at its last. The running total over the instants is
+    then the sum of the balances at each."""
     for row in range(len(firsts)):
         for place in range(sums.shape[1]):
-            limb = _limb(words, row, place)
-            sums[firsts[row], place] += limb
-            sums[lasts[row], place] -= limb
+            digit = _digit(limbs, row, place)
+            sums[firsts[row], place] += digit
+            sums[lasts[row], place] -= digit
 
 
 @compiled
-def _add_square(limbs: Array, sign: int, squares: Array, instant: int) -> None:
-    for one in range(len(limbs)):
-        for other in range(one + 1):
-            product, times = np.uint64(limbs[one]) * np.uint64(limbs[other]), sign * (1 + (other < one))
-            squares[instant, one + other] += times * np.int64(product & np.uint64(0xFFFFFFFF))
-            squares[instant, one + other + 1] += times * np.int64(product >> np.uint64(32))
+def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
+    for left in range(len(digits)):
+        for right in range(left + 1):
+            product, times = np.uint64(digits[left]) * np.uint64(digits[right]), sign * (1 + (right < left))
+            squares[instant, left + right] += times * np.int64(product & np.uint64(0xFFFFFFFF))
+            squares[instant, left + right + 1] += times * np.int64(product >> np.uint64(32))
 
 
 @compiled
-def _add_product(limbs: Array, instant: int, place: int, product: int) -> None:
-    """Adds a product in halves, of which a thousand million fit into a word."""
-    limbs[instant, place] += product & 0xFFFFFFFF
-    limbs[instant, place + 1] += product >> 32
+def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
+    """Add a product in halves, of which 1,000 million fit into an int64."""
+    digits[instant, place] += product & 0xFFFFFFFF
+    digits[instant, place + 1] += product >> 32
 
 
 @compiled
-def _add_change(
-    weighted: Array, instant: int, limbs: Array, sign: int, rank: int, reached: Array, begun: Array
+def _add_rank_change(
+    weighted: Array, instant: int, digits: Array, sign: int, rank: int, larger: Array, begun: Array
 ) -> None:
-    """Adds what a row of that rank changes by beginning or ending (the sign) at an instant: its own part, and one place
-    more or less for those after it that stay. These are all that stay, which are added at the end, but for those before
-    it: what is ``reached`` without what has ``begun`` at the instant."""
-    for place in range(len(limbs)):
-        _add_product(weighted, instant, place, limbs[place] * (sign * rank))
-        _add_product(weighted, instant, place, -sign * (reached[place] - begun[instant, place]))
+    """Add the change of the rank-weighted sum when a row of that rank begins (sign 1) or ends (-1) at an instant.
+
+    The row itself counts rank times. All smaller rows that stay move by one rank: these are all rows that stay, added
+    at the end by ``_accumulate``, less the larger ones, which are ``larger`` without those ``begun`` at the instant.
+    """
+    for place in range(len(digits)):
+        _add_product(weighted, instant, place, digits[place] * (sign * rank))
+        _add_product(weighted, instant, place, -sign * (larger[place] - begun[instant, place]))
 
 
 @compiled
-def _add_from(tree: Array, instant: int, limbs: Array, sign: int) -> None:
-    """Adds the row, or takes it away, at the instant (not the first) and all later ones."""
-    size = len(limbs)
+def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
+    """Add or subtract a row at an instant, which is not the first, and at all later ones."""
+    size = len(digits)
     while instant < len(tree):
         for place in range(size):
-            tree[instant, place] += sign * limbs[place]
+            tree[instant, place] += sign * digits[place]
         tree[instant, size] += sign
         instant += instant & -instant
 
 
 @compiled
-def _reached_at(tree: Array, instant: int, reached: Array) -> None:
-    """Puts into ``reached`` what the rows so far come to at the instant: limbs of their sum, and their number."""
-    for place in range(len(reached)):
-        reached[place] = tree[0, place]  # what is active from the first instant on
+def _read_tree(tree: Array, instant: int, totals: Array) -> None:
+    """Write digits of the sum of the rows so far, and their number, at an instant into ``totals``."""
+    for place in range(len(totals)):
+        totals[place] = tree[0, place]  # rows that begin at the first instant
     while instant > 0:
-        for place in range(len(reached)):
-            reached[place] += tree[instant, place]
+        for place in range(len(totals)):
+            totals[place] += tree[instant, place]
         instant -= instant & -instant
 
 
 @compiled
 def interval_aggregates(
-    words: Array, size: int, firsts: Array, lasts: Array, instants: int
+    limbs: Array, size: int, firsts: Array, lasts: Array, instants: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Of numbers that stand by falling size, each active from one instant to another (excluded): at each instant the
-    number of active ones, and as limbs their sum, the sum of their squares and that of each times its place (from 1);
-    and how many of the largest make half of the sum.
+    """Return, for each instant, five aggregates of the rows that hold then; rows come by falling balance.
 
-    ``size`` limbs of each number are looked at, and of those that are smaller fewer.
+    These are their number; the digits of their sum, of the sum of their squares, and of the sum of each times its rank
+    (from 1); and how many of the largest make half of the sum. A row holds from its first to its last instant
+    (excluded). ``size`` digits of each balance are read.
     """
-    tree, step = np.zeros((instants, size + 1), np.int64), max(_FEWEST, len(firsts) * instants // _NOTES)
-    notes = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
+    tree, step = np.zeros((instants, size + 1), np.int64), max(_LEAST_STEP, len(firsts) * instants // _MOST_CHECKPOINTS)
+    checkpoints = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
     squares, weighted = np.zeros((instants, 2 * size + 2), np.int64), np.zeros((instants, size + 2), np.int64)
     began, ended = np.zeros(instants, np.int64), np.zeros(instants, np.int64)
     begun = np.zeros((instants, size), np.int64)
-    limbs, reached = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
-    noted, width = 0, size
+    digits, larger = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
+    done, width = 0, size
     for row in range(len(firsts)):
-        if row == noted * step:
-            for now in range(instants):
-                _reached_at(tree, now, notes[noted, now])
-            noted += 1
+        if row == done * step:
+            for instant in range(instants):
+                _read_tree(tree, instant, checkpoints[done, instant])
+            done += 1
         first, last = firsts[row], lasts[row]
         if first >= last:
             continue
         for place in range(width):
-            limbs[place] = _limb(words, row, place)
-        while width > 1 and limbs[width - 1] == 0:  # and so it is in all rows after this one
+            digits[place] = _digit(limbs, row, place)
+        while width > 1 and digits[width - 1] == 0:  # the digit is 0 in all smaller rows too
             width -= 1
         if last < instants:
-            _reached_at(tree, last, reached)
-            rank = reached[size] - began[last] + ended[last] + 1  # at the instant before
-            _add_change(weighted, last, limbs, -1, rank, reached, begun)
-            _add_square(limbs[:width], -1, squares, last)
-            _add_from(tree, last, limbs, -1)
+            _read_tree(tree, last, larger)
+            rank = larger[size] - began[last] + ended[last] + 1  # at the instant before
+            _add_rank_change(weighted, last, digits, -1, rank, larger, begun)
+            _add_square(digits[:width], -1, squares, last)
+            _add_from(tree, last, digits, -1)
             ended[last] += 1
         if first > 0:
-            _reached_at(tree, first, reached)
-            _add_change(weighted, first, limbs, 1, reached[size] + 1, reached, begun)
-            _add_from(tree, first, limbs, 1)
+            _read_tree(tree, first, larger)
+            _add_rank_change(weighted, first, digits, 1, larger[size] + 1, larger, begun)
+            _add_from(tree, first, digits, 1)
             began[first] += 1
             for place in range(size):
-                begun[first, place] += limbs[place]
+                begun[first, place] += digits[place]
         else:
             tree[0, size] += 1
             for place in range(width):
-                tree[0, place] += limbs[place]
-                _add_product(weighted, 0, place, limbs[place] * tree[0, size])
-        _add_square(limbs[:width], 1, squares, first)
-        if row & 0xFFFFF == 0:  # what so many rows add to a limb fits into its word
+                tree[0, place] += digits[place]
+                _add_product(weighted, 0, place, digits[place] * tree[0, size])
+        _add_square(digits[:width], 1, squares, first)
+        if row & 0xFFFFF == 0:  # often enough that no digit overflows
             _carry(squares[0])
-    counts, totals = _whole(tree)
-    _add_up(squares, weighted, totals, begun, began - ended)
-    return counts, totals, squares, weighted, _halves(words, firsts, lasts, totals, notes, step)
+    counts, totals = _totals(tree)
+    _accumulate(squares, weighted, totals, begun, began - ended)
+    return counts, totals, squares, weighted, _halves(limbs, firsts, lasts, totals, checkpoints, step)
 
 
 @compiled
-def _whole(tree: Array) -> tuple[Array, Array]:
-    """How many rows are active at each instant, and the limbs of their sum."""
-    size, reached = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
+def _totals(tree: Array) -> tuple[Array, Array]:
+    """Return the number of rows at each instant, and the digits of their sum."""
+    size, found = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
     counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
-    for now in range(len(tree)):
-        _reached_at(tree, now, reached)
-        counts[now], totals[now, :size] = reached[size], reached[:size]
-        _carry(totals[now])
+    for instant in range(len(tree)):
+        _read_tree(tree, instant, found)
+        counts[instant], totals[instant, :size] = found[size], found[:size]
+        _carry(totals[instant])
     return counts, totals
 
 
 @compiled
-def _add_up(squares: Array, weighted: Array, totals: Array, begun: Array, more: Array) -> None:
-    """Makes sums of what they change by at each instant, in place. ``more`` is by how many rows there are more."""
+def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
+    """Turn the changes at each instant into sums, in place. ``added`` is the growth of the number of rows."""
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
-    for now in range(len(totals)):
-        if now > 0:
-            stay[:] = totals[now]
-            stay[:size] -= begun[now]
+    for instant in range(len(totals)):
+        if instant > 0:
+            stay[:] = totals[instant]
+            stay[:size] -= begun[instant]
             _carry(stay)
             for place in range(size + 1):
-                _add_product(weighted, now, place, stay[place] * more[now])
-            weighted[now] += weighted[now - 1]
-            squares[now] += squares[now - 1]
-        _carry(weighted[now])
-        _carry(squares[now])
+                _add_product(weighted, instant, place, stay[place] * added[instant])
+            weighted[instant] += weighted[instant - 1]
+            squares[instant] += squares[instant - 1]
+        _carry(weighted[instant])
+        _carry(squares[instant])
 
 
 @compiled
-def _halves(words: Array, firsts: Array, lasts: Array, totals: Array, notes: Array, step: int) -> Array:
-    """How many of the rows make half of the total at each instant; the notes tell what those before every so many rows
-    come to then."""
-    instants, width = notes.shape[1:]
-    halves, reached = np.zeros(instants, np.int64), np.zeros(width, np.int64)
-    for now in range(instants):
-        low, high = 0, len(notes)
+def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoints: Array, step: int) -> Array:
+    """Return how many of the largest rows make half of the total at each instant."""
+    instants, width = checkpoints.shape[1:]
+    halves, sums = np.zeros(instants, np.int64), np.zeros(width, np.int64)
+    for instant in range(instants):
+        low, high = 0, len(checkpoints)
         while low < high:
             middle = (low + high) // 2
-            if _is_half(notes[middle, now], totals, now):
+            if _is_half(checkpoints[middle, instant], totals, instant):
                 high = middle
             else:
                 low = middle + 1
-        note = max(low - 1, 0)
-        row, reached[:] = note * step, notes[note, now]
-        while not _is_half(reached, totals, now):
-            if firsts[row] <= now < lasts[row]:
-                reached[-1] += 1
+        start = max(low - 1, 0)
+        row, sums[:] = start * step, checkpoints[start, instant]
+        while not _is_half(sums, totals, instant):
+            if firsts[row] <= instant < lasts[row]:
+                sums[-1] += 1
                 for place in range(width - 1):
-                    reached[place] += _limb(words, row, place)
+                    sums[place] += _digit(limbs, row, place)
             row += 1
-        halves[now] = reached[-1]
+        halves[instant] = sums[-1]
     return halves
 
 
 @compiled
-def _is_half(reached: Array, totals: Array, instant: int) -> bool:
-    """Whether what is reached is at least half of the total, which is carried."""
-    above = 0
+def _is_half(sums: Array, totals: Array, instant: int) -> bool:
+    """Return whether the sum is at least half of the total, whose digits are carried."""
+    difference = 0
     for place in range(totals.shape[1]):
-        above = (above >> 32) - totals[instant, place]
-        if place < len(reached) - 1:
-            above += 2 * reached[place]
-    return above >= 0
+        difference = (difference >> 32) - totals[instant, place]
+        if place < len(sums) - 1:
+            difference += 2 * sums[place]
+    return difference >= 0

@@ -1,6 +1,7 @@
-"""The few loops over arrays that numpy has no word for: compiled once by numba and kept beside this file, free of the
-interpreter's lock. Who calls them says what they are for; all sums are exact (limbs of 32 bits, see ``words``). Those
-over balances stand in ``intervals`` and ``crowds``.
+"""Loops over the entries of addresses that numpy has no function for, compiled by numba.
+
+Compiled code is cached next to this file and runs without the interpreter's lock. Sums are exact, over digits of 32
+bits (``bigint``). Loops over balances are in ``interval_kernels`` and ``aggregates``.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
+    """Compile a function with numba when it is first called."""
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # there is no folder to keep it in
+    except RuntimeError:  # no folder is writable for the cache
         return cast(F, numba.njit(nogil=True)(function))
 
 
-# ---------------------------------------------------------------------- few numbers among many
+# ---------------------------------------------------------------------- sets of numbers
 
 
 @compiled
 def hash_slots(numbers: Array) -> Array:
-    """A table in which ``is_in`` finds the numbers (none below 0): as small as they are few, whatever their size."""
+    """Return a hash table of numbers (none below 0), for ``contains``. Its size depends on their count alone."""
     size = 16
     while size < 8 * len(numbers):
         size *= 2
@@ -48,7 +50,7 @@ def _slot(number: int, size: int) -> int:
 
 @compiled
 def contains(slots: Array, number: int) -> bool:
-    """Whether the number is one of those that the slots are of."""
+    """Return whether the hash table contains the number."""
     slot = _slot(number, len(slots))
     while slots[slot] >= 0:
         if slots[slot] == number:
@@ -59,7 +61,7 @@ def contains(slots: Array, number: int) -> bool:
 
 @compiled
 def mask_in_slots(numbers: Array, slots: Array) -> Array:
-    """Of each of the numbers, whether it is one of those that the slots are of."""
+    """Return a mask of the numbers that the hash table contains."""
     found = np.empty(len(numbers), np.bool_)
     for place in range(len(numbers)):
         found[place] = contains(slots, numbers[place])
@@ -68,30 +70,30 @@ def mask_in_slots(numbers: Array, slots: Array) -> Array:
 
 @compiled
 def bloom_filter(numbers: Array) -> Array:
-    """Bits by which ``may_be_in`` rules out most numbers but these: some sixteen for each of them, so of few it stays
-    near the processor, however many others there are."""
+    """Return a Bloom filter of the numbers, for ``may_contain``: about 16 bits each, few enough for the processor's
+    cache."""
     size = 64
     while size < 16 * len(numbers):
         size *= 2
-    sieve = np.zeros(size, np.bool_)
+    bloom = np.zeros(size, np.bool_)
     for number in numbers:
-        sieve[_slot(number, size)] = True
-    return sieve
+        bloom[_slot(number, size)] = True
+    return bloom
 
 
 @compiled
-def may_contain(sieve: Array, number: int) -> Any:
-    """Whether the number may be one of those that the sieve is of: it is not where this says no."""
-    return sieve[_slot(number, len(sieve))]
+def may_contain(bloom: Array, number: int) -> Any:
+    """Return whether the numbers of the Bloom filter may include this one. False is certain."""
+    return bloom[_slot(number, len(bloom))]
 
 
 @compiled
-def places_of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Array:
-    """Places of the numbers whose kinds have any of the bits; the sieve is of all numbers that have."""
+def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Array:
+    """Return the places of the numbers whose kinds have any of the bits. ``bloom`` holds all numbers that have any."""
     places, size = np.empty(len(numbers) + 1, np.int32), 0
     for place in range(len(numbers)):
         number = numbers[place]
-        if may_contain(sieve, number) and kinds[number] & bits:
+        if may_contain(bloom, number) and kinds[number] & bits:
             places[size] = place
             size += 1
     return places[:size].copy()
@@ -102,7 +104,7 @@ def places_of_kinds(numbers: Array, kinds: Array, sieve: Array, bits: int) -> Ar
 
 @compiled
 def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Array:
-    """For many spans of rising times, each with a second of its own: where those after the second begin."""
+    """Return, for each range of rising times, the first place after its own second."""
     found = np.empty(len(starts), np.int64)
     for number in range(len(starts)):
         low, high, second = starts[number], ends[number], seconds[number]
@@ -117,19 +119,19 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
 
 
 @compiled
-def bits_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
-    """How many of each of three bits (1, 2, 4: columns) are set in the notes before each of the places, where ``sums``
-    tells it for every ``step``-th place."""
+def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
+    """Return how often each of three bits (1, 2, 4: columns) is set before each place. ``sums`` holds the counts before
+    every ``step``-th place."""
     found = np.empty((len(places), 3), np.int64)
     for number in range(len(places)):
         block = places[number] // step
         for bit in range(3):
             found[number, bit] = sums[block, bit]
         for place in range(block * step, places[number]):
-            note = notes[place]
-            found[number, 0] += note & 1
-            found[number, 1] += (note >> 1) & 1
-            found[number, 2] += (note >> 2) & 1
+            value = bits[place]
+            found[number, 0] += value & 1
+            found[number, 1] += (value >> 1) & 1
+            found[number, 2] += (value >> 2) & 1
     return found
 
 
@@ -137,8 +139,11 @@ def bits_before(notes: Array, sums: Array, step: int, places: Array) -> Array:
 def filter_entries(
     others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The entries from each address's start to its end that are of a token that counts, not to itself and, where there
-    are ``slots``, with another that is in them: places of the owners, the others, tokens, whether inward, seconds."""
+    """Return the entries between each address's start and end that are of a token that counts, and not to itself.
+
+    If there are ``slots``, the other address has to be in that hash table. Return places of the owners, the other
+    addresses, tokens, whether inward, and seconds.
+    """
     size = 0
     for owner in range(len(addresses)):
         size += ends[owner] - starts[owner]
@@ -150,7 +155,7 @@ def filter_entries(
                     places[found] = place
                     found += 1
         else:
-            for place in range(starts[owner], ends[owner]):  # without a branch, for nobody could foretell it
+            for place in range(starts[owner], ends[owner]):  # no branch: the processor could not predict it
                 places[found] = place
                 found += counts[kinds[place] >> 1]
         until[owner] = found
@@ -168,27 +173,27 @@ def filter_entries(
 
 @compiled
 def split_by_kind(
-    others: Array, kinds: Array, sieve: Array, ones: int, further: int, slots: Array
+    others: Array, kinds: Array, bloom: Array, excluded: int, wanted: int, slots: Array
 ) -> tuple[Array, Array]:
-    """Places of the others whose kinds have none of the bits of ``ones``; and of those that have any of the ``further``
-    bits, or are in the slots. The sieve is of all numbers that have any of all these bits."""
+    """Return the places of addresses whose kinds have none of the ``excluded`` bits; and the places of those that have
+    any of the ``wanted`` bits or are in the hash table. ``bloom`` holds all addresses with any of these bits."""
     first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
-    size, further_size = 0, 0
+    size, wanted_size = 0, 0
     for place in range(len(others)):
         other = others[place]
-        may_be = np.int64(may_contain(sieve, other))
-        kind = kinds[other * may_be] * may_be  # without a branch, and mostly without a look far away
-        first[size] = second[further_size] = place
-        size += (kind & ones) == 0
-        further_size += ((kind & further) != 0) | contains(slots, other)
-    return first[:size].copy(), second[:further_size].copy()
+        may_be = np.int64(may_contain(bloom, other))
+        kind = kinds[other * may_be] * may_be  # no branch, and mostly no access to distant memory
+        first[size] = second[wanted_size] = place
+        size += (kind & excluded) == 0
+        wanted_size += ((kind & wanted) != 0) | contains(slots, other)
+    return first[:size].copy(), second[:wanted_size].copy()
 
 
 @compiled
 def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
-    """Keys as numbers from 0, in the order in which they come up; owners stand together.
+    """Number the distinct keys from 0 in order of appearance. The entries of an owner come together.
 
-    Returns the number of each key; whether it is the first of its owner with that key; the distinct keys; and how many
+    Return the number of each key; whether it is its owner's first entry with that key; the distinct keys; and how many
     owners have each.
     """
     size = 16
@@ -196,7 +201,7 @@ def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]
         size *= 2
     slots = np.full(size, -1, np.int32)
     numbers, firsts = np.empty(len(keys), np.int32), np.zeros(len(keys), np.bool_)
-    distinct, crowd = np.empty(len(keys), np.int64), np.zeros(len(keys), np.int32)
+    distinct, owner_counts = np.empty(len(keys), np.int64), np.zeros(len(keys), np.int32)
     latest = np.full(len(keys), -1, np.int64)
     count = 0
     for place in range(len(keys)):
@@ -213,77 +218,76 @@ def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]
         if latest[number] != owners[place]:
             latest[number] = owners[place]
             firsts[place] = True
-            crowd[number] += 1
-    return numbers, firsts, distinct[:count].copy(), crowd[:count].copy()
+            owner_counts[number] += 1
+    return numbers, firsts, distinct[:count].copy(), owner_counts[:count].copy()
 
 
 @compiled
 def top_candidates(
     starts: Array,
     times: Array,
-    things: Array,
+    candidates: Array,
     firsts: Array,
     each: int,
     seconds: Array,
     shown: Array,
     owners_drop: Array,
-    things_drop: Array,
-    things_end: Array,
+    candidates_drop: Array,
+    candidates_end: Array,
     barred: Array,
     least: int,
     most: int,
 ) -> Array:
-    """At each second, the things that most of the shown owners deal with: at most ``most``, the strongest first.
+    """Return, for each second, the candidates that most shown owners deal with: a row of ``most``, -1 for none.
 
-    Owners' entries stand together by time (``starts``); ``firsts`` are those that are an owner's first with the thing.
-    A thing's strength is the number of owners, at least ``least``, then, where ``each`` is 1 and not 0, the number of
-    entries; of equal ones the first. ``shown`` tells for each owner the seconds at which it counts. From the seconds
-    (by place) in the ``…_drop`` of both on, an owner's dealings with a thing do not count; from its ``things_end`` on a
-    thing is not chosen, nor where ``barred`` (a row of things a second, -1 for none) names it. Returns a row of things
-    a second, -1 for none.
+    The strongest comes first. Strength is the number of owners, at least ``least``, then the number of entries if
+    ``each`` is 1, then the order of the candidates. Entries come by owner (``starts``) and time; ``firsts`` marks an
+    owner's first with a candidate. ``shown`` marks the seconds at which an owner counts. From its drop second on (a
+    place in ``seconds``), an owner's entries with a candidate that has also dropped do not count. A candidate is not
+    chosen from its end on, nor at a second whose row of ``barred`` names it.
     """
-    owners, count = len(starts) - 1, len(things_end)
+    owners, count = len(starts) - 1, len(candidates_end)
     counted, upto = starts[:-1].copy(), starts[:-1].copy()
     strength, barred_at = np.zeros(count, np.int64), np.full(count, -1, np.int64)
     chosen, best = np.full((len(seconds), most), -1, np.int64), np.empty(most, np.int64)
-    whole, fewest = (1 << 32), np.int64(least) << 32
-    restless = np.zeros(len(seconds) + 1, np.bool_)
-    for thing in range(count):
-        restless[things_drop[thing]] = True
+    one_owner, fewest = (1 << 32), np.int64(least) << 32
+    has_drops = np.zeros(len(seconds) + 1, np.bool_)
+    for candidate in range(count):
+        has_drops[candidates_drop[candidate]] = True
     for now in range(len(seconds)):
         for owner in range(owners):
             begin, drop = starts[owner], owners_drop[owner]
-            if now > 0 and counted[owner] > begin and (drop == now or (drop < now and restless[now])):
-                # some of its dealings do not count any more: all of them are taken back, to be counted anew
+            if now > 0 and counted[owner] > begin and (drop == now or (drop < now and has_drops[now])):
+                # some of its entries no longer count: subtract all of them, to count them again
                 for place in range(begin, counted[owner]):
-                    if drop >= now or things_drop[things[place]] >= now:
-                        strength[things[place]] -= whole * firsts[place] + each
+                    if drop >= now or candidates_drop[candidates[place]] >= now:
+                        strength[candidates[place]] -= one_owner * firsts[place] + each
                 counted[owner] = begin
             while upto[owner] < starts[owner + 1] and times[upto[owner]] <= seconds[now]:
                 upto[owner] += 1
             goal = upto[owner] if shown[owner, now] else begin
             for place in range(counted[owner], goal):
-                if drop > now or things_drop[things[place]] > now:
-                    strength[things[place]] += whole * firsts[place] + each
+                if drop > now or candidates_drop[candidates[place]] > now:
+                    strength[candidates[place]] += one_owner * firsts[place] + each
             for place in range(goal, counted[owner]):
-                if drop > now or things_drop[things[place]] > now:
-                    strength[things[place]] -= whole * firsts[place] + each
+                if drop > now or candidates_drop[candidates[place]] > now:
+                    strength[candidates[place]] -= one_owner * firsts[place] + each
             counted[owner] = goal
         for place in range(barred.shape[1]):
             if barred[now, place] >= 0:
                 barred_at[barred[now, place]] = now
         found = 0
-        for thing in range(count):
-            worth = strength[thing]
+        for candidate in range(count):
+            worth = strength[candidate]
             if worth < fewest or (found == most and worth <= best[most - 1]):
                 continue
-            if things_end[thing] <= now or barred_at[thing] == now:
+            if candidates_end[candidate] <= now or barred_at[candidate] == now:
                 continue
             place = found if found < most else most - 1
             while place > 0 and best[place - 1] < worth:
                 best[place], chosen[now, place] = best[place - 1], chosen[now, place - 1]
                 place -= 1
-            best[place], chosen[now, place] = worth, thing
+            best[place], chosen[now, place] = worth, candidate
             found = min(found + 1, most)
     return chosen
 
@@ -292,9 +296,9 @@ def top_candidates(
 def first_counterparties(
     others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
 ) -> tuple[Array, Array, Array]:
-    """The first distinct others of each span of entries by time, at most ``most`` a span and without the span's owner.
+    """Return the first distinct counterparties of each range of entries by time, at most ``most`` a range.
 
-    Returns the span, the other and the second of each.
+    The owner of the range does not count. Return range, counterparty and second of each.
     """
     count, longest = 0, np.int64(0)
     for span in range(len(starts)):
@@ -333,12 +337,13 @@ def add_values(
     all_times: Array,
     senders: Array,
     receivers: Array,
-    words: Array,
+    limbs: Array,
 ) -> None:
-    """Adds to each of the rows of ``found`` (limbs) what the transfers at its second, between its ends (sender times
-    2**32, plus receiver), moved; the rows stand by rising times, and the transfers, as columns from ``all_times`` on,
-    too."""
-    low, count, lane = 0, len(all_times), words.shape[1]
+    """Add to each row of ``found`` (digits) the values of the transfers at its second between its ends.
+
+    Ends are sender times 2**32 plus receiver. Rows and transfers (columns from ``all_times`` on) come by rising time.
+    """
+    low, count, width = 0, len(all_times), limbs.shape[1]
     for row in rows:
         second, step, high = times[row], 1, low
         while high < count and np.int64(all_times[high]) < second:
@@ -353,16 +358,16 @@ def add_values(
         place = low
         while place < count and np.int64(all_times[place]) == second:
             if (np.int64(senders[place]) << 32) | np.int64(receivers[place]) == ends[row]:
-                for word in range(lane):
-                    value = words[place, word]
-                    found[row, 2 * word] += np.int64(value & np.uint64(0xFFFFFFFF))
-                    found[row, 2 * word + 1] += np.int64(value >> np.uint64(32))
+                for limb in range(width):
+                    value = limbs[place, limb]
+                    found[row, 2 * limb] += np.int64(value & np.uint64(0xFFFFFFFF))
+                    found[row, 2 * limb + 1] += np.int64(value >> np.uint64(32))
             place += 1
 
 
 @compiled
 def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
-    """For each span of pairs (a row) a representative of every node's component, by union-find."""
+    """Return, for each range of pairs (a row), a representative of every node's component, by union-find."""
     roots = np.empty((len(starts) - 1, nodes), np.int32)
     for row in range(len(starts) - 1):
         parent = roots[row]

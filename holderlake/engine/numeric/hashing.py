@@ -1,7 +1,7 @@
-"""64 bits of the MD5 of many texts at once: how addresses and the keys of transfers are found.
+"""64 bits of the MD5 of many texts at once: the keys by which addresses and transfers are found.
 
-The hashes stand in the files of every store, so they stay what they are. Several texts are hashed side by side, so that
-one's steps do not wait for each other, without the interpreter's lock; ``md5_number_lower`` of DuckDB tells the same.
+The hashes are in the files of every store, so they never change. DuckDB's ``md5_number_lower`` returns the same.
+Compiled code hashes several texts side by side, so that the processor need not wait for one step before the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holderlake.engine.numeric.graph_kernels import compiled
 
 _FEW: Final = 200_000
 _seen: Final = [0]
-"""Texts that this process has hashed."""
+"""Texts that this process has hashed so far."""
 
 _LANES: Final = 16
 _START: Final = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], np.uint32)
@@ -32,8 +32,7 @@ _WORDS: Final = np.select(
 
 
 def digests(texts: pa.Array) -> Array:
-    """The last eight bytes of each text's MD5 as a number, its lowest byte first. ``texts`` are an array of strings
-    without nulls."""
+    """Return the last eight bytes of each text's MD5, little-endian. ``texts`` is an array of strings without nulls."""
     plain = texts.cast(pa.string())
     if not _are_many(len(plain)):
         return digests_of_few(plain.to_pylist())
@@ -43,13 +42,13 @@ def digests(texts: pa.Array) -> Array:
 
 
 def _are_many(texts: int) -> bool:
-    """Whether so many texts, with those before them, are worth the half second that compiled code takes to begin."""
+    """Return whether texts so far are enough for compiled code, which takes half a second to load."""
     _seen[0] += texts
     return texts > 0 and _seen[0] > _FEW
 
 
 def digests_of_few(texts: Sequence[str]) -> Array:
-    """As ``digests``, of few texts."""
+    """Return ``digests`` of few texts, without compiled code."""
     found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
     return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)
 
@@ -63,7 +62,7 @@ def _digests(letters: Array, starts: Array) -> Array:
     as_words = block.reshape(_LANES * 64).view(np.uint32)
     for first in range(0, count, _LANES):
         lanes = min(_LANES, count - first)
-        for lane in range(lanes):  # with a bit after the text, and its length in eight bytes, in whole blocks
+        for lane in range(lanes):  # blocks of the text, the padding bit and the length
             ends[lane] = (starts[first + lane + 1] - starts[first + lane] + 8) // 64 + 1
         for word in range(4):
             state[word, :] = _START[word]
@@ -83,7 +82,7 @@ def _digests(letters: Array, starts: Array) -> Array:
 
 @compiled
 def _fill(block: Array, letters: Array, start: int, length: int, number: int) -> None:
-    """Puts the block of that number, of a text of so many letters from the start on, where it is mixed in."""
+    """Write the block of that number, padded, of a text of ``length`` letters from ``start`` on."""
     before = 64 * number
     inside = min(max(length - before, 0), 64)
     for place in range(inside):
@@ -99,11 +98,11 @@ def _fill(block: Array, letters: Array, start: int, length: int, number: int) ->
 
 @compiled
 def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
-    """Mixes a block of each lane into its state, but for lanes that ended before the block of that number."""
+    """Mix a block of each lane into its state, except for lanes whose text has ended."""
     mixed = state.copy()
     for step in range(64):
         kind, word, sine, turn = step >> 4, words[_WORDS[step]], _SINES[step], _TURNS[step >> 4, step & 3]
-        # the one that is changed takes turns, so that nothing else moves
+        # the roles rotate, so that no lane is copied
         a, b, c, d = mixed[-step & 3], mixed[(1 - step) & 3], mixed[(2 - step) & 3], mixed[(3 - step) & 3]
         for lane in range(_LANES):
             if kind == 0:

@@ -1,6 +1,7 @@
-"""Loops over the intervals of a token's balances, which stand by falling balance: which of them hold at an instant,
-where changed balances belong among them, and both in one order. Compiled as those of ``kernels``; what is large is made
-by who calls them, for numpy asks the system for large pages.
+"""Loops over the intervals of a token's balances, which come by falling balance. Compiled as in ``graph_kernels``.
+
+They find the intervals that hold at some instants, and merge changed balances into them. The caller allocates large
+arrays, because numpy asks the system for large pages and compiled code does not.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """The row of the intervals, from the start on, before which there are ``most`` that hold at each of the instants;
-    ``left_out`` are those, rising, that do not count."""
+    """Return the first row, from the start on, before which ``most`` intervals hold at each instant.
+
+    Rows ``left_out`` (rising) do not count.
+    """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):
         if short == 0:
@@ -56,15 +59,17 @@ def kept_rows(
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Puts into ``rows`` the intervals from start to stop that hold at some instant, but for those ``left_out``, which
-    rise, and tells how many they are."""
+    """Write the rows from start to stop that hold at some instant into ``rows``, without those ``left_out`` (rising).
+
+    Return their number.
+    """
     kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
-    every_day = True  # has an instant, as the only one of a single map has
+    every_day = True  # has an instant of its own, as with a single map
     for place in range(len(instant_of) - 1):
         every_day &= instant_of[place] < instant_of[place + 1]
     for skipped in range(np.searchsorted(left_out, start), len(left_out) + 1):
         end = min(left_out[skipped], stop) if skipped < len(left_out) else stop
-        for row in range(begin, end):  # without a branch, for nobody could foretell it
+        for row in range(begin, end):  # no branch: the processor could not predict it
             rows[kept] = row
             holds = (first_days[row] < last_day) & (end_days[row] > first_day)
             if not every_day:
@@ -79,13 +84,13 @@ def kept_rows(
 def intervals_of(
     addresses: Array, index: Array, places: Array, first_days: Array, end_days: Array, day: int, last_day: int
 ) -> Array:
-    """Places of the intervals that hold between the two days, of addresses that rise."""
+    """Return the places of the intervals of some addresses (rising) that hold between two days."""
     found, size, low = np.empty(len(addresses), np.int32), 0, 0
     for address in addresses:
         low = _first_at_least(index, address, low, len(index))
         high = _first_at_least(index, address + 1, low, len(index))
         begin, after = low, high
-        while begin < after:  # those of an address stand by day, each ending before the next begins
+        while begin < after:  # intervals of an address come by day and do not overlap
             middle = (begin + after) // 2
             if end_days[places[middle]] <= day:
                 begin = middle + 1
@@ -104,7 +109,7 @@ def intervals_of(
 
 @compiled
 def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
-    """Where the first of the rising numbers stands that is not below the least; sought near ``low`` first."""
+    """Return the place of the first of the rising numbers that is at least ``least``, by galloping from ``low``."""
     step = 1
     while low + step < high and numbers[low + step] < least:
         low += step
@@ -120,24 +125,31 @@ def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
 
 
 @compiled
-def _is_larger(ones: Array, one: int, others: Array, other: int) -> Any:
-    """Whether the one number is larger than the other; both may be of any width."""
-    width, other_width = ones.shape[1], others.shape[1]
-    for place in range(max(width, other_width) - 1, -1, -1):
-        # a shorter number goes on with its sign; all but the highest words have none
-        word = ones[one, place] if place < width else np.uint64(np.int64(ones[one, width - 1]) >> 63)
-        own = others[other, place] if place < other_width else np.uint64(np.int64(others[other, other_width - 1]) >> 63)
-        if word != own:
-            if place == max(width, other_width) - 1:
-                return np.int64(word) > np.int64(own)
-            return word > own
+def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
+    """Return whether the left number is larger than the right one. Their widths may differ."""
+    highest = max(left.shape[1], right.shape[1]) - 1
+    for place in range(highest, -1, -1):
+        left_limb, right_limb = _limb(left, left_row, place), _limb(right, right_row, place)
+        if left_limb != right_limb:
+            if place == highest:
+                return np.int64(left_limb) > np.int64(right_limb)
+            return left_limb > right_limb
     return False
 
 
 @compiled
+def _limb(limbs: Array, row: int, place: int) -> Any:
+    """Return a limb of a number; beyond its width, its sign."""
+    width = limbs.shape[1]
+    return limbs[row, place] if place < width else np.uint64(np.int64(limbs[row, width - 1]) >> 63)
+
+
+@compiled
 def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
-    """Where each of the new balances, which fall, belongs among those from start to stop, which fall too: before the
-    first one that is no larger, and before the first one that is smaller."""
+    """Return where each new balance belongs among those from start to stop; both come in falling order.
+
+    The first place is before the first balance that is not larger, the last place before the first that is smaller.
+    """
     firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
     begin = start
     for number in range(len(new)):
@@ -167,8 +179,10 @@ def descending_insertion_points(balances: Array, new: Array, start: int, stop: i
 
 @compiled
 def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
-    """For each address its place between its first and last one, where it stands among the first so many of these, or
-    -1."""
+    """Return the place of each address among ``holders``, between its first and last place, or -1.
+
+    Only the first ``most`` places are read.
+    """
     found = np.full(len(addresses), -1, np.int64)
     for number in range(len(addresses)):
         for place in range(firsts[number], min(lasts[number], firsts[number] + most)):
@@ -197,9 +211,11 @@ def merge_rows(
     firsts: Array,
     lasts: Array,
 ) -> None:
-    """Puts into the last four the intervals' ``rows`` and new ones, which stand before the intervals at their rising
-    places: holders, balances, first and last instants (excluded)."""
-    lane, wide, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
+    """Merge intervals (``rows``) and new balances, each of which comes before the interval at its place (rising).
+
+    Write holders, balances, first and last instants (excluded) into the last four arrays.
+    """
+    width, new_width, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
     found, place = 0, 0
     for new in range(len(places) + 1):
         stop = places[new] if new < len(places) else len(holders)
@@ -209,13 +225,13 @@ def merge_rows(
             firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
             lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
             found_balances[found, 0] = balances[row, 0]
-            for word in range(1, lane):
-                found_balances[found, word] = balances[row, word]
-            for word in range(lane, wide):  # the sign goes on
-                found_balances[found, word] = np.uint64(np.int64(balances[row, lane - 1]) >> 63)
+            for limb in range(1, width):
+                found_balances[found, limb] = balances[row, limb]
+            for limb in range(width, new_width):  # extend the sign
+                found_balances[found, limb] = np.uint64(np.int64(balances[row, width - 1]) >> 63)
             found, place = found + 1, place + 1
         if new < len(places):
             found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
-            for word in range(wide):
-                found_balances[found, word] = new_balances[new, word]
+            for limb in range(new_width):
+                found_balances[found, limb] = new_balances[new, limb]
             found += 1

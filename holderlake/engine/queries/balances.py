@@ -26,14 +26,14 @@ from holderlake.engine.numeric.bigint import (
     count_positive,
     descending_order,
     digits_to_ints,
-    fit_lane,
+    fit_width,
     from_digits,
     insertion_points,
     is_nonzero,
+    resized,
+    sum_width,
     to_digits,
     to_ints,
-    widened,
-    wider,
 )
 from holderlake.engine.numeric.interval_kernels import (
     descending_insertion_points,
@@ -247,13 +247,13 @@ class _Ledger:
         places = self._places(self._base, changed)
         unchanged = self._intervals(self._base, places)
         pieces.append(unchanged._replace(balances=to_digits(unchanged.balances)))
-        lane = max(part.balances.shape[1] for part in parts)
-        if len(parts) > 1:  # each part's lane holds its own sums, and no others
-            lane = wider(lane)
+        width = max(part.balances.shape[1] for part in parts)
+        if len(parts) > 1:  # a part's width holds its own sums, not those of several parts
+            width = sum_width(width)
         rows = self._added_up(
-            [piece._replace(balances=to_digits(widened(from_digits(piece.balances), lane))) for piece in pieces]
+            [piece._replace(balances=to_digits(resized(from_digits(piece.balances), width))) for piece in pieces]
         )
-        return changed, places, rows._replace(balances=fit_lane(rows.balances, self._base.balances.shape[1]))
+        return changed, places, rows._replace(balances=fit_width(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
         """What the pieces, in limbs, add up to for each address, from each instant at which that changes."""
@@ -313,8 +313,8 @@ class _Ledger:
         if most is not None:
             stop = enough_rows(*intervals, left_out, *days, self._instants, most)
         new = self._now.at(self._now.addresses != self._zero)
-        lane = max(base.balances.shape[1], new.balances.shape[1])
-        new = new._replace(balances=widened(new.balances, lane))
+        width = max(base.balances.shape[1], new.balances.shape[1])
+        new = new._replace(balances=resized(new.balances, width))
         numbers, which = np.unique(new.addresses, return_inverse=True)
         new = new.at(descending_order(new.balances, self._dictionary.ranks(numbers)[which]))
         places = self._places_of_new(new, base, start, stop)
@@ -388,7 +388,7 @@ def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
 def _own_places(base: Part, new: Rows) -> Array:
     """For each row the place of an interval of the same address and balance, -1 where there is none."""
     which, places = _places_of(base, new.addresses)
-    same = (widened(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
+    same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
     found = np.full(len(new.addresses), -1)
     found[which[same]] = places[same]
     return found

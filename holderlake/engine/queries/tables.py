@@ -23,11 +23,11 @@ from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_d
 class Amounts:
     """Raw amounts from 0 on as words, and each one's decimals."""
 
-    words: Array
+    limbs: Array
     decimals: Array
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.limbs)
 
 
 Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
@@ -107,7 +107,7 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
     wide = np.flatnonzero(_reaches(scaled, _LIMIT) | (amounts.decimals > _PLACES))
     if not len(wide):
         return {name: decimal, f"{name}_exact": pa.nulls(len(dense), pa.string())}
-    raw = zip(to_ints(amounts.words[wide]), amounts.decimals[wide].tolist(), strict=True)
+    raw = zip(to_ints(amounts.limbs[wide]), amounts.decimals[wide].tolist(), strict=True)
     rows = [amount_columns(name, token_units(*one)) for one in raw]
     few = {column: pa.array([row[column] for row in rows]) for column in (name, f"{name}_exact")}
     place_of = np.full(len(dense), -1)
@@ -122,7 +122,7 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
 def _scaled(amounts: Amounts) -> Array:
     """Limbs of the amounts with eighteen places, at least four; nought where they have more."""
-    numbers = to_digits(amounts.words)
+    numbers = to_digits(amounts.limbs)
     # 2 more limbs hold what is up to 10^18 times as large
     found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
     found[:, : numbers.shape[1]] = numbers

@@ -113,7 +113,7 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Whether stored histories span the rows of an unlisted Parquet file. One that can't be read holds none."""
+    """Return whether stored histories span the rows of an unlisted Parquet file. One that can't be read holds none."""
     try:
         metadata = pq.read_metadata(root / path)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

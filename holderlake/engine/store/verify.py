@@ -53,7 +53,7 @@ class Verified:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is damaged."""
+        """Return whether nothing is damaged."""
         return not self.damaged
 
 

@@ -18,7 +18,7 @@ from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import merged_keys
 from holderlake.engine.importing.merge import merged
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
-from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, lane_of, narrowed, total, widened
+from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, resized, total, width_for
 
 _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 
@@ -27,25 +27,25 @@ def write_part(
     path: Path, pieces: Sequence[Moves], keys: Sequence[Array], dictionary: Dictionary, spool: Path, budget: Budget
 ) -> None:
     """Writes a part of all pieces, each by rising time, and the hashes of its rows' keys, given as sorted arrays."""
-    lane = lane_of(sum(total(piece.values) for piece in pieces))
+    width = width_for(sum(total(piece.values) for piece in pieces))
     with ArrayFile(path) as file:
-        changes = _write_moves(file, pieces, lane, spool, budget)
+        changes = _write_moves(file, pieces, width, spool, budget)
         _write_intervals(file, changes, dictionary, spool, budget)
         file.add("keys", merged_keys(keys, budget.chunk))
 
 
-def _write_moves(file: ArrayFile, pieces: Sequence[Moves], lane: int, spool: Path, budget: Budget) -> ArrayBuckets:
+def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
     """Writes the transfers by time. Returns what they add to balances, in piles by number of address."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
     for name, dtype in zip(columns, (times, np.int32, np.int32, np.uint64), strict=True):
-        file.reserve(name, dtype, rows, (lane,) if name == "values" else ())
+        file.reserve(name, dtype, rows, (width,) if name == "values" else ())
     changes = ArrayBuckets(spool, budget.waiting)
     cuts = _cuts_of_addresses(pieces, -(-2 * rows // budget.chunk))
     row = 0
     for moves in _by_time(pieces, budget.chunk // 2):
-        values = narrowed(moves.values, lane) if moves.values.shape[1] >= lane else widened(moves.values, lane)
+        values = resized(moves.values, width)
         whole = Moves(moves.times, moves.senders, moves.receivers, values)
         for name, column in zip(columns, (whole.times, whole.senders, whole.receivers, values), strict=True):
             file.fill(name, row, column)
@@ -122,10 +122,10 @@ def _write_intervals(
     file: ArrayFile, changes: ArrayBuckets, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> None:
     by_holder, sizes = ArrayBuckets(spool, budget.waiting), Sample()
-    lane = 1
+    width = 1
     for number in changes.numbers():
         found = _intervals_of(*changes.take(number))
-        lane = found[1].shape[1]
+        width = found[1].shape[1]
         by_holder.add(0, found)
         sizes.add(_rough_sizes(found[1]))
     count = by_holder.rows_of(0)
@@ -133,7 +133,7 @@ def _write_intervals(
     file.add("index", (block[0] for block in by_holder.blocks(0)) if count else empty)
     for name in ("holders", "first_days", "end_days", "places"):
         file.reserve(name, np.int32, count)
-    file.reserve("balances", np.uint64, count, (lane,))
+    file.reserve("balances", np.uint64, count, (width,))
     is_small, row = count <= budget.chunk, 0
     places = np.empty(count, np.int32) if is_small else file.filled_in("places")
     for pile in _by_size(by_holder, sizes, dictionary, spool, budget):

@@ -280,7 +280,7 @@ def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]
 
 
 def may_contain(run: Run, entries: Entries) -> bool:
-    """Whether the run may have any of the entries: one of the owner at the very second."""
+    """Return whether the run may have any of the entries: one of the owner at the very second."""
     starts, ends = run.entries(entries.owners)
     low, high = starts.copy(), ends.copy()
     while (opened := np.flatnonzero(low < high)).size:
