@@ -134,32 +134,32 @@ def test_an_import_several_times_larger_than_its_budget_stays_within_it(tmp_path
     assert found["most"] - found["before"] < budget
 
 
-def test_a_pass_that_lets_go_of_files_within_a_token_tells_what_one_tells_that_keeps_them(
+def test_releasing_pages_during_a_token_does_not_change_the_answer(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = build(*history(Random(5)))
     instants = [from_unix(second) for second in (50 * 3_600, 10**6, 10**6 + 9)]
-    kept, gone = list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
+    expected, released = list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))), threading.Event()
 
-    def let_go(found: Iterable[Array]) -> None:
+    def release(found: Iterable[Array]) -> None:
         arrays.release_pages(found)
-        gone.set()
+        released.set()
 
-    def drawn(*given: Any) -> dict[str, pa.Table]:
-        gone.clear()
-        assert gone.wait(60), "nothing is let go of while a token is worked on"
+    def maps_after_a_release(*given: Any) -> dict[str, pa.Table]:
+        released.clear()
+        assert released.wait(60), "no pages are released while a token's maps are made"
         return maps_of(*given)
 
-    monkeypatch.setattr(arrays, "_MUCH", 0)
-    monkeypatch.setattr("holderlake.engine.maps.batch._LOOK", 0.001)
-    monkeypatch.setattr("holderlake.engine.maps.batch.let_go", let_go)
-    monkeypatch.setattr("holderlake.engine.maps.batch.maps_of", drawn)
-    assert list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))) == kept
-    assert kept[0]["map_nodes"].num_rows
+    monkeypatch.setattr(arrays, "_MAPPED_LIMIT", 0)
+    monkeypatch.setattr("holderlake.engine.maps.batch._MEMORY_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("holderlake.engine.maps.batch.release_pages", release)
+    monkeypatch.setattr("holderlake.engine.maps.batch.maps_of", maps_after_a_release)
+    assert list(map_batches(store, TOKENS, instants, MapOptions(), from_unix(END))) == expected
+    assert expected[0]["map_nodes"].num_rows
 
 
-def test_where_no_system_tells_what_files_take_they_are_let_go_of(
+def test_pages_are_always_released_where_their_number_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrays, "_PAGES", tmp_path / "statm")
+    monkeypatch.setattr(arrays, "_STATM", tmp_path / "statm")
     assert arrays.exceeds_mapped_limit()

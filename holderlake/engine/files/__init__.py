@@ -1,1 +1,4 @@
-"""The files of a store as memory-mapped arrays: parts, adjacency, address numbers, and their checksums."""
+"""The files of a store as memory-mapped arrays: parts, adjacency, dictionary, and their checksums.
+
+``catalog`` lists the files, ``importing`` writes them, ``queries`` and ``maps`` compute answers from them.
+"""

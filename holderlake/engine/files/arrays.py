@@ -1,5 +1,7 @@
-"""Files of named numpy arrays: written once, whole or not at all, then read through memory maps by any number of
-processes. A file is the arrays one after another, then what they are as JSON, then the length of that.
+"""Files of named numpy arrays: written once, atomically, and read through memory maps by any number of processes.
+
+A file holds the arrays one after another, then a JSON object with type, shape and offset of each, then the length of
+that object in eight bytes.
 """
 
 from __future__ import annotations
@@ -22,15 +24,17 @@ from holderlake.engine.numeric.bigint import Array
 Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
-_MUCH: Final = 1 << 29
-"""Bytes of mapped files in memory."""
-_PAGES: Final = Path("/proc/self/statm")
-"""Linux's: pages of this process, those in memory, and of these the ones that files are mapped to."""
+_MAPPED_LIMIT: Final = 1 << 29
+"""Bytes of mapped files that may be in memory."""
+_STATM: Final = Path("/proc/self/statm")
+"""Numbers of this process's pages on Linux: all, resident, and resident of files."""
 
 
 class ArrayFile:
-    """A file that is being written: named arrays, each whole or bit by bit. At the end of its block it is there to
-    stay, unless it need not be ``durable``; where the block fails it is not there."""
+    """A file that is being written. It appears when the block ends, and not at all if the block fails.
+
+    ``durable``: forced to the disk before it appears.
+    """
 
     def __init__(self, path: Path, durable: bool = True) -> None:
         self._durable = durable
@@ -40,7 +44,7 @@ class ArrayFile:
         self._contents: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, chunks: Array | Iterable[Array]) -> None:
-        """Appends an array: the chunks one after another, which agree in all but their length; at least one."""
+        """Append an array, given in chunks (at least one) that differ in length alone."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start, rows, dtype, shape = self._file.tell(), 0, "", []
         for chunk in [chunks] if isinstance(chunks, np.ndarray) else chunks:
@@ -49,7 +53,7 @@ class ArrayFile:
         self._contents[name] = {"dtype": dtype, "shape": [rows, *shape], "start": start}
 
     def reserve(self, name: str, dtype: npt.DTypeLike, rows: int, shape: tuple[int, ...] = ()) -> None:
-        """Makes room for an array of so many rows of a shape, to be filled in any order."""
+        """Make room for an array of ``rows`` rows, each of a shape, to be filled in any order."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
         self._file.truncate(start + rows * math.prod(shape) * np.dtype(dtype).itemsize)
@@ -57,19 +61,19 @@ class ArrayFile:
         self._contents[name] = {"dtype": np.dtype(dtype).str, "shape": [rows, *shape], "start": start}
 
     def fill(self, name: str, row: int, chunk: Array) -> None:
-        """Puts a chunk of a reserved array where it belongs."""
+        """Write a chunk of a reserved array from a row on."""
         place = self._contents[name]
         self._file.seek(place["start"] + row * math.prod(place["shape"][1:]) * np.dtype(place["dtype"]).itemsize)
         self._file.write(_bytes(chunk.astype(np.dtype(place["dtype"]), copy=False)))
         self._file.seek(0, os.SEEK_END)
 
-    def filled_in(self, name: str) -> Array:
-        """A reserved array as it is in the file, to be written to and read from in place."""
+    def map_reserved(self, name: str) -> Array:
+        """Map a reserved array into memory, to read and write it in place."""
         place = self._contents[name]
         if not place["shape"][0]:
             return np.empty(place["shape"], place["dtype"])
         self._file.flush()
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and a signal that kills while mapped
+        if hasattr(os, "posix_fallocate"):  # a full disk raises here; a write to the mapping would kill the process
             size = math.prod(place["shape"]) * np.dtype(place["dtype"]).itemsize
             os.posix_fallocate(self._file.fileno(), place["start"], size)
         mapped: Array = np.memmap(self._building, place["dtype"], "r+", place["start"], tuple(place["shape"]))
@@ -99,14 +103,14 @@ def _bytes(array: Array) -> Any:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], durable: bool = True) -> None:
-    """Writes a file of arrays, each whole or bit by bit."""
+    """Write a file of arrays, each given complete or in chunks."""
     with ArrayFile(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a file, mapped into memory and not to be written to."""
+    """Map the arrays of a file into memory, read-only."""
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     length = int.from_bytes(mapped[-8:], "little")
@@ -119,8 +123,10 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
 
 
 def release_pages(arrays: Iterable[Array]) -> None:
-    """Takes the arrays' files out of this process's memory. What is read of them again comes from the system's cache,
-    for as long as that has them. For who reads much of very many files once."""
+    """Remove the pages of the arrays' files from this process's memory, for callers that read very many files once.
+
+    Later reads come from the system's page cache, or from the disk.
+    """
     bases = {id(array.base): array.base for array in arrays}
     for mapped in bases.values():
         if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
@@ -128,21 +134,15 @@ def release_pages(arrays: Iterable[Array]) -> None:
 
 
 def exceeds_mapped_limit() -> bool:
-    """Return whether files take so much of this process's memory that those that are read should be let go of: what they take
-    is told by Linux alone, so elsewhere always."""
-    return _mapped() > _MUCH
-
-
-def _mapped() -> float:
-    """Bytes of files that are mapped and in this process's memory."""
+    """Return whether mapped files take more than the limit of this process's memory. Always True except on Linux."""
     try:
-        return int(_PAGES.read_bytes().split()[2]) * mmap.PAGESIZE
+        return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE > _MAPPED_LIMIT
     except (OSError, IndexError):
-        return math.inf
+        return True
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes sure that the folder's entries are there to stay."""
+    """Force the names of a folder's files to the disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -151,7 +151,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def expand_ranges(starts: Array, ends: Array) -> Array:
-    """All places of the half-open spans, one span after another."""
+    """Return all integers of the half-open ranges, one range after another."""
     lengths = np.maximum(ends - starts, 0)
     whole = int(lengths.sum())
     if not whole:
@@ -162,13 +162,13 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
 
 
 def take_or_missing(values: Array, places: Array) -> Array:
-    """The values at the places, -1 where a place is -1."""
+    """Return the values at the places, -1 where the place is -1."""
     found: Array = np.append(values, -1)[places]
     return found
 
 
 def count_until(times: Array, second: int, side: str = "right") -> int:
-    """How many of the rising times are at or before the second (``side="left"``: before it)."""
+    """Return how many of the rising times are at or before the second (``side="left"``: before it)."""
     limits = np.iinfo(times.dtype)
     if second < limits.min or second > limits.max:
         return 0 if second < limits.min else len(times)

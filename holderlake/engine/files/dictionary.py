@@ -1,7 +1,7 @@
-"""Addresses by number: every address that the store ever saw has one, given in order of arrival and kept for good.
+"""The dictionary of addresses: each address of the store has a number, in order of arrival, which never changes.
 
-A volume is a run of numbers with their texts and an index by hash; volumes are files or, during an import, in memory.
-Equal hashes are told apart by the texts, so nobody can make two addresses one.
+A volume holds consecutive numbers: their texts, and an index by hash. Volumes are files or, during an import, in
+memory. A look-up compares texts after hashes, so a collision of hashes never confuses two addresses.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ UNKNOWN: Final = -1
 
 @dataclass(frozen=True)
 class Volume:
-    """The addresses of the numbers from ``first`` on: texts one after another from ``starts`` to ``starts``, their
-    first eight bytes as a number (for putting them in order), and their places by rising hash."""
+    """The addresses of the numbers from ``first`` on.
+
+    ``texts``: all letters; address n is from ``starts[n]`` to ``starts[n + 1]``. ``heads``: the first eight bytes of
+    each as a number, for sorting. ``hashes`` (rising) and ``places``: the index.
+    """
 
     first: int
     texts: Array
@@ -38,7 +41,7 @@ class Volume:
         return len(self.heads)
 
     def arrays(self) -> Arrays:
-        """What a file of the volume holds."""
+        """Return the arrays of the volume's file."""
         return {
             "texts": self.texts,
             "starts": self.starts,
@@ -48,19 +51,18 @@ class Volume:
         }
 
     def text_array(self, places: Array) -> pa.Array:
-        """The texts at the places of this volume."""
+        """Return the texts at some places of this volume."""
         buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.texts)]
-        whole = pa.Array.from_buffers(pa.large_string(), self.size, buffers)
-        return whole.take(pa.array(places))
+        return pa.Array.from_buffers(pa.large_string(), self.size, buffers).take(pa.array(places))
 
-    def find(self, texts: pa.Array, asked: Array) -> Array:
-        """The number of each text, ``UNKNOWN`` for those that are not in this volume."""
-        found = np.full(len(asked), UNKNOWN, np.int64)
-        order = np.argsort(asked)  # many are found quicker in order
-        ordered = asked[order]
+    def find(self, texts: pa.Array, hashes: Array) -> Array:
+        """Return the number of each text, ``UNKNOWN`` for those that are not in this volume."""
+        found = np.full(len(hashes), UNKNOWN, np.int64)
+        order = np.argsort(hashes)  # sorted look-ups use the processor's cache better
+        ordered = hashes[order]
         starts = np.searchsorted(self.hashes, ordered)
         ends = starts.copy()
-        while True:  # nearly always once
+        while True:  # runs once, unless hashes collide
             more = np.flatnonzero(ends < self.size)
             more = more[self.hashes[ends[more]] == ordered[more]]
             if not len(more):
@@ -69,30 +71,27 @@ class Volume:
         which = np.repeat(order, ends - starts)
         if len(which):
             places = self.places[expand_ranges(starts, ends)]
-            same = pc.equal(self.text_array(places), texts.take(pa.array(which)).cast(pa.large_string()))
-            agree = same.to_numpy(zero_copy_only=False)
-            found[which[agree]] = places[agree] + self.first
+            equal = pc.equal(self.text_array(places), texts.take(pa.array(which)).cast(pa.large_string()))
+            same = equal.to_numpy(zero_copy_only=False)
+            found[which[same]] = places[same] + self.first
         return found
 
 
-def volume_of(first: int, texts: pa.Array, hashed: Array) -> Volume:
-    """A volume of distinct texts."""
+def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
+    """Make a volume of distinct texts."""
     large = texts.cast(pa.large_string())
     if large.offset:
         large = pa.concat_arrays([large, pa.array([], pa.large_string())])
     _, offsets, data = large.buffers()
     starts = np.frombuffer(offsets, np.int64)[: len(large) + 1]
     letters = np.frombuffer(data, np.uint8)[: int(starts[-1])] if data is not None else np.empty(0, np.uint8)
-    order = np.argsort(hashed)
-    return Volume(first, letters, starts, _heads(letters, starts), hashed[order], order.astype(np.int32))
-
-
-def _heads(letters: Array, starts: Array) -> Array:
-    return _letters_from(letters, starts[:-1], starts[1:], 0)
+    order = np.argsort(hashes)
+    heads = _letters_from(letters, starts[:-1], starts[1:], 0)
+    return Volume(first, letters, starts, heads, hashes[order], order.astype(np.int32))
 
 
 def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
-    """Eight bytes of each text as a number that sorts as they do; nought stands for those beyond its end."""
+    """Return eight bytes of each text after ``skipped`` ones as a number that sorts as the text; 0 beyond its end."""
     heads = np.zeros(len(starts), np.uint64)
     last = max(len(letters) - 1, 0)
     for place in range(skipped, skipped + 8):
@@ -103,7 +102,7 @@ def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> A
 
 
 def joined(volumes: Sequence[Volume]) -> Volume:
-    """Volumes that follow one another as one."""
+    """Join consecutive volumes."""
     first, sizes = volumes[0].first, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
     firsts = [volume.first - first for volume in volumes]
     hashed = np.concatenate([volume.hashes for volume in volumes])
@@ -121,40 +120,39 @@ def joined(volumes: Sequence[Volume]) -> Volume:
 
 
 class Dictionary:
-    """Addresses to numbers and back, over the volumes given, which follow one another from number 0."""
+    """Looks up numbers of addresses and addresses of numbers, in consecutive volumes from number 0 on."""
 
     def __init__(self, volumes: Iterable[Volume]) -> None:
         self.volumes = list(volumes)
 
     @property
     def size(self) -> int:
-        """How many addresses have a number."""
+        """Number of addresses."""
         return self.volumes[-1].first + self.volumes[-1].size if self.volumes else 0
 
     def find(self, texts: Sequence[str]) -> Array:
-        """The number of each address, ``UNKNOWN`` for those that the store never saw."""
+        """Return the number of each address, ``UNKNOWN`` for those that the store does not have."""
         return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
-    def find_hashed(self, texts: pa.Array, hashed: Array) -> Array:
-        """As ``find``, of texts whose ``digests`` are known."""
-        found = np.full(len(hashed), UNKNOWN, np.int64)
+    def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
+        """Return the number of each address, given the ``digests`` of their texts; see ``find``."""
+        found = np.full(len(hashes), UNKNOWN, np.int64)
         for volume in self.volumes:
             missing = np.flatnonzero(found == UNKNOWN)
             if not len(missing):
                 break
             if len(missing) == len(found):
-                found = volume.find(texts, hashed)
+                found = volume.find(texts, hashes)
             else:
-                found[missing] = volume.find(texts.take(pa.array(missing)), hashed[missing])
+                found[missing] = volume.find(texts.take(pa.array(missing)), hashes[missing])
         return found
 
     def texts(self, numbers: Array) -> list[str]:
-        """The addresses of the numbers."""
-        told: list[str] = self.text_array(numbers).to_pylist()
-        return told
+        """Return the addresses of the numbers."""
+        return list(self.text_array(numbers).to_pylist())
 
     def text_array(self, numbers: Array) -> pa.Array:
-        """The addresses of the numbers as an Arrow array of large strings."""
+        """Return the addresses of the numbers as an Arrow array of large strings."""
         if len(self.volumes) == 1:
             return self.volumes[0].text_array(numbers)
         which = self._which(numbers)
@@ -169,7 +167,7 @@ class Dictionary:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
     def heads(self, numbers: Array) -> Array:
-        """The first eight bytes of each address as a number that sorts as they do."""
+        """Return the first eight bytes of each address as a number; the numbers sort as the addresses."""
         return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
@@ -187,14 +185,14 @@ class Dictionary:
         return np.searchsorted(np.array([volume.first for volume in self.volumes]), numbers, side="right") - 1
 
     def beginnings(self, numbers: Array) -> Array:
-        """The first sixteen bytes of each address as two words that sort as the addresses do, the first one signed."""
+        """Return the first 16 bytes of each address as two limbs that sort as the addresses, the first one signed."""
         return np.stack([self._heads(numbers, 0) ^ np.uint64(1 << 63), self._heads(numbers, 8)], axis=1)
 
     def ranks(self, numbers: Array) -> Array:
-        """Places of the addresses among each other in the order of their texts. The numbers must be distinct."""
+        """Return the rank of each address in the order of the texts. The numbers must be distinct."""
         order = np.argsort(self._heads(numbers, 0), kind="stable")
         alike = _alike(self._heads(numbers[order], 0))
-        if len(alike):  # as are the many that begin with the same six hexadecimal digits
+        if len(alike):  # many begin with the same six hexadecimal digits
             among = order[alike]
             order[alike] = among[np.lexsort((self._heads(numbers[among], 8), self._heads(numbers[among], 0)))]
             alike = alike[_alike(self._heads(numbers[order[alike]], 0), self._heads(numbers[order[alike]], 8))]
@@ -208,6 +206,6 @@ class Dictionary:
 
 
 def _alike(*keys: Array) -> Array:
-    """Places at which all of the sorted keys equal their neighbours'."""
+    """Return the places at which all sorted keys equal those of a neighbour."""
     same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

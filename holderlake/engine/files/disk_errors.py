@@ -1,4 +1,4 @@
-"""Failures of the disk and of SQLite as one sentence each, with the file and the remedy."""
+"""Errors of the disk and of SQLite as one sentence, with the file and the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import duckdb
 from holderlake.engine.errors import DamagedCatalog, UnusableStore
 
 REBUILD: Final = "run 'holderlake store rebuild'"
-VERIFY: Final = "run 'holderlake store verify' to list what is damaged"
+VERIFY: Final = "run 'holderlake store verify' to list the damage"
 
 _DAMAGED: Final = f"is damaged or not a SQLite database; {REBUILD} to make it again from its copy or the files"
 _FULL: Final = "the disk is full, nothing was stored; free some space and repeat the command"
@@ -46,7 +46,7 @@ _OF_SYSTEM: Final = {
 
 @contextmanager
 def sqlite_failures(catalog: Path) -> Iterator[None]:
-    """Turn SQLite errors that the disk or another process causes into ``UnusableStore``; others pass."""
+    """Raise ``UnusableStore`` for SQLite errors that the disk or another process causes. Others pass."""
     try:
         yield
     except sqlite3.Error as error:
@@ -61,7 +61,7 @@ def sqlite_failures(catalog: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_failures(root: Path) -> Iterator[None]:
-    """Turn errors of the operating system about files into ``UnusableStore``; others pass."""
+    """Raise ``UnusableStore`` for errors of the operating system about files. Others pass."""
     try:
         yield
     except OSError as error:

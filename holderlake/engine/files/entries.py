@@ -1,4 +1,4 @@
-"""Transfers as the addresses have them that take part: what graphs are made of. Their values are found by ``links``."""
+"""Transfers of some addresses, read from the adjacency: the edges of graphs. ``maps.links`` reads their values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ TokenKeys = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Entries:
-    """Transfers that some addresses have part in, not to oneself: ``owners`` are places in the list of addresses, each
-    one's by time; ``inward`` where the owner received. One between two of the addresses stands twice."""
+    """Transfers of some addresses, except to themselves. One between two of the addresses is in it twice.
+
+    ``owners`` are places in ``addresses``; the entries of an owner come by time. ``inward``: the owner received.
+    """
 
     addresses: Array
     owners: Array
@@ -28,30 +30,32 @@ class Entries:
     times: Array
 
     def at(self, places: Array) -> Entries:
-        """Some of them."""
+        """Return the entries at some places."""
         columns = (getattr(self, field.name)[places] for field in fields(self)[1:])
         return Entries(self.addresses, *columns)
 
     def ends(self) -> tuple[Array, Array]:
-        """Senders and receivers."""
+        """Return senders and receivers."""
         own = self.addresses[self.owners]
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Where each address's begin among those at the rising places, and where the last one's end."""
+        """Return where each address's entries begin among those at the rising places, and where the last ones end."""
         return np.searchsorted(self.owners[places], np.arange(len(self.addresses) + 1, dtype=np.int32))
 
 
 def token_mask(view: View, tokens: TokenKeys) -> Array:
-    """For every token's number, whether it is one of the tokens."""
+    """Return a mask by token number that is True for these tokens."""
     counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
     counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
     return counts
 
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
-    """All that the addresses sent and received up to the second, of the tokens that count; with the ``others`` or with
-    anyone."""
+    """Return what the addresses sent and received up to the second, of the tokens that count.
+
+    With ``others``, only transfers with one of these.
+    """
     addresses = addresses.astype(np.int32)
     slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
     pieces = []
@@ -63,20 +67,20 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
     pieces = [piece for piece in pieces if len(piece.owners)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]
-    nobody = np.empty(0, np.int32)
-    empty = Entries(addresses, nobody, nobody, nobody, nobody.astype(np.bool_), nobody.astype(np.int64))
+    none = np.empty(0, np.int32)
+    empty = Entries(addresses, none, none, none, none.astype(np.bool_), none.astype(np.int64))
     whole = joined_entries([empty, *pieces], addresses)
     return whole.at(np.lexsort((whole.times, whole.owners)))
 
 
 def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
-    """All entries of the pieces, whose owners are places in the same addresses."""
+    """Join pieces whose owners are places in the same addresses."""
     columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
     return Entries(addresses, *columns)
 
 
 def concatenate_entries(first: Entries, second: Entries) -> Entries:
-    """Entries of two lists of addresses as those of one list: the first addresses, then the second ones."""
+    """Join entries of two lists of addresses into entries of one list: the first addresses, then the second ones."""
     addresses = np.concatenate([first.addresses, second.addresses])
     owners = second.owners + np.int32(len(first.addresses))
     moved = Entries(addresses, owners, second.others, second.tokens, second.inward, second.times)
@@ -85,30 +89,32 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 
 @dataclass(frozen=True)
 class Shared:
-    """Entries by a key that at least some number of owners have in common: places of the entries, the key of each (a
-    place in ``keys``), and whether it is its owner's first with that key."""
+    """Entries whose key several owners share: their places, the key of each (a place in ``keys``), and whether it is
+    its owner's first entry with that key."""
 
     places: Array
-    things: Array
+    key_places: Array
     firsts: Array
     keys: Array
 
 
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
-    """The keys of the entries at the places that at least ``least`` owners have; ``in_order`` returns the order in
-    which equally strong ones come."""
-    numbers, firsts, distinct, crowd = graph_kernels.number_keys(keys, entries.owners[places])
-    able = np.flatnonzero(crowd >= least)
-    able = able[in_order(distinct[able])]
+    """Return the entries at the places whose key at least ``least`` owners share.
+
+    ``in_order`` returns the order of the keys, which decides among equally strong ones.
+    """
+    numbers, firsts, distinct, owner_counts = graph_kernels.number_keys(keys, entries.owners[places])
+    shared = np.flatnonzero(owner_counts >= least)
+    shared = shared[in_order(distinct[shared])]
     place_of = np.full(len(distinct), -1, np.int32)
-    place_of[able] = np.arange(len(able), dtype=np.int32)
-    things = place_of[numbers]
-    kept = np.flatnonzero(things >= 0)
-    return Shared(places[kept], things[kept], firsts[kept], distinct[able])
+    place_of[shared] = np.arange(len(shared), dtype=np.int32)
+    key_places = place_of[numbers]
+    kept = np.flatnonzero(key_places >= 0)
+    return Shared(places[kept], key_places[kept], firsts[kept], distinct[shared])
 
 
 class AddressOrder:
-    """Addresses in the order of their texts; their places here say which of them comes first."""
+    """Some addresses in the order of their texts. ``numbers`` holds their numbers in that order."""
 
     def __init__(self, dictionary: Dictionary, addresses: Array) -> None:
         self._sorted = np.unique(addresses)
@@ -117,7 +123,7 @@ class AddressOrder:
         self.numbers[self._places] = self._sorted
 
     def places(self, addresses: Array) -> Array:
-        """The places of the addresses, -1 for those that are not among these."""
+        """Return the places of addresses in the order, -1 for others."""
         if not len(self._sorted):
             return np.full(len(addresses), -1)
         found = np.minimum(np.searchsorted(self._sorted, addresses), len(self._sorted) - 1)

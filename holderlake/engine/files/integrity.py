@@ -1,10 +1,10 @@
-"""Sizes and checksums of the store's files: written with them, compared before a file is used.
+"""Sizes and checksums of the store's files, compared before a file is used.
 
-The catalogue's table ``files`` holds both, and the file's inode, size and times as of its write. A file that still has
-these is used without being read, so that a process maps only the pages it needs. Any other file is compared once a
-process, and again when its inode, size or times change. A checksum is the CRC-32 of the complete file, the fastest in
-the standard library (4 GB/s on one core of the machine where it was chosen). Bits that change on the disk without a
-write are found by ``FileChecks.read_all``, which a service runs when it starts, and by ``verifying``.
+The catalogue's table ``files`` holds both, and a signature: the file's inode, size and times after its write. A file
+with the same signature is used without being read, so that a process maps only the pages it needs. Any other file is
+compared once a process, and again when its signature changes. A checksum is the CRC-32 of the complete file, the
+fastest in the standard library (4 GB/s on one core). Bits that change on the disk without a write are found by
+``FileChecks.read_all``, which a service runs when it starts, and by ``store.verify``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Sums = Mapping[str, Sum]
 
 
 def signature_of(path: str) -> str:
-    """Inode, size, and times of the last change of a file's content and of its inode: a write changes one of them."""
+    """Return inode, size, and times of the last change of content and inode. A write changes one of them."""
     found = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
@@ -61,7 +61,7 @@ def sum_of(path: Path) -> Sum:
 
 
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
-    """Return the sums of all files that the catalogue lists; one of an earlier version has none yet."""
+    """Return the sums of all files that the catalogue lists. A store of an earlier version has none yet."""
     return {path: Sum(*found) for path, *found in catalog.execute(_SUMS)}
 
 
@@ -75,12 +75,12 @@ def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
 def _sum_or_none(path: Path) -> Sum:
     try:
         return sum_of(path)
-    except FileNotFoundError:  # lost before sums were kept: reported when it is used
+    except FileNotFoundError:  # lost before sums were kept: it is reported when it is used
         return Sum(0, 0)
 
 
 class FileChecks:
-    """Compares files of one store with their sums, each once, and again when it changed on disk. For any thread."""
+    """Compares files of one store with their sums: once, and again when their signature changes. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -104,7 +104,7 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Return whether a file that passed is another one on disk now. One that was removed since is not."""
+        """Return whether a file that passed has changed on disk since. A removed file has not."""
         passed = self._passed.get(path)
         if path in self._differing:
             return True
@@ -114,14 +114,14 @@ class FileChecks:
             return False
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Compare these files again at the next use."""
+        """Compare these files again when they are next used."""
         for path in paths:
             self._passed.pop(path, None)
 
     def read_all(self, sums: Sums) -> list[DamagedFile]:
-        """Read every file and compare it with its sum, also one that looks as it was written.
+        """Read every file and compare it with its sum, even if its signature is unchanged.
 
-        Return the damage. These files are refused from then on, until they are written again. Files that an import
+        Return the damaged files. They are refused from then on, until they are written again. Files that an import
         removes meanwhile are left out.
         """
         for path, expected in sums.items():

@@ -1,7 +1,7 @@
-"""Which files hold the store at one moment, and the arrays in them, opened when they are first asked for.
+"""The manifest: the files of the store at one moment. ``View`` opens their arrays when they are first used.
 
-The catalogue names the files; they never change under their names, so whoever has a manifest reads one state of the
-store for as long as it likes.
+The catalogue lists the files, and a file never changes under its name. A reader with a manifest therefore keeps one
+state of the store for as long as it wants.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ ORDER BY token, kind, transfers DESC, file
 _RUNS: Final = "SELECT file, entries FROM runs ORDER BY entries DESC, file"
 _VOLUMES: Final = "SELECT file, first_number, size FROM volumes ORDER BY first_number"
 
-_LOOK_SECONDS: Final = 0.05
+_RECHECK_SECONDS: Final = 0.05
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PartFile:
-    """A part of a token's transfers (or opening balances), its size and period."""
+    """A part of a token's transfers or opening balances: its file, size and period."""
 
     file: str
     token: int
@@ -55,14 +55,14 @@ class PartFile:
 
     @property
     def paths(self) -> tuple[str, str]:
-        """Its rows and its arrays, as paths within the store."""
+        """Paths within the store of its rows and its arrays."""
         folder = "openings" if self.kind == OPENING else "transfers"
         return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run of the adjacency, and its size."""
+    """A run of the adjacency: its file and size."""
 
     file: str
     entries: int
@@ -70,7 +70,7 @@ class RunFile:
 
 @dataclass(frozen=True)
 class VolumeFile:
-    """A volume of the dictionary."""
+    """A volume of the dictionary: its file, first number and size."""
 
     file: str
     first_number: int
@@ -79,7 +79,7 @@ class VolumeFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of the store. ``parts`` are by number of their token, the base first."""
+    """The files of the store. ``numbers`` are those of tokens, and ``parts`` those of each token, the base first."""
 
     numbers: Mapping[tuple[str, str], int]
     parts: Mapping[int, tuple[PartFile, ...]]
@@ -88,11 +88,11 @@ class Manifest:
     sums: Sums
 
     def parts_of(self, key: tuple[str, str]) -> tuple[PartFile, ...]:
-        """The parts of a token by chain and address; none where it has none."""
+        """Return the parts of a token, given by chain and address."""
         return self.parts.get(self.numbers.get(key, -1), ())
 
     def transfer_files(self) -> list[str]:
-        """The names of all parts that are transfers, in order."""
+        """Return the sorted names of all parts of transfers."""
         return sorted(part.file for parts in self.parts.values() for part in parts if part.kind != OPENING)
 
     @cached_property
@@ -108,7 +108,7 @@ class Manifest:
 
 
 def read_manifest(catalog: sqlite3.Connection) -> Manifest:
-    """What the catalogue names now; to be called within a transaction."""
+    """Read the manifest from the catalogue, within a transaction of the caller."""
     numbers = {(chain, address): number for number, chain, address in catalog.execute(_HISTORIES)}
     parts: dict[int, list[PartFile]] = {}
     for row in catalog.execute(_PARTS):
@@ -124,10 +124,10 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
 
 
 class OpenFiles:
-    """Files that were opened, by name: shared by all manifests of a store, so that each is mapped once.
+    """The opened files of a store by name, shared by all its manifests, so that each file is mapped once.
 
-    A file is compared with its sum before it is mapped, and mapped again where it is another one on disk by then.
-    Raises ``DamagedFile``.
+    A file is compared with its sum before it is mapped, and mapped again if it has changed on disk. Raises
+    ``DamagedFile``.
     """
 
     def __init__(self, root: Path, checks: FileChecks) -> None:
@@ -136,104 +136,99 @@ class OpenFiles:
         self._files: dict[str, Any] = {}
 
     def part(self, file: str, sums: Sums) -> Part:
-        """The part of that name."""
+        """Return the part of that name."""
         return self._open(file, "part", sums, Part.of)
 
     def run(self, file: str, sums: Sums) -> Run:
-        """The run of that name."""
+        """Return the run of that name."""
         return self._open(file, "run", sums, Run.of)
 
     def volume(self, volume: VolumeFile, sums: Sums) -> Volume:
-        """The volume."""
+        """Return the volume of that file."""
         return self._open(volume.file, "volume", sums, lambda arrays: Volume(volume.first_number, **arrays))
 
     def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
-        """The arrays of a file, mapped for the caller alone."""
+        """Map the arrays of a file for the caller alone."""
         path = f"arrays/{file}.{kind}"
         where = self.checks.path(path, sums)
         try:
             return read_arrays(where)
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            LookupError,
-        ) as error:  # had no sum
+        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, in a store without sums yet
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
     def all(self) -> list[Part | Run | Volume]:
-        """All files that were opened."""
+        """Return all opened files."""
         return list(self._files.values())
 
     def path(self, file: str, kind: str) -> Path:
-        """Where the arrays of that name and kind are."""
+        """Return the path of the arrays of that name and kind."""
         return self._root / "arrays" / f"{file}.{kind}"
 
     def keep_only(self, files: frozenset[str]) -> None:
-        """Lets go of all others; who still reads them keeps them mapped."""
+        """Forget all other files. They stay mapped while a reader uses them."""
         for file in self._files.keys() - files:
             self._files.pop(file, None)
 
-    def _open(self, file: str, kind: str, sums: Sums, made: Callable[[dict[str, Array]], T]) -> T:
+    def _open(self, file: str, kind: str, sums: Sums, make: Callable[[dict[str, Array]], T]) -> T:
         found: T | None = self._files.get(file)
         if found is None or self.checks.changed(f"arrays/{file}.{kind}"):
             try:
-                found = self._files[file] = made(self.arrays(file, kind, sums))
+                found = self._files[file] = make(self.arrays(file, kind, sums))
             except (KeyError, TypeError) as error:
                 raise damaged(self._root, f"arrays/{file}.{kind}", f"lacks the array {error}") from error
         return found
 
 
-class _Kept(Generic[T]):
-    """What all tokens share; its files are looked at for changes on disk at most once in ``_LOOK_SECONDS``."""
+class _Recent(Generic[T]):
+    """A value that is read again after ``_RECHECK_SECONDS``, so that its files are rarely checked for changes."""
 
     def __init__(self) -> None:
-        self._kept: tuple[float, T] | None = None
+        self._read: tuple[float, T] | None = None
 
-    def of(self, find: Callable[[], T]) -> T:
-        """What ``find`` returned within that time, else what it returns now."""
+    def get(self, read: Callable[[], T]) -> T:
+        """Return the value, read now if it is older than that."""
         now = time.monotonic()
-        if self._kept is None or now - self._kept[0] > _LOOK_SECONDS:
-            self._kept = now, find()
-        return self._kept[1]
+        if self._read is None or now - self._read[0] > _RECHECK_SECONDS:
+            self._read = now, read()
+        return self._read[1]
 
 
 class View:
-    """The arrays of a manifest: addresses by number, who dealt with whom, and the parts of each token."""
+    """The arrays of a manifest: the dictionary of addresses, the adjacency, and the parts of each token."""
 
-    def __init__(self, manifest: Manifest, opened: OpenFiles) -> None:
+    def __init__(self, manifest: Manifest, files: OpenFiles) -> None:
         self.manifest = manifest
-        self._opened = opened
-        self._dictionary: _Kept[Dictionary] = _Kept()
-        self._runs: _Kept[list[Run]] = _Kept()
+        self._opened = files
+        self._dictionary: _Recent[Dictionary] = _Recent()
+        self._runs: _Recent[list[Run]] = _Recent()
 
     @property
-    def opened(self) -> list[Part | Run | Volume]:
-        """All that was opened so far."""
+    def opened_files(self) -> list[Part | Run | Volume]:
+        """All files that are open."""
         return self._opened.all()
 
     @property
     def dictionary(self) -> Dictionary:
-        """Addresses by number."""
+        """The dictionary of addresses."""
         volumes, sums = self.manifest.volumes, self.manifest.sums
-        return self._dictionary.of(lambda: Dictionary(self._opened.volume(volume, sums) for volume in volumes))
+        return self._dictionary.get(lambda: Dictionary(self._opened.volume(volume, sums) for volume in volumes))
 
     @cached_property
     def zero(self) -> int:
-        """The number of the zero address, ``UNKNOWN`` for none."""
+        """The number of the zero address, ``UNKNOWN`` if it has none."""
         return int(self.dictionary.find([ZERO_ADDRESS])[0])
 
     @property
     def runs(self) -> list[Run]:
-        """Who dealt with whom, the largest run first."""
-        return self._runs.of(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
+        """The runs of the adjacency, the largest first."""
+        return self._runs.get(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
 
     def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
-        """The parts of a token, the base first."""
+        """Return the parts of a token, the base first."""
         return self._parts(self.manifest.parts_of((chain, token_address)), with_openings)
 
     def parts_of(self, number: int) -> list[Part]:
-        """The parts of the token of that number that are transfers."""
+        """Return the parts of transfers of the token of that number."""
         return self._parts(self.manifest.parts.get(number, ()), with_openings=False)
 
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:

@@ -1,8 +1,8 @@
-"""A part: some transfers of one token as arrays, and the balances that they alone make, day by day.
+"""A part: some transfers of one token as arrays, and the balances that follow from these transfers alone, by day.
 
-A balance holds from one day to another: an interval. Intervals stand by falling balance, so the largest holders at the
-end of a day are the first ones that hold then; an index finds those of an address. A balance as of any second is the
-interval of the day before and the transfers of the open day; what a token's parts say is added up.
+An interval is a balance that an address holds from one day to another. Intervals come by falling balance, so the
+largest holders at the end of a day are the first intervals that include it. An index finds the intervals of an address.
+A balance as of any second is that of the day before plus the transfers of the open day, summed over the token's parts.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
-"""The day at which what holds still ends."""
+"""End day of intervals without an end."""
 
 Ranks = Callable[[Array], Array]
-"""Puts distinct addresses in the order of their texts, see ``Dictionary.ranks``."""
+"""Returns ranks of distinct addresses in the order of their texts, see ``Dictionary.ranks``."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Transfers by rising time: unix seconds, numbers of sender and receiver, values as words."""
+    """Transfers of one token by rising time: unix seconds, numbers of sender and receiver, values as limbs."""
 
     times: Array
     senders: Array
@@ -37,12 +37,12 @@ class Moves:
         return len(self.times)
 
     def at(self, places: Array | slice) -> Moves:
-        """Some of them."""
+        """Return the transfers at some places."""
         return Moves(self.times[places], self.senders[places], self.receivers[places], self.values[places])
 
 
 def joined_moves(pieces: list[Moves]) -> Moves:
-    """All transfers of the pieces by rising time."""
+    """Join pieces into one, by rising time."""
     if len(pieces) == 1 and (pieces[0].times[1:] >= pieces[0].times[:-1]).all():
         return pieces[0]
     times = np.concatenate([piece.times.astype(np.int64) for piece in pieces])
@@ -57,10 +57,10 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 
 @dataclass(frozen=True)
 class Part:
-    """A part as it is read: its transfers, and intervals by falling balance, then address.
+    """The arrays of a part: its transfers, and intervals by falling balance, then address.
 
-    ``holders``, ``balances``, ``first_days`` and ``end_days`` are columns of the intervals. ``index`` are the holders
-    in the order of numbers and days, and ``places`` where the interval of each stands.
+    ``holders``, ``balances``, ``first_days`` and ``end_days`` (excluded) are columns of the intervals. ``index`` holds
+    the holders by number and day, and ``places`` the place of the interval of each.
     """
 
     moves: Moves
@@ -73,12 +73,12 @@ class Part:
 
     @staticmethod
     def of(arrays: Arrays) -> Part:
-        """The part whose file holds the arrays."""
+        """Make a part of the arrays of its file."""
         moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
         return Part(moves, *(arrays[name] for name in _INTERVALS))
 
     def open_day(self, second: int) -> Moves:
-        """The transfers of the second's own day, up to and with the second."""
+        """Return the transfers of the second's day, up to and including the second."""
         start = second - second % DAY
         return self.moves.at(slice(count_until(self.moves.times, start, "left"), count_until(self.moves.times, second)))
 
@@ -87,7 +87,7 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "
 
 
 def changes_of(moves: Moves) -> tuple[Array, Array]:
-    """Addresses and signed limbs of what the transfers add to them; transfers to oneself add nothing."""
+    """Return addresses and signed digits of the changes of their balances. Transfers to oneself change nothing."""
     apart = np.flatnonzero(moves.senders != moves.receivers)
-    spread = to_digits(moves.values[apart])
-    return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-spread, spread])
+    digits = to_digits(moves.values[apart])
+    return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-digits, digits])

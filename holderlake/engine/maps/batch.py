@@ -121,7 +121,7 @@ def _released_memory(view: View) -> Iterator[None]:
     def watch() -> None:
         while not finished.wait(_MEMORY_CHECK_SECONDS):
             if exceeds_mapped_limit():
-                release_pages(array for opened in view.opened for array in _arrays(opened))
+                release_pages(array for opened in view.opened_files for array in _arrays(opened))
 
     watcher = threading.Thread(target=watch, name="release mapped memory", daemon=True)
     watcher.start()

@@ -185,7 +185,7 @@ def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Arra
     chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
-        shared.things,
+        shared.key_places,
         shared.firsts,
         1,
         seconds,

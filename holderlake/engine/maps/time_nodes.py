@@ -88,7 +88,7 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: A
     chosen = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
-        shared.things,
+        shared.key_places,
         shared.firsts,
         0,
         seconds,
@@ -100,9 +100,9 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: A
         rules.time_links,
         rules.time_limit,
     )
-    dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.things])
+    dropped_from = np.maximum(owners_drop[around.owners[shared.places]], things_drop[shared.key_places])
     return TimeWindows(
-        rules.time_window, base, exchanges, shared.keys, shared.places, shared.things, dropped_from, chosen
+        rules.time_window, base, exchanges, shared.keys, shared.places, shared.key_places, dropped_from, chosen
     )
 
 

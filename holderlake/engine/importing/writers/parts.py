@@ -135,7 +135,7 @@ def _write_intervals(
         file.reserve(name, np.int32, count)
     file.reserve("balances", np.uint64, count, (width,))
     is_small, row = count <= budget.chunk, 0
-    places = np.empty(count, np.int32) if is_small else file.filled_in("places")
+    places = np.empty(count, np.int32) if is_small else file.map_reserved("places")
     for pile in _by_size(by_holder, sizes, dictionary, spool, budget):
         order = _order(pile[0], pile[1], dictionary)
         for name, column in zip(_INTERVALS, pile[:4], strict=True):

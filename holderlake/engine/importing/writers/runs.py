@@ -173,7 +173,7 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
             starts = np.flatnonzero(begins)
             owners.add(0, (found.owners[starts], starts + row, found.times[starts].astype(times)))
             row, before = row + len(found.owners), int(found.owners[-1])
-        firsts = file.filled_in("firsts")
+        firsts = file.map_reserved("firsts")
         for pile in across.numbers():
             _put_right(firsts, across.take(pile))
         file.add("sums", _sums(firsts, budget.chunk))
