@@ -1,4 +1,4 @@
-"""Puts the service together: routes, error answers, limits, what is observed, and what happens at its end."""
+"""Assembles the service: routes, error handlers, middleware and metrics."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from fastapi_offline import FastAPIOffline
 
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
-from holderlake.service.api.fast_path import ShortWay
-from holderlake.service.api.metering import api_key_header
-from holderlake.service.api.queries import chains_of, clear_target
+from holderlake.service.api.metering import ParsedRequestsMiddleware, api_key_header
+from holderlake.service.api.queries import reject_ambiguous_target, supported_chains
 from holderlake.service.api.routes import addresses, chains, extras, health, pictures, relationships, removed, tokens
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.errors import add_handlers
-from holderlake.service.middleware.client_ip import TrustedProxies, networks
-from holderlake.service.middleware.rate_limit_storage import CountsInMemory, SharedCounts
-from holderlake.service.middleware.rate_limits import BodyLimit, RateLimit
-from holderlake.service.observability import Observed
+from holderlake.service.middleware.client_ip import ProxyHeadersMiddleware, networks
+from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
+from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
 from holderlake.service.settings import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
-"""The version of the interface that the contract describes, not of this program."""
+"""The version of the contract's API, not of this program."""
 
 _DESCRIPTION: Final = """
 Holders, grouped transfers, clusters and labels of tokens, computed from raw transfers, as of any second.
 
-Every request carries an API key in `X-ApiKey` and is charged credits when it is answered with a 2xx; what an answer
-cost and what is left stands in its headers. Routes under `/v0/x/` are this service's own, beyond the contract.
+Every request carries an API key in `X-ApiKey`. Answers with a 2xx status are charged credits; their headers show the
+cost and the remaining credits. Routes under `/v0/x/` are this service's own, beyond the contract.
 
 Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each fault with its place. `GET /chains` and
 `GET /maps/...` of earlier versions answer 410.
@@ -40,7 +38,7 @@ Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each faul
 
 
 def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
-    """The service over a store and its keys; both stay the caller's to close."""
+    """Return the service over a store and its keys; the caller owns and closes both."""
     backend = Backend(store, keys, settings)
     counting = ThreadPoolExecutor(1, thread_name_prefix="calls")
     app = FastAPIOffline(
@@ -51,13 +49,13 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
         redirect_slashes=False,
         strict_content_type=False,
         generate_unique_id_function=lambda route: route.name,
-        dependencies=[Depends(clear_target)],
+        dependencies=[Depends(reject_ambiguous_target)],
         redoc_url=None,
     )
     app.state.backend = backend
     for metered in (
-        chains.router,
         tokens.router,
+        chains.router,
         pictures.metered,
         relationships.router,
         addresses.router,
@@ -68,24 +66,24 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     for free in (pictures.router, removed.router, health.router):
         app.include_router(free)
     add_handlers(app)
-    complete(app, lambda: chains_of(store), settings.score_names)
+    complete(app, lambda: supported_chains(store), settings.score_names)
     _watch(backend)
-    # The last one added is the outermost: who calls is known before calls are counted.
-    counts = SharedCounts(keys.count_calls, counting) if settings.shared_limits else CountsInMemory()
-    app.add_middleware(ShortWay, backend=backend)
-    app.add_middleware(BodyLimit, limit=settings.body_limit, seconds=settings.body_seconds)
-    app.add_middleware(RateLimit, calls_per_minute=settings.calls_per_minute, storage=counts)
-    app.add_middleware(TrustedProxies, trusted=networks(settings.trusted_proxies))
-    app.add_middleware(Observed, metrics=backend.metrics)
+    # The last middleware added is the outermost: the client's address is known before calls are counted.
+    storage = SharedStorage(keys.count_calls, counting) if settings.shared_limits else MemoryStorage()
+    app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
+    app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, storage=storage)
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted=networks(settings.trusted_proxies))
+    app.add_middleware(ObservabilityMiddleware, metrics=backend.metrics)
     return app
 
 
 def _watch(backend: Backend) -> None:
-    """Shows cache and computing threads in the metrics."""
+    """Export gauges of the cache and the worker pool."""
     watch = backend.metrics.watch
-    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of answers that are kept")
-    watch("cache_evictions", lambda: backend.cache.evicted, "Kept answers that had to make room", total=True)
-    watch("computations", lambda: backend.computing.pending, "Answers that are computed or wait for it")
+    watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
+    watch("cache_evictions", lambda: backend.cache.evicted, "Cached answers dropped to make room", total=True)
+    watch("computations", lambda: backend.workers.pending, "Answers being computed or waiting for it")
 
 
 def _lifespan(backend: Backend, counting: ThreadPoolExecutor) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

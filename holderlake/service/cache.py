@@ -1,9 +1,9 @@
-"""Answers kept for the next caller: found by what was asked, for as long as nothing has changed their past.
+"""Cache of encoded answers, bounded by bytes; the least recently used answer is dropped first.
 
-A history answer never expires by itself; one about the present lives as long as the age of its token allows (the
-settings' ``lifetimes``). Either ends when transfers or labels arrive that reach below its instant; for the present,
-transfers of its own lifetime are the news that it may lag behind by, not late ones. Bounded by bytes; the least
-recently asked goes first. For one event loop.
+An answer about the past never expires. An answer about the present expires after a time that grows with the token's age
+(``lifetimes`` in the settings). Both are dropped when an import changes transfers or labels before the answer's
+instant. For the present, transfers within the lifetime do not count as such a change: the answer may lag by its
+lifetime.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from holderlake.contract.requests import Request, TokenRequest
 from holderlake.engine.store.store import Store
 from holderlake.service.output.formats import Format
 
-_OVERHEAD: Final = 1_000
-"""Bytes that an entry takes beside its body, about."""
+_ENTRY_OVERHEAD: Final = 1_000
+"""Approximate bytes of an entry besides its body."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """An answer's bytes as they go out, with what the headers say of it.
+class EncodedAnswer:
+    """The bytes of an answer and the values of its headers.
 
-    ``as_of`` is the instant that it shows (unix seconds) and ``generation`` what the store held when it was computed.
+    ``as_of`` is the instant of the answer (unix seconds), ``generation`` the store's generation it was computed from.
     """
 
     body: bytes
@@ -41,27 +41,27 @@ class Written:
 
     @cached_property
     def etag(self) -> str:
-        """Names these very bytes."""
+        """A hash of the body, quoted."""
         return f'"{hashlib.blake2b(self.body, digest_size=16, usedforsecurity=False).hexdigest()}"'
 
     @cached_property
     def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """What the headers say of the answer, whoever gets it."""
-        told = [("etag", self.etag), ("cache-control", "private, no-cache"), *self.headers]
+        """The headers that are the same for all callers."""
+        headers = [("etag", self.etag), ("cache-control", "private, no-cache"), *self.headers]
         if self.dt_update is not None:
-            told.append(("x-dt-update", self.dt_update))
-        return tuple((name.lower().encode(), value.encode("latin-1")) for name, value in told)
+            headers.append(("x-dt-update", self.dt_update))
+        return tuple((name.lower().encode(), value.encode("latin-1")) for name, value in headers)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    written: Written
+    answer: EncodedAnswer
     slack: int
-    ends: float
+    expires: float
 
 
-class _Bounded(LRUCache[Hashable, _Entry]):
-    """Counts what it had to let go of."""
+class _CountingCache(LRUCache[Hashable, _Entry]):
+    """Counts its evictions."""
 
     evicted = 0
 
@@ -71,71 +71,71 @@ class _Bounded(LRUCache[Hashable, _Entry]):
 
 
 class AnswerCache:
-    """The cache of one process. ``clock`` is monotonic, in seconds."""
+    """The cache of one process, for one event loop. ``clock`` is monotonic, in seconds."""
 
-    def __init__(self, store: Store, most_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._entries = _Bounded(most_bytes, getsizeof=lambda entry: len(entry.written.body) + _OVERHEAD)
+        self._entries = _CountingCache(max_bytes, getsizeof=lambda entry: len(entry.answer.body) + _ENTRY_OVERHEAD)
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all entries, about."""
+        """Approximate bytes of all entries."""
         return int(self._entries.currsize)
 
     @property
     def evicted(self) -> int:
-        """Entries that had to go to make room."""
+        """Number of entries dropped to make room."""
         return self._entries.evicted
 
-    def find(self, key: Hashable) -> Written | None:
-        """The answer that is kept under a key, if it still holds by what the store holds now."""
+    def find(self, key: Hashable) -> EncodedAnswer | None:
+        """Return the cached answer if the store's current generation has not outdated it."""
         self._store.generation()
-        return self.peek(key)
+        return self.find_known(key)
 
-    def peek(self, key: Hashable) -> Written | None:
-        """As ``find``, by what the store held when it was last looked at: it takes no look of its own."""
+    def find_known(self, key: Hashable) -> EncodedAnswer | None:
+        """Return the cached answer if the last generation read, by anyone in this process, has not outdated it."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        if self._clock() >= entry.ends or self._is_outdated(entry):
+        if self._clock() >= entry.expires or self._is_outdated(entry):
             self._entries.pop(key, None)
             return None
-        return entry.written
+        return entry.answer
 
-    def keep(self, key: Hashable, written: Written, lifetime: int | None) -> None:
-        """Keeps an answer for ``lifetime`` seconds, or until its past changes where that is None."""
-        ends = self._clock() + lifetime if lifetime is not None else float("inf")
-        entry = _Entry(written, lifetime or 0, ends)
-        if len(written.body) + _OVERHEAD <= self._entries.maxsize and not self._is_outdated(entry):
+    def keep(self, key: Hashable, answer: EncodedAnswer, lifetime: int | None) -> None:
+        """Cache an answer for ``lifetime`` seconds; None: until an import changes its past."""
+        expires = self._clock() + lifetime if lifetime is not None else float("inf")
+        entry = _Entry(answer, lifetime or 0, expires)
+        if len(answer.body) + _ENTRY_OVERHEAD <= self._entries.maxsize and not self._is_outdated(entry):
             self._entries[key] = entry
 
     def _is_outdated(self, entry: _Entry) -> bool:
-        changed = self._store.known_change_since(entry.written.generation)
-        return changed is not None and changed <= entry.written.as_of - entry.slack
+        changed = self._store.known_change_since(entry.answer.generation)
+        return changed is not None and changed <= entry.answer.as_of - entry.slack
 
 
 def key_of(request: Request, form: Format, now: int) -> Hashable:
-    """What a request asks for, whatever makes no difference to its answer: an instant to come is the present."""
-    asked = dict(getattr(request, "options", request).__dict__)
-    asked.pop("refresh", None)
-    if asked.get("timestamp") is not None and asked["timestamp"] >= now:
-        asked["timestamp"] = None
+    """Return the cache key of a request. ``refresh`` is left out; a future timestamp equals the present."""
+    options = dict(getattr(request, "options", request).__dict__)
+    options.pop("refresh", None)
+    if options.get("timestamp") is not None and options["timestamp"] >= now:
+        options["timestamp"] = None
     token = (request.chain, request.token_address) if isinstance(request, TokenRequest) else ()
-    return (request.endpoint, token, tuple(asked.items()), form)
+    return (request.endpoint, token, tuple(options.items()), form)
 
 
-def is_known(tags: str | None, written: Written) -> bool:
-    """Whether one of the tags of an ``If-None-Match`` names this very answer."""
+def matches(tags: str | None, answer: EncodedAnswer) -> bool:
+    """Return whether one of the tags of an ``If-None-Match`` header is the answer's."""
     if tags is None:
         return False
-    named = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
-    return written.etag in named or "*" in named
+    listed = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
+    return answer.etag in listed or "*" in listed
 
 
 def lifetime_of(age: int, lifetimes: Sequence[tuple[int | None, int]]) -> int:
-    """Seconds that an answer about the present is kept, for a token of an age in seconds."""
-    for younger_than, kept in lifetimes:
+    """Return the cache lifetime, in seconds, of a token's present answers; ``age`` is the token's, in seconds."""
+    for younger_than, lifetime in lifetimes:
         if younger_than is None or age < younger_than:
-            return kept
+            return lifetime
     return lifetimes[-1][1] if lifetimes else 0

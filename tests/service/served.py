@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from holderlake.service.observability import Metrics, Observed
+from holderlake.service.observability import Metrics, ObservabilityMiddleware
 from holderlake.service.runtime.processes import heed_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.service.settings import ServiceSettings
@@ -49,7 +49,7 @@ def app() -> Starlette:
     routes = {"/slow": slow, "/thread": thread, "/process": process, "/metrics": shown}
     return Starlette(
         routes=[Route(path, endpoint) for path, endpoint in routes.items()],
-        middleware=[Middleware(Observed, metrics=metrics)],
+        middleware=[Middleware(ObservabilityMiddleware, metrics=metrics)],
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from holderlake.contract.times import dt_update_text, utc_now
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
-from holderlake.service.cache import AnswerCache, Written, lifetime_of
+from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
 from holderlake.service.settings import LIFETIMES, ServiceSettings
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 
@@ -168,8 +168,8 @@ def test_answers_in_another_form_are_other_answers(caller, own_world):
 # ------------------------------------------------------------------------ room
 
 
-def _written(size: int, world: World) -> Written:
-    return Written(b"x" * size, "application/json", 0, world.store.generation())
+def _written(size: int, world: World) -> EncodedAnswer:
+    return EncodedAnswer(b"x" * size, "application/json", 0, world.store.generation())
 
 
 def test_the_cache_never_holds_more_than_its_room(own_world):
@@ -200,5 +200,5 @@ def test_an_answer_that_is_outdated_when_it_comes_is_not_kept(own_world):
     before = own_world.store.generation()
     move = (own_world.token, own_world.wallets[0], own_world.wallets[5], UNIT, 5 * DAY)
     own_world.store.add_transfers(transfers_table(own_world, [move], first=500), "late")
-    cache.keep("old", Written(b"", "application/json", own_world.begin + 9 * DAY, before), None)
+    cache.keep("old", EncodedAnswer(b"", "application/json", own_world.begin + 9 * DAY, before), None)
     assert cache.find("old") is None

@@ -9,7 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from holderlake.service.middleware.client_ip import TrustedProxies, caller_of, counted_as, is_within, networks
+from holderlake.service.middleware.client_ip import (
+    ProxyHeadersMiddleware,
+    client_address,
+    is_within,
+    networks,
+    rate_limit_key,
+)
 from tests.service.sockets import Served, say, serving
 
 PROXIES = networks(["10.0.0.0/8", "fd00::/8", "192.0.2.7"])
@@ -21,7 +27,7 @@ def _scope(peer: str | None, *forwarded: str) -> dict[str, Any]:
 
 
 def _caller(peer: str | None, *forwarded: str) -> str:
-    return caller_of(_scope(peer, *forwarded), PROXIES)
+    return client_address(_scope(peer, *forwarded), PROXIES)
 
 
 def test_what_a_stranger_says_of_whom_it_asks_for_is_ignored():
@@ -92,7 +98,7 @@ def test_who_comes_by_a_unix_socket_has_no_address():
     ],
 )
 def test_an_ipv6_caller_is_counted_by_its_network(address, counted):
-    assert counted_as(address) == counted
+    assert rate_limit_key(address) == counted
 
 
 def test_networks_are_read_strictly():
@@ -118,7 +124,7 @@ _SAID = [
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """An app to which every test is a trusted proxy."""
-    with serving(TrustedProxies(_seen, networks(["127.0.0.0/8"]))) as served:
+    with serving(ProxyHeadersMiddleware(_seen, networks(["127.0.0.0/8"]))) as served:
         yield served
 
 
@@ -127,7 +133,7 @@ def test_an_app_sees_caller_scheme_and_host_as_the_trusted_proxy_did(served):
 
 
 def test_nobody_else_can_say_who_calls_by_which_scheme_and_host():
-    with serving(TrustedProxies(_seen, PROXIES)) as served:
+    with serving(ProxyHeadersMiddleware(_seen, PROXIES)) as served:
         assert httpx.get(served.base_url, headers=_SAID).json() == ["127.0.0.1", "http", ["inside"]]
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from holderlake.service.billing.keys import (
     Charge,
+    ChargeRequest,
     CreditsExhausted,
-    Demand,
     Key,
     KeyEnded,
     KeysBusy,
@@ -96,9 +96,9 @@ def test_accounts_do_not_spend_each_others_credits(keys):
     assert keys.balance(second).remaining == 100
 
 
-def test_a_cost_below_zero_is_refused():
-    with pytest.raises(ValueError, match="below zero"):
-        Demand(1, "map", -1)
+def test_negative_cost_is_refused(keys):
+    with pytest.raises(ValueError, match="invalid cost -1"):
+        keys.reserve(account_of(keys), "map", -1)
 
 
 def test_an_answer_for_nothing_is_counted_even_where_nothing_is_left(keys):
@@ -128,7 +128,7 @@ def test_an_allowance_made_smaller_than_what_is_spent_refuses_all(keys):
 
 def test_a_batch_reserves_in_order_and_tells_what_is_left_after_each(keys):
     key = account_of(keys, allowance=100)
-    results = keys.carry_out([], [], [Demand(key, "map", cost) for cost in (50, 60, 30, 21, 20)])
+    results = keys.book([], [], [ChargeRequest(key, "map", cost) for cost in (50, 60, 30, 21, 20)])
     told = [result.remaining if isinstance(result, Charge) else type(result) for result in results]
     assert told == [50, CreditsExhausted, 20, CreditsExhausted, 0]
     assert results[1].balance.remaining == 50
@@ -138,8 +138,8 @@ def test_a_batch_reserves_in_order_and_tells_what_is_left_after_each(keys):
 
 def test_a_batch_settles_and_releases_before_it_reserves(keys):
     key = account_of(keys, allowance=100)
-    settled, released = _covered(keys.carry_out([], [], [Demand(key, "map", 40), Demand(key, "map", 60)]))
-    (result,) = keys.carry_out([settled], [released], [Demand(key, "holders", 60)])
+    settled, released = _covered(keys.book([], [], [ChargeRequest(key, "map", 40), ChargeRequest(key, "map", 60)]))
+    (result,) = keys.book([settled], [released], [ChargeRequest(key, "holders", 60)])
     assert isinstance(result, Charge)
     assert result.remaining == 0
     balance = keys.balance(key)
@@ -148,7 +148,7 @@ def test_a_batch_settles_and_releases_before_it_reserves(keys):
 
 def test_a_batch_for_many_keys_judges_each_account_alone(keys):
     ids = [account_of(keys, allowance=cost, renewal_day=cost) for cost in range(1, 11)]
-    results = keys.carry_out([], [], [Demand(key, "map", 5) for key in ids])
+    results = keys.book([], [], [ChargeRequest(key, "map", 5) for key in ids])
     assert [isinstance(result, Charge) for result in results] == [False] * 4 + [True] * 6
 
 
@@ -157,32 +157,37 @@ def test_a_batch_refuses_keys_that_ended_and_serves_the_rest(keys, clock):
     prefixes = {key.id: key.prefix for key in _listed(keys)}
     keys.revoke(prefixes[ended])
     keys.rotate(prefixes[rotated], timedelta(hours=1))
-    demands = [Demand(ended, "map", 1), Demand(rotated, "map", 1), Demand(good, "map", 1), Demand(99, "map", 1)]
-    assert [type(result) for result in keys.carry_out([], [], demands)] == [KeyEnded, Charge, Charge, KeyEnded]
+    demands = [
+        ChargeRequest(ended, "map", 1),
+        ChargeRequest(rotated, "map", 1),
+        ChargeRequest(good, "map", 1),
+        ChargeRequest(99, "map", 1),
+    ]
+    assert [type(result) for result in keys.book([], [], demands)] == [KeyEnded, Charge, Charge, KeyEnded]
     clock.instant += timedelta(hours=1)
-    assert [type(result) for result in keys.carry_out([], [], demands)] == [KeyEnded, KeyEnded, Charge, KeyEnded]
+    assert [type(result) for result in keys.book([], [], demands)] == [KeyEnded, KeyEnded, Charge, KeyEnded]
 
 
 def test_an_id_that_stands_twice_in_a_batch_counts_once(keys):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
-    keys.carry_out([charge, charge], [charge], [])
+    keys.book([charge, charge], [charge], [])
     assert keys.balance(key).spent == 60
     assert [row.requests for row in keys.usage()] == [1]
 
 
 def test_a_thousand_demands_are_one_batch(keys):
     key = account_of(keys, allowance=900)
-    charges = _covered(keys.carry_out([], [], [Demand(key, f"endpoint {n % 7}", 1) for n in range(1_000)]))
+    charges = _covered(keys.book([], [], [ChargeRequest(key, f"endpoint {n % 7}", 1) for n in range(1_000)]))
     assert len(set(charges)) == 900
-    keys.carry_out(charges[:500], charges[500:], [])
+    keys.book(charges[:500], charges[500:], [])
     balance = keys.balance(key)
     assert (balance.spent, balance.reserved) == (500, 0)
     assert sum(row.requests for row in keys.usage()) == 500
 
 
 def test_nothing_asked_is_nothing_done(keys):
-    assert keys.carry_out([], [], []) == []
+    assert keys.book([], [], []) == []
 
 
 # ------------------------------------------------------------- months and usage
@@ -224,7 +229,9 @@ def test_a_new_renewal_day_counts_the_present_month_anew(keys, clock):
 def test_usage_is_told_by_key_day_and_endpoint(keys, clock):
     first, second = account_of(keys, 1_000), account_of(keys, 1_000)
     prefixes = [key.prefix for key in _listed(keys)]
-    keys.carry_out(_covered(keys.carry_out([], [], [Demand(first, "map", 5)] * 2 + [Demand(first, "a", 1)])), [], [])
+    keys.book(
+        _covered(keys.book([], [], [ChargeRequest(first, "map", 5)] * 2 + [ChargeRequest(first, "a", 1)])), [], []
+    )
     clock.instant += timedelta(days=1)
     keys.settle(keys.reserve(second, "map", 7))
     rows = [(row.prefix, row.name, row.day.day, row.endpoint, row.requests, row.credits) for row in keys.usage()]
@@ -282,8 +289,8 @@ _ASK_MUCH = """
 from concurrent.futures import ThreadPoolExecutor
 sys.stdin.readline()
 def ask(n):
-    mine = [r.id for r in keys.carry_out([], [], [Demand({key}, "map", 3)] * (n % 4 + 1)) if isinstance(r, Charge)]
-    keys.carry_out(mine[1:], mine[:1], [])
+    mine = [r.id for r in keys.book([], [], [ChargeRequest({key}, "map", 3)] * (n % 4 + 1)) if isinstance(r, Charge)]
+    keys.book(mine[1:], mine[:1], [])
     return len(mine[1:])
 with ThreadPoolExecutor(8) as pool:
     print(sum(pool.map(ask, range(60))))
@@ -301,7 +308,7 @@ def test_processes_on_one_account_never_pass_its_allowance(keys, ledger):
     settled = sum(int(out) for out, _ in said)
     balance = keys.balance(key)
     assert (balance.spent, balance.reserved) == (settled * 3, 0), said
-    left = _covered(keys.carry_out([], [], [Demand(key, "map", 1)] * 500))
+    left = _covered(keys.book([], [], [ChargeRequest(key, "map", 1)] * 500))
     assert len(left) == 500 - settled * 3
 
 
@@ -309,7 +316,7 @@ def test_processes_that_reserve_at_once_share_exactly_what_there_is(keys, ledger
     key = account_of(keys, allowance=100)
     code = f"""
 sys.stdin.readline()
-print(sum(isinstance(r, Charge) for _ in range(30) for r in keys.carry_out([], [], [Demand({key}, "map", 1)] * 2)))
+print(sum(isinstance(r, Charge) for _ in range(30) for r in keys.book([], [], [ChargeRequest({key}, "map", 1)] * 2)))
 sys.stdin.readline()
 """
     asking = [ledger.python(code) for _ in range(3)]
@@ -349,7 +356,9 @@ def test_the_books_agree_with_the_simplest_books(
 
     for step, value in steps:
         if step == "batch":
-            for result, cost in zip(keys.carry_out([], [], [Demand(key, "map", c) for c in value]), value, strict=True):
+            for result, cost in zip(
+                keys.book([], [], [ChargeRequest(key, "map", c) for c in value]), value, strict=True
+            ):
                 assert isinstance(result, Charge) == (cost <= remaining())
                 if isinstance(result, Charge):
                     held[result.id] = (clock.instant.date(), cost)
@@ -364,7 +373,7 @@ def test_the_books_agree_with_the_simplest_books(
             charge = list(held)[value % len(held)]
             if step == "settle":
                 spent.append(held[charge])
-            keys.carry_out([charge] * (step == "settle"), [charge] * (step == "release"), [])
+            keys.book([charge] * (step == "settle"), [charge] * (step == "release"), [])
             del held[charge]
         balance = keys.balance(key)
         assert balance.spent + balance.reserved + balance.remaining == allowance
@@ -376,7 +385,7 @@ def test_the_books_agree_with_the_simplest_books(
 
 _HOLD = """
 for _ in range(5):
-    keys.carry_out([], [], [Demand({key}, "map", 20)])
+    keys.book([], [], [ChargeRequest({key}, "map", 20)])
 print("held", flush=True)
 sys.stdin.readline()
 """
@@ -404,7 +413,9 @@ def test_nobody_is_refused_for_the_dead(keys, ledger):
         assert holding.stdout is not None
         assert holding.stdout.readline() == "held\n"
         holding.kill()
-    results = keys.carry_out([], [], [Demand(key, "map", 60), Demand(key, "map", 60), Demand(key, "map", 40)])
+    results = keys.book(
+        [], [], [ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 40)]
+    )
     assert [type(result) for result in results] == [Charge, CreditsExhausted, Charge]
 
 
@@ -552,9 +563,9 @@ def test_what_was_reserved_by_a_commit_whose_answer_was_lost_is_taken_back(share
             billed = keys.reserve(key, "map", 10)
             wire.loses_next_commit = True
             with pytest.raises(KeysBusy):
-                keys.carry_out([billed], [], [Demand(key, "map", 60)])
+                keys.book([billed], [], [ChargeRequest(key, "map", 60)])
             assert (keys.balance(key).spent, keys.balance(key).reserved) == (10, 60)  # the server has committed
-            keys.carry_out([billed], [], [Demand(key, "map", 30)])  # as the caller tries again
+            keys.book([billed], [], [ChargeRequest(key, "map", 30)])  # as the caller tries again
             balance = keys.balance(key)
             assert (balance.spent, balance.reserved, balance.remaining) == (10, 30, 60)
 
@@ -565,10 +576,10 @@ def test_batches_for_the_same_accounts_in_any_order_do_not_block_each_other(shar
 
         def work(number: int) -> None:
             first, second = (ids[:4], ids[:3:-1]) if number % 2 else (ids[4:], ids[3::-1])
-            charges = _covered(keys.carry_out([], [], [Demand(key, f"endpoint {number}", 1) for key in first]))
-            others = _covered(keys.carry_out(charges, [], [Demand(key, "map", 1) for key in second]))
+            charges = _covered(keys.book([], [], [ChargeRequest(key, f"endpoint {number}", 1) for key in first]))
+            others = _covered(keys.book(charges, [], [ChargeRequest(key, "map", 1) for key in second]))
             assert len(charges) == len(others) == 4
-            keys.carry_out(others[::2], others[1::2], [])
+            keys.book(others[::2], others[1::2], [])
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(200)))

@@ -24,19 +24,19 @@ from fastapi.routing import APIRoute
 
 from holderlake.service.database.errors import KeysBusy
 from holderlake.service.errors import ServiceError, add_handlers
-from holderlake.service.middleware.rate_limit_storage import CountsInMemory, SharedCounts
-from holderlake.service.middleware.rate_limits import BodyLimit, RateLimit
+from holderlake.service.middleware.body_limits import limited_body
+from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
 from tests.service.sockets import PATIENCE, Served, hello, serving
 
 # ----------------------------------------------------------------------- calls
 
 
-async def _statuses(limited: RateLimit, *calls: str) -> list[int]:
+async def _statuses(limited: RateLimitMiddleware, *calls: str) -> list[int]:
     """Calls from addresses, one after another."""
     return [(await _call(limited, address)).status_code for address in calls]
 
 
-async def _call(limited: RateLimit, address: str, path: str = "/") -> httpx.Response:
+async def _call(limited: RateLimitMiddleware, address: str, path: str = "/") -> httpx.Response:
     transport = httpx.ASGITransport(limited, client=(address, 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
         return await client.get(path)
@@ -49,7 +49,7 @@ def _answer_is_rate_limited(answer: httpx.Response) -> None:
 
 
 def test_calls_beyond_the_rate_are_told_when_to_come_back():
-    with serving(RateLimit(hello, 3, CountsInMemory(lambda: 0.0))) as served:
+    with serving(RateLimitMiddleware(hello, 3, MemoryStorage(lambda: 0.0))) as served:
         answers = [httpx.get(served.base_url) for _ in range(6)]
         assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
         for answer in answers[3:]:
@@ -58,7 +58,7 @@ def test_calls_beyond_the_rate_are_told_when_to_come_back():
 
 def test_calls_are_counted_by_address():
     async def calls() -> list[int]:
-        limited = RateLimit(hello, 2, CountsInMemory(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 2, MemoryStorage(lambda: 0.0))
         return await _statuses(limited, "192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")
 
     assert asyncio.run(calls()) == [200, 200, 429, 200]
@@ -66,7 +66,7 @@ def test_calls_are_counted_by_address():
 
 def test_the_addresses_of_one_ipv6_network_are_one_caller():
     async def calls() -> list[int]:
-        limited = RateLimit(hello, 2, CountsInMemory(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 2, MemoryStorage(lambda: 0.0))
         return await _statuses(limited, "2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:3", "2001:db8:0:1::1")
 
     assert asyncio.run(calls()) == [200, 200, 429, 200]
@@ -74,7 +74,7 @@ def test_the_addresses_of_one_ipv6_network_are_one_caller():
 
 def test_a_minute_later_a_caller_may_call_again():
     now = 30.0
-    counts = CountsInMemory(lambda: now)
+    counts = MemoryStorage(lambda: now)
 
     async def count() -> int:
         return await counts.incr("a", 60)
@@ -95,7 +95,7 @@ def test_who_was_refused_is_welcome_when_the_window_is_over():
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimit(hello, 2, SharedCounts(count, executor))
+            limited = RateLimitMiddleware(hello, 2, SharedStorage(count, executor))
             before = await _statuses(limited, "192.0.2.1", "192.0.2.1")
             await asyncio.sleep(1.3)
             return before + await _statuses(limited, "192.0.2.1")
@@ -106,7 +106,7 @@ def test_who_was_refused_is_welcome_when_the_window_is_over():
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
 def test_who_watches_the_service_may_ask_as_often_as_it_likes(path):
     async def calls() -> list[int]:
-        limited = RateLimit(hello, 1, CountsInMemory(lambda: 0.0))
+        limited = RateLimitMiddleware(hello, 1, MemoryStorage(lambda: 0.0))
         watched = [(await _call(limited, "192.0.2.1", path)).status_code for _ in range(5)]
         return watched + await _statuses(limited, "192.0.2.1")
 
@@ -114,7 +114,7 @@ def test_who_watches_the_service_may_ask_as_often_as_it_likes(path):
 
 
 def test_a_flood_of_addresses_takes_little_memory_and_shuts_nobody_out():
-    counts = CountsInMemory(lambda: 0.0, most_callers=1_000)
+    counts = MemoryStorage(lambda: 0.0, max_clients=1_000)
 
     async def flood() -> list[int]:
         await counts.incr("early", 60)
@@ -150,7 +150,9 @@ class _Database:
 def test_services_that_share_a_database_count_together(tmp_path):
     first, second = (_Database(tmp_path / "calls") for _ in range(2))
     with ThreadPoolExecutor(2) as executor:
-        one, two = (RateLimit(hello, 3, SharedCounts(database.count, executor)) for database in (first, second))
+        one, two = (
+            RateLimitMiddleware(hello, 3, SharedStorage(database.count, executor)) for database in (first, second)
+        )
         with serving(one) as here, serving(two) as there:
             answers = [httpx.get(served.base_url) for served in (here, there) * 4]
     assert Counter(answer.status_code for answer in answers) == {200: 3, 429: 5}
@@ -163,7 +165,7 @@ def test_who_is_over_the_limit_is_refused_without_the_database(tmp_path):
     database = _Database(tmp_path / "calls")
     with (
         ThreadPoolExecutor(1) as executor,
-        serving(RateLimit(hello, 2, SharedCounts(database.count, executor))) as served,
+        serving(RateLimitMiddleware(hello, 2, SharedStorage(database.count, executor))) as served,
     ):
         assert [httpx.get(served.base_url).status_code for _ in range(9)] == [200, 200] + [429] * 7
     assert database.statements == 3
@@ -174,7 +176,7 @@ def test_many_calls_at_a_time_are_counted_in_few_statements(tmp_path):
 
     async def calls() -> Counter[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimit(hello, 150, SharedCounts(database.count, executor))
+            limited = RateLimitMiddleware(hello, 150, SharedStorage(database.count, executor))
             answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(200)))
             return Counter(answer.status_code for answer in answers)
 
@@ -189,7 +191,7 @@ def test_calls_that_can_not_be_counted_go_through_with_one_warning(caplog, failu
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            return await _statuses(RateLimit(hello, 1, SharedCounts(count, executor)), *["192.0.2.1"] * 5)
+            return await _statuses(RateLimitMiddleware(hello, 1, SharedStorage(count, executor)), *["192.0.2.1"] * 5)
 
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(calls()) == [200] * 5
@@ -207,7 +209,7 @@ def test_a_database_that_hangs_does_not_hold_calls_for_long():
 
     async def calls() -> list[int]:
         with ThreadPoolExecutor(1) as executor:
-            limited = RateLimit(hello, 1, SharedCounts(count, executor))
+            limited = RateLimitMiddleware(hello, 1, SharedStorage(count, executor))
             answers = await asyncio.gather(*(_call(limited, "192.0.2.1") for _ in range(3)))
             release.set()
             return [answer.status_code for answer in answers]
@@ -223,23 +225,24 @@ LIMIT = 1_000
 JSON = {"X-ApiKey": "some", "Content-Type": "application/json"}
 
 
-class _Keyed(APIRoute):
-    """As the service's routes: the key before the body."""
+def _app(limit: int = LIMIT, seconds: float = 0.4) -> FastAPI:
+    """An app whose routes check for a key before they read the body, like the service's."""
 
-    def get_route_handler(self) -> Any:
-        handle = super().get_route_handler()
+    class Route(APIRoute):
+        def get_route_handler(self) -> Any:
+            handle = super().get_route_handler()
 
-        async def keyed(request: Request) -> Any:
-            if "X-ApiKey" not in request.headers:
-                raise ServiceError("missing_key", "No key")
-            return await handle(request)
+            async def limited(request: Request) -> Any:
+                if "X-ApiKey" not in request.headers:
+                    raise ServiceError("missing_key", "No key")
+                return await handle(
+                    Request(request.scope, limited_body(request.scope, request.receive, limit, seconds))
+                )
 
-        return keyed
+            return limited
 
-
-def _app(limit: int, seconds: float) -> FastAPI:
     app = FastAPI(strict_content_type=False)
-    app.router.route_class = _Keyed
+    app.router.route_class = Route
 
     @app.post("/")
     async def answer(body: list[int]) -> int:
@@ -250,13 +253,12 @@ def _app(limit: int, seconds: float) -> FastAPI:
         return "got"
 
     add_handlers(app)
-    app.add_middleware(BodyLimit, limit=limit, seconds=seconds)
     return app
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(_app(LIMIT, seconds=0.4)) as served:
+    with serving(_app()) as served:
         yield served
 
 

@@ -11,10 +11,8 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
 
 from holderlake.service.middleware.client_ip import networks
-from holderlake.service.middleware.rate_limits import BodyLimit
 from holderlake.service.runtime.protocol import MOST_HEADERS, limited_protocol
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 
@@ -453,19 +451,6 @@ def test_the_server_stops_in_time_whatever_is_open():
         _until(lambda: served.open_connections == 4)
         served.server.should_exit = True
         _until(lambda: served.open_connections == 0)
-
-
-def test_bodies_and_headers_are_limited_side_by_side():
-    app = FastAPI()
-
-    @app.post("/")
-    async def size(request: Request) -> int:
-        return len(await request.body())
-
-    app.add_middleware(BodyLimit, limit=100)
-    with serving(app) as served, served.connect() as peer:
-        assert peer.ask(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc").body == b"3"
-        assert peer.ask(b"POST / HTTP/1.1\r\nX-Long: " + b"x" * 5_000).code == "headers_too_large"
 
 
 def _until(is_so) -> None:

@@ -1,4 +1,4 @@
-"""A request's JSON body, read strictly: what two readers could understand in two ways is refused."""
+"""Reads a request's JSON body strictly, so that no two parsers can understand it differently."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from fastapi import Request
 
 
 class StrictRequest(Request):
-    """A request whose JSON has no name twice, no ``NaN``, and no text that can't be written again.
+    """A request that refuses JSON with duplicate names, ``NaN``, ``Infinity`` or lone surrogates.
 
-    Raises ``json.JSONDecodeError``, which is answered like any other fault of the body.
+    Raises ``json.JSONDecodeError``, which becomes a 422.
     """
 
     async def json(self) -> Any:
-        """The body as plain data."""
+        """Return the parsed body."""
         body = await self.body()
         try:
             text = body.decode("utf-8")
-            plain = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
-            json.dumps(plain, ensure_ascii=False).encode("utf-8")  # lone surrogates are no text
+            value = json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails on lone surrogates
         except json.JSONDecodeError:
             raise
         except (ValueError, RecursionError) as error:
             raise json.JSONDecodeError(str(error)[:200] or "The body is nested too deeply", "", 0) from error
-        return plain
+        return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("A name stands twice in one object")
-    return found
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("An object has the same name twice")
+    return fields
 
 
-def _constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")

@@ -1,34 +1,36 @@
-"""Who calls, and what the call is charged: authenticated before anything else is read, charged only when answered.
+"""Authenticate a request, charge its key and answer it: the one path of all metered routes.
 
-What an answer is made of stands in ``answers``, how credits are kept in ``keys``, what is kept of answers in ``cache``.
+Answers are computed by ``answers`` and ``extra_answers``, cached by ``cache``, and charged by ``billing``.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.contract import requests
+from holderlake.contract.prices import CREDIT
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer
-from holderlake.service.api.backend import Backend, BackendOfCall
+from holderlake.service.api.backend import Backend
 from holderlake.service.api.bodies import StrictRequest
-from holderlake.service.api.known_targets import Asked
-from holderlake.service.api.responses import charged, not_modified
-from holderlake.service.billing.keys import CreditsExhausted, Demand, Key, KeyEnded, KeysBusy
-from holderlake.service.cache import Written, is_known, key_of, lifetime_of
+from holderlake.service.billing.keys import Charge, ChargeRequest, CreditsExhausted, Key, KeyEnded, KeysBusy
+from holderlake.service.cache import EncodedAnswer, key_of, lifetime_of, matches
 from holderlake.service.errors import INTERNAL_ERROR, ServiceError
+from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.observability import observation
 from holderlake.service.output.formats import Format, format_of, json_bytes, table_bytes
 
@@ -37,39 +39,51 @@ _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}
 _EXPECTED: Final = (HTTPException, RequestValidationError, EngineError, CreditsExhausted, KeysBusy)
 
 api_key_header: Final = APIKeyHeader(name="X-ApiKey", auto_error=False)
-"""Declares the header in the API description; ``MeteredRoute`` is what enforces it."""
+"""Declares the header in the API description; ``MeteredRoute`` enforces it."""
 
 R = TypeVar("R", bound=requests.Request)
 Compute = Callable[[Store, R, datetime], Answer]
 
 
 class MeteredRoute(APIRoute):
-    """A route that knows its caller before it reads parameters or body, and never shows how it failed."""
+    """A route that authenticates the caller before it reads parameters or body, and hides unexpected errors."""
 
     custom_plan_only: ClassVar[bool] = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The framework's handler between our two: authentication before it, the last resort after it."""
+        """Return the framework's handler within ``serve``."""
         handle = super().get_route_handler()
 
         async def handle_metered(request: Request) -> Response:
-            try:
-                request.state.key = key = await _caller(request)
-                observation().key, observation().account = key.prefix, key.account
-                if self.custom_plan_only and not request.state.key.custom_plan:
-                    raise ServiceError("plan_required", "Address metadata is part of custom plans only")
-                return await handle(StrictRequest(request.scope, request.receive))
-            except _EXPECTED:
-                raise
-            except KeyEnded as error:
-                request.app.state.backend.known_keys.forget()
-                raise _unknown_key() from error
-            except Exception as error:
-                observation().failure = type(error).__name__
-                _log.exception("%s failed", self.path)
-                raise ServiceError("internal_error", INTERNAL_ERROR) from error
+            async def respond(meter: Meter) -> Response:
+                request.state.meter = meter
+                if request.method != "POST":
+                    return await handle(request)
+                limits = meter.backend.settings.body_limit, meter.backend.settings.body_seconds
+                return await handle(StrictRequest(request.scope, limited_body(request.scope, request.receive, *limits)))
+
+            return await self.serve(request, respond)
 
         return handle_metered
+
+    async def serve(self, request: Request, respond: Callable[[Meter], Coroutine[Any, Any, Response]]) -> Response:
+        """Authenticate a request, then return the response of ``respond``."""
+        backend: Backend = request.app.state.backend
+        try:
+            key = await _authenticate(backend, request)
+            observation().key, observation().account = key.prefix, key.account
+            if self.custom_plan_only and not key.custom_plan:
+                raise ServiceError("plan_required", "Address metadata is part of custom plans only")
+            return await respond(Meter(backend, key, request))
+        except _EXPECTED:
+            raise
+        except KeyEnded as error:
+            backend.key_cache.clear()
+            raise _invalid_key() from error
+        except Exception as error:
+            observation().failure = type(error).__name__
+            _log.exception("%s failed", self.path)
+            raise ServiceError("internal_error", INTERNAL_ERROR) from error
 
 
 class CustomPlanRoute(MeteredRoute):
@@ -78,101 +92,129 @@ class CustomPlanRoute(MeteredRoute):
     custom_plan_only = True
 
 
-async def _caller(request: Request) -> Key:
-    secret = ", ".join(request.headers.getlist("X-ApiKey"))  # as proxies join them: two keys are none
+async def _authenticate(backend: Backend, request: Request) -> Key:
+    secret = ", ".join(request.headers.getlist("X-ApiKey"))  # joined as proxies do: two keys are an invalid key
     if not secret:
         raise ServiceError("missing_key", "The request carries no API key in X-ApiKey", _CHALLENGE)
-    backend: Backend = request.app.state.backend
-    key = await backend.known_keys.find(secret)
+    key = await backend.key_cache.find(secret)
     if key is None:
-        raise _unknown_key()
+        raise _invalid_key()
     return key
 
 
-def _unknown_key() -> ServiceError:
+def _invalid_key() -> ServiceError:
     return ServiceError("invalid_key", "The API key is unknown or revoked", _CHALLENGE)
+
+
+class ParsedRequestsMiddleware:
+    """Serves a cacheable GET that was parsed before, without routing and parsing it again.
+
+    ``Meter.answer`` stores its arguments by path and query, which determine them. Authentication, price, cache and
+    billing are the same code as for a new request. ``handlers`` are the app's exception handlers.
+    """
+
+    def __init__(self, app: ASGIApp, backend: Backend, handlers: Mapping[Any, Any]) -> None:
+        self._app = app
+        self._backend = backend
+        self._serve = ExceptionMiddleware(self._serve_parsed, handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_parsed = scope["type"] == "http" and _target(scope) in self._backend.parsed_requests
+        await (self._serve if is_parsed else self._app)(scope, receive, send)
+
+    async def _serve_parsed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"], arguments = self._backend.parsed_requests[_target(scope)]
+        response = await scope["route"].serve(Request(scope, receive), lambda meter: meter.answer(*arguments))
+        await response(scope, receive, send)
+
+
+def _target(scope: Scope) -> Hashable:
+    return scope["method"], scope["path"], scope["query_string"]
 
 
 @dataclass(frozen=True)
 class Meter:
-    """Answers a caller's request from the store or the cache, and charges its key."""
+    """Answers one HTTP request from the store or the cache, and charges its key."""
 
     backend: Backend
     key: Key
     http: Request
 
     async def answer(
-        self, request: R, compute: Compute[R], *, kept: bool = False, tabular: bool = False, varies: Hashable = None
+        self,
+        request: R,
+        compute: Compute[R],
+        cacheable: bool = False,
+        tabular: bool = False,
+        vary_on: Hashable = None,
     ) -> Response:
-        """Reserves the request's cost and answers; the charge is settled when the answer has gone out.
+        """Reserve the request's cost, then answer from the cache or compute; sending the answer settles the charge.
 
-        Whatever fails on the way costs nothing, and so does an answer that the caller has already (304). Answers that
-        are ``kept`` come from the cache unless a refresh is asked for; ``varies`` is what they depend on beside the
-        request. ``tabular`` ones may go out as Arrow or Parquet.
+        A failure costs nothing, nor does a 304. A refresh skips the cache. ``vary_on`` is an input of the answer
+        besides the request. ``tabular`` answers are also available as Arrow and Parquet.
         """
+        backend = self.backend
         form = format_of(self.http.headers.get("Accept")) if tabular else Format.JSON
-        key = (key_of(request, form, to_unix(utc_now())), varies) if kept else None
+        key = (key_of(request, form, to_unix(utc_now())), vary_on) if cacheable else None
+        if key is not None and vary_on is None and self.http.method == "GET":
+            arguments = request, compute, cacheable, tabular
+            backend.parsed_requests[_target(self.http.scope)] = self.http.scope["route"], arguments
+        lookup = None if _is_refresh(request) else key
         tags = self.http.headers.get("If-None-Match")
-        found = None if key is None or _is_refresh(request) else self.backend.cache.find(key)
-        if found is not None and is_known(tags, found):
-            return not_modified(found)
-        charge = await self.backend.cashier.reserve(Demand(self.key.id, request.endpoint, request.cost))
-        if found is None and key is not None and not _is_refresh(request):
-            found = self.backend.cache.peek(key)  # what another caller asked for may be there by now
+        cached = None if lookup is None or tags is None else backend.cache.find(lookup)
+        if cached is not None and matches(tags, cached):
+            observation().cached = True
+            return _not_modified(cached)
+        charge = await backend.billing.reserve(ChargeRequest(self.key.id, request.endpoint, request.cost))
         try:
-            written = found or await self._compute(request, compute, form, key, tabular)
+            # Reserving has refreshed the store's generation in the billing thread.
+            answer = None if lookup is None else backend.cache.find_known(lookup)
+            if answer is not None:
+                self._count("hit")
+            else:
+                answer = await self._compute(request, compute, form, key, tabular)
         except BaseException:
-            self.backend.cashier.release(charge)
+            backend.billing.release(charge)
             raise
-        if found is not None:
-            self._note("hit")
-        if key is not None and varies is None and not _is_refresh(request):
-            self._remember(request, form)
-        if is_known(tags, written):
-            self.backend.cashier.release(charge)
-            return not_modified(written)
-        return charged(self.backend, written, request, charge)
+        if matches(tags, answer):
+            backend.billing.release(charge)
+            return _not_modified(answer)
+        return _ChargedResponse(backend, answer, request, charge)
 
     async def _compute(
         self, request: R, compute: Compute[R], form: Format, key: Hashable | None, tabular: bool
-    ) -> Written:
+    ) -> EncodedAnswer:
         backend = self.backend
 
-        def work() -> tuple[Written, int | None]:
-            return _written(backend, request, compute, form, tabular)
+        def work() -> tuple[EncodedAnswer, int | None]:
+            return _encode(backend, request, compute, form, tabular)
 
-        same = None if key is None else (key, _is_refresh(request))
-        if same is not None:
-            self._note("shared" if backend.computing.is_under_way(same) else "miss")
+        flight = None if key is None else (key, _is_refresh(request))
+        if flight is not None:
+            self._count("shared" if backend.workers.is_running(flight) else "miss")
 
-        def keep(found: tuple[Written, int | None]) -> None:
+        def keep(result: tuple[EncodedAnswer, int | None]) -> None:
             if key is not None:
-                backend.cache.keep(key, *found)
+                backend.cache.keep(key, *result)
 
-        written, _ = await backend.computing.run(work, self.key.account, same, keep)
-        return written
+        answer, _ = await backend.workers.run(work, self.key.account, flight, keep)
+        return answer
 
-    def _remember(self, request: requests.Request, form: Format) -> None:
-        """So that this target need not be read again."""
-        scope = self.http.scope
-        target = (scope["path"], scope["query_string"], self.http.headers.get("Accept", "").encode("latin-1"))
-        self.backend.shortcuts.remember(target, Asked(request, form, scope["route"]))
-
-    def _note(self, outcome: Literal["hit", "miss", "shared"]) -> None:
+    def _count(self, outcome: Literal["hit", "miss", "shared"]) -> None:
         observation().cached = outcome == "hit"
         self.backend.metrics.cache(outcome)
 
 
-def _written(
+def _encode(
     backend: Backend, request: R, compute: Compute[R], form: Format, tabular: bool
-) -> tuple[Written, int | None]:
-    """The answer's bytes, and how long they may be kept; in a computing thread."""
+) -> tuple[EncodedAnswer, int | None]:
+    """Return the answer's bytes and its cache lifetime in seconds; runs in a worker thread."""
     now = utc_now()
     store = backend.store.snapshot()
     answer = compute(store, request, now)
     as_table = form is not Format.JSON and answer.table is not None
     body = table_bytes(answer.table, form) if as_table else json_bytes(answer.plain())
-    written = Written(
+    encoded = EncodedAnswer(
         body,
         (form if as_table else Format.JSON).value,
         to_unix(answer.as_of or now),
@@ -180,7 +222,7 @@ def _written(
         answer.dt_update,
         (*answer.headers, *((("Vary", "Accept"),) if tabular else ())),
     )
-    return written, None if answer.is_past else _lifetime(backend, request, written.as_of)
+    return encoded, None if answer.is_past else _lifetime(backend, request, encoded.as_of)
 
 
 def _lifetime(backend: Backend, request: requests.Request, as_of: int) -> int:
@@ -191,12 +233,56 @@ def _lifetime(backend: Backend, request: requests.Request, as_of: int) -> int:
     return lifetime_of(age, backend.settings.lifetimes)
 
 
-async def _meter(request: Request, backend: BackendOfCall) -> Meter:
-    return Meter(backend, request.state.key, request)
-
-
-MeterOfCall = Annotated[Meter, Depends(_meter)]
-
-
 def _is_refresh(request: requests.Request) -> bool:
     return bool(getattr(getattr(request, "options", None), "refresh", False))
+
+
+def _not_modified(answer: EncodedAnswer) -> Response:
+    """Return a 304, which is free."""
+    response = Response(status_code=304)
+    response.raw_headers = [*answer.raw_headers, (b"x-credits-cost", b"0.00")]
+    return response
+
+
+class _ChargedResponse(Response):
+    """Sends an answer, then settles its charge; releases the charge if sending fails."""
+
+    def __init__(self, backend: Backend, answer: EncodedAnswer, request: requests.Request, charge: Charge) -> None:
+        # Without the base class's constructor: it would encode the same headers for each request.
+        self.status_code = 200
+        self.background = None
+        self.body = answer.body
+        self.raw_headers = [
+            *answer.raw_headers,
+            (b"content-type", answer.media_type.encode()),
+            (b"content-length", str(len(answer.body)).encode()),
+            (b"x-credits-cost", _credits(request.cost)),
+            (b"x-credits-remaining", _credits(charge.remaining)),
+        ]
+        self._backend = backend
+        self._request = request
+        self._charge = charge
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": self.body})
+        except BaseException:
+            self._backend.billing.release(self._charge)
+            raise
+        self._backend.billing.settle(self._charge)
+        observation().cost = self._request.cost
+        self._backend.metrics.charged(self._request.endpoint, self._request.cost)
+
+
+def _credits(hundredths: int) -> bytes:
+    """Format credits for a header: two decimals, no thousands separators."""
+    whole, cents = divmod(hundredths, CREDIT)
+    return b"%d.%02d" % (whole, cents)
+
+
+async def _meter(request: Request) -> Meter:
+    return cast(Meter, request.state.meter)
+
+
+MeterDependency = Annotated[Meter, Depends(_meter)]

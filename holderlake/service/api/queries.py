@@ -17,11 +17,11 @@ from holderlake.contract.models import Address, ChainId, TokenKey
 from holderlake.contract.requests import HoldersOptions, MapOptions
 from holderlake.engine.queries.tokens import SERVED_CHAINS
 from holderlake.engine.store.store import Store
-from holderlake.service.api.backend import Backend, BackendOfCall
+from holderlake.service.api.backend import Backend
 from holderlake.service.errors import UNKNOWN_FIELD, invalid_request
 
 
-async def clear_target(request: Request) -> None:
+async def reject_ambiguous_target(request: Request) -> None:
     """Refuses what two readers could understand in two ways: a parameter twice, a query that is no text, a path that
     the framework takes for another one.
     """
@@ -39,7 +39,7 @@ async def clear_target(request: Request) -> None:
         raise invalid_request(("query", repeated[0]), "Must be given once", "repeated")
 
 
-def chains_of(store: Store) -> tuple[str, ...]:
+def supported_chains(store: Store) -> tuple[str, ...]:
     """The chains that tokens can be asked about: those that are served, and those that the store has tokens of."""
     return tuple(dict.fromkeys((*SERVED_CHAINS, *store.chains())))
 
@@ -54,16 +54,16 @@ async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], 
 
 async def _check_chain(backend: Backend, place: tuple[str | int, ...], chain: str) -> None:
     if chain not in SERVED_CHAINS:
-        chains = await run_in_threadpool(chains_of, backend.store)
+        chains = await run_in_threadpool(supported_chains, backend.store)
         if chain not in chains:
             raise invalid_request(place, f"Must be one of {', '.join(chains)}", "enum")
 
 
-async def _token_of_path(backend: BackendOfCall, chain: ChainId, token_address: Address) -> TokenKey:
-    await _check_chain(backend, ("path", "chain"), chain)
+async def _path_token(request: Request, chain: ChainId, token_address: Address) -> TokenKey:
+    await _check_chain(request.app.state.backend, ("path", "chain"), chain)
     return TokenKey(chain=chain, address=token_address)
 
 
-PathToken = Annotated[TokenKey, Depends(_token_of_path)]
+PathToken = Annotated[TokenKey, Depends(_path_token)]
 MapQuery = Annotated[MapOptions, Query()]
 HoldersQuery = Annotated[HoldersOptions, Query()]

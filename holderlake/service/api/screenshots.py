@@ -19,7 +19,7 @@ from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer, instant_of
-from holderlake.service.cache import Written
+from holderlake.service.cache import EncodedAnswer
 from holderlake.service.pictures.drawing.colours import Theme
 
 PICTURES: Final = "/v0/x/pictures"
@@ -61,7 +61,7 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
     return Answer(lambda: plain, as_of=as_of)
 
 
-def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> Written:
+def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
     """The picture's bytes. Raises what a map raises."""
     # Half a second of imports (matplotlib, networkx) that a process which draws nothing does without.
     from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
@@ -72,4 +72,4 @@ def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form
     tables = map_as_of(snapshot, token.chain, token.address, as_of, MapOptions(), computed_at=as_of)
     title = TokenTitle(token.name, token.symbol, token.chain, as_of)
     body = draw_map(tables, title, width=width, theme=theme, form=form)
-    return Written(body, MEDIA_TYPES[form], picture.as_of, snapshot.generation())
+    return EncodedAnswer(body, MEDIA_TYPES[form], picture.as_of, snapshot.generation())

@@ -1,1 +1,4 @@
-"""API keys, accounts and charges, in SQLite or PostgreSQL."""
+"""API keys, accounts, credits and shared call counts.
+
+SQL connections belong in ``database``, prices in ``contract``.
+"""

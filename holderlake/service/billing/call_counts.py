@@ -1,6 +1,6 @@
-"""Counts calls of callers for all services at one database together. What too many calls lead to stands in ``limits``.
+"""Counts calls of clients for all services that share a database; ``middleware.rate_limits`` enforces the limit.
 
-Callers are kept as hashes that only the service can make, so that nobody's address lies in the database.
+Clients are stored as keyed hashes, so the database holds no addresses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from holderlake.service.billing.secret import keyed_hash
-from holderlake.service.database.schema import DIALECTS, Database, Dialect, as_rows, calls
+from holderlake.service.database.connections import Database
+from holderlake.service.database.schema import DIALECTS, Dialect, as_rows, calls
 
 _SWEEP_SECONDS: Final = 60.0
 
@@ -22,7 +23,7 @@ _SWEEP_SECONDS: Final = 60.0
 class _Statements:
     def __init__(self, dialect: Dialect) -> None:
         given = dialect.given({"caller": sa.Text(), "seconds": sa.Integer(), "calls": sa.BigInteger()})
-        # in the order of the key, in which everyone locks these rows
+        # ordered by the primary key, so that all transactions lock these rows in the same order
         rows = sa.select(given.c.caller, given.c.seconds, dialect.unix_now + given.c.seconds, given.c.calls).order_by(
             given.c.caller
         )
@@ -36,7 +37,7 @@ class _Statements:
                 "calls": sa.case((is_over, new.calls), else_=calls.c.calls + new.calls),
             },
         ).returning(calls.c.caller, calls.c.calls, calls.c.ends)
-        # a row that is being counted in is passed over, not waited for
+        # skips rows that another transaction is counting
         ended = sa.select(calls.c.caller, calls.c.seconds).where(is_over).with_for_update(skip_locked=True)
         self.sweep = sa.delete(calls).where(sa.tuple_(calls.c.caller, calls.c.seconds).in_(ended))
 
@@ -44,7 +45,7 @@ class _Statements:
 _STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.items()}
 
 
-class Calls:
+class CallCounts:
     """The counts in a database, for many threads."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
@@ -55,11 +56,7 @@ class Calls:
         self._turn = threading.Lock()
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Adds a call for each caller to its window of so many seconds, which begins at its first call.
-
-        Returns for each the calls in the window, this one included, and the unix time at which the window ends.
-        Raises ``KeysBusy``.
-        """
+        """See ``KeyStore.count_calls``."""
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]
@@ -68,16 +65,16 @@ class Calls:
         def work(connection: sa.Connection) -> list[Any]:
             return list(connection.execute(self._statements.count, rows))
 
-        found = {row.caller: row for row in self._database.write(work)}
-        self._sweep_now_and_then()
+        windows = {row.caller: row for row in self._database.write(work)}
+        self._sweep_if_due()
         counts: list[tuple[int, float]] = []
-        later = Counter(names)
+        later_calls = Counter(names)
         for name in names:
-            later[name] -= 1
-            counts.append((found[name].calls - later[name], found[name].ends))
+            later_calls[name] -= 1
+            counts.append((windows[name].calls - later_calls[name], windows[name].ends))
         return counts
 
-    def _sweep_now_and_then(self) -> None:
+    def _sweep_if_due(self) -> None:
         with self._turn:
             if time.monotonic() - self._swept_at < _SWEEP_SECONDS:
                 return
@@ -85,5 +82,5 @@ class Calls:
         self.sweep()
 
     def sweep(self) -> int:
-        """Removes windows that are over, and returns how many there were."""
+        """Delete ended windows; return their number."""
         return self._database.write(lambda connection: connection.execute(self._statements.sweep).rowcount)

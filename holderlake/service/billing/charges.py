@@ -1,6 +1,6 @@
-"""What requests cost their accounts: reserved before they are answered, charged when the answer is there.
+"""Reservations and charges of accounts, in one database. Amounts are integer hundredths of a credit.
 
-All amounts are integer hundredths of a credit. What a request costs is the contract's to say; who it is, the keys'.
+Prices are in ``contract.prices``; keys and accounts are in ``keys``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import sqlalchemy as sa
 
 from holderlake.contract.prices import credits_text
 from holderlake.service.billing.periods import next_renewal, period_start
+from holderlake.service.database.connections import Database
 from holderlake.service.database.errors import KeysBusy, UnknownKey
-from holderlake.service.database.leases import Presence
-from holderlake.service.database.schema import DIALECTS, Database, Dialect, accounts, as_rows, keys, reservations, usage
+from holderlake.service.database.leases import Lease
+from holderlake.service.database.schema import DIALECTS, Dialect, accounts, as_rows, keys, reservations, usage
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS: Final = 1.0
-"""How often at most a process looks for others that are gone, so that refusals stay cheap."""
+_CHECK_SECONDS: Final = 1.0
+"""Minimum time between two searches for ended processes, so that refusals stay cheap."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """An account's month: the allowance, what is charged and reserved of it, and the day that it is whole again."""
+    """An account's month: the allowance, the charged and the reserved part of it, and the renewal day."""
 
     allowance: int
     spent: int
@@ -39,33 +40,29 @@ class Balance:
 
     @property
     def remaining(self) -> int:
-        """What a further request may cost; below zero where the allowance was made smaller than what is spent."""
+        """Credits left; negative if the allowance was reduced below the charges."""
         return self.allowance - self.spent - self.reserved
 
 
 @dataclass(frozen=True)
-class Demand:
-    """A request that wants an answer for hundredths of a credit. Raises ``ValueError`` on a cost below zero."""
+class ChargeRequest:
+    """The cost of a request to reserve; zero or more."""
 
     key_id: int
     endpoint: str
     cost: int
 
-    def __post_init__(self) -> None:
-        if self.cost < 0:
-            raise ValueError("a cost may not be below zero")
-
 
 @dataclass(frozen=True)
 class Charge:
-    """A cost that is set aside; ``remaining`` is what the account may still spend after it."""
+    """A reserved cost; ``remaining`` is what the account has left after it."""
 
     id: str
     remaining: int
 
 
 class CreditsExhausted(Exception):
-    """The month's allowance does not cover the request; ``balance`` is as it was found."""
+    """The month's allowance does not cover the request."""
 
     def __init__(self, cost: int, balance: Balance) -> None:
         super().__init__(
@@ -77,7 +74,7 @@ class CreditsExhausted(Exception):
 
 
 class KeyEnded(Exception):
-    """The key was revoked, or its grace is over."""
+    """The key was revoked, or its grace period is over."""
 
     def __init__(self) -> None:
         super().__init__("the key has ended")
@@ -87,7 +84,7 @@ Result = Charge | CreditsExhausted | KeyEnded
 
 
 class _Statements:
-    """For many rows at once, in a dialect's words."""
+    """Statements for many rows at once, in one SQL dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         ids = dialect.given({"id": sa.Text()})
@@ -105,7 +102,7 @@ class _Statements:
 
 def _charge(dialect: Dialect) -> Any:
     given = dialect.given({column.name: column.type for column in usage.columns})
-    # in the order of the key, in which everyone locks these rows
+    # ordered by the primary key, so that all transactions lock these rows in the same order
     ordered = sa.select(*given.c).order_by(*(given.c[column.name] for column in usage.primary_key))
     statement = dialect.insert(usage).from_select([*given.c.keys()], ordered)
     added = {name: usage.c[name] + statement.excluded[name] for name in ("requests", "credits")}
@@ -113,9 +110,11 @@ def _charge(dialect: Dialect) -> Any:
 
 
 def _lock(dialect: Dialect) -> Any:
-    """Keys with their accounts, which are then nobody else's until the transaction ends: all demands of an account
-    are judged one after the other. New rows of usage may still refer to them (``key_share``), else those who settle
-    before they reserve would wait for each other."""
+    """Select keys with their accounts and lock the accounts, so that requests of one account are decided in turn.
+
+    ``key_share`` lets other transactions insert usage rows that refer to the accounts. Without it, transactions that
+    settle before they reserve would deadlock.
+    """
     ids = dialect.given({"id": sa.Integer()})
     return (
         sa.select(keys.c.id, keys.c.ends_at, keys.c.account_id, accounts.c.allowance, accounts.c.renewal_day)
@@ -127,14 +126,14 @@ def _lock(dialect: Dialect) -> Any:
 
 
 def _month(dialect: Dialect) -> Any:
-    """Spent and reserved of accounts since a day of each one's own, as of one moment."""
+    """Select spent and reserved credits of accounts, each since its own day."""
     given = dialect.given({"account_id": sa.Integer(), "since": sa.Date()})
-    wanted = sa.select(given.c.account_id, given.c.since).cte("wanted")
+    months = sa.select(given.c.account_id, given.c.since).cte("months")
 
     def of(table: sa.Table, spent: Any, reserved: Any) -> Any:
-        is_wanted = (table.c.account_id == wanted.c.account_id) & (table.c.day >= wanted.c.since)
+        in_month = (table.c.account_id == months.c.account_id) & (table.c.day >= months.c.since)
         return sa.select(table.c.account_id, spent.label("spent"), reserved.label("reserved")).join_from(
-            wanted, table, is_wanted
+            months, table, in_month
         )
 
     nothing = sa.literal_column("0", sa.BigInteger)
@@ -151,74 +150,67 @@ _ACCOUNT: Final = (
     .where(keys.c.id == sa.bindparam("key_id"))
 )
 _PROCESSES: Final = sa.select(reservations.c.process).distinct()
-_LEFT: Final = sa.select(reservations.c.id).where(reservations.c.process == sa.bindparam("gone"))
-# What the server is still doing for a process that is gone (a charge, it may be) is not waited for.
-_RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_LEFT.with_for_update(skip_locked=True)))
+_ABANDONED: Final = sa.select(reservations.c.id).where(reservations.c.process == sa.bindparam("ended"))
+# A statement of an ended process may still run on the server and lock its rows: skip them.
+_RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_ABANDONED.with_for_update(skip_locked=True)))
 
 
 class Charges:
-    """The charges in a database, for many threads; ``now`` tells the date that they count at."""
+    """Reservations and charges in a database, for many threads."""
 
-    def __init__(self, database: Database, presence: Presence, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, lease: Lease, now: Callable[[], datetime]) -> None:
         self._database = database
-        self._presence = presence
+        self._lease = lease
         self._now = now
         self._statements = _STATEMENTS[database.kind]
         self._numbers = itertools.count()
-        self._looks_again_at = 0.0
+        self._next_check_at = 0.0
         self._has_begun = False
         self._in_doubt: list[str] = []
         self._turn = threading.Lock()
 
-    def carry_out(self, settled: Sequence[str], released: Sequence[str], demands: Sequence[Demand]) -> list[Result]:
-        """Settles, releases and then reserves in one transaction; a result for each demand, in order.
-
-        A demand that is not covered leaves what is there to those after it. An id that is gone already is logged and
-        changes nothing. Raises ``KeysBusy``: then nothing was done, or it will be taken back.
-        """
-        if not (settled or released or demands):
+    def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
+        """See ``KeyStore.book``."""
+        if not (settled or released or requested):
             return []
-        if demands:
+        if requested:
             self._begin()
         with self._turn:
             doubtful, self._in_doubt = self._in_doubt, []
-        ids = [f"{self._presence.name}-{next(self._numbers):x}" for _ in demands]
+        ids = [f"{self._lease.name}-{next(self._numbers):x}" for _ in requested]
 
         def work(connection: sa.Connection) -> tuple[list[str], list[Result]]:
-            gone = self._close(connection, settled, released, doubtful)
-            return gone, self._reserve(connection, demands, ids) if demands else []
+            missing = self._close(connection, settled, released, doubtful)
+            return missing, self._reserve(connection, requested, ids) if requested else []
 
         try:
-            gone, results = self._database.write(work)
+            missing, results = self._database.write(work)
         except BaseException as error:
             with self._turn:
                 self._in_doubt += doubtful
                 if isinstance(error, KeysBusy) and error.in_doubt:
                     self._in_doubt += ids
             raise
-        for charge in gone:
-            _log.warning("charge %s is not reserved: it was settled, released or given up before", charge)
+        for charge in missing:
+            _log.warning("charge %s is not reserved: it was already settled, released or abandoned", charge)
         return results
 
     def release_abandoned(self) -> int:
-        """Gives back what processes that are gone had reserved: what was not answered is not billed.
-
-        Returns how many reservations there were.
-        """
+        """See ``KeyStore.release_abandoned``."""
         return self._database.write(self._release_abandoned)
 
     def balance(self, key_id: int) -> Balance:
-        """The present month of a key's account. Raises ``UnknownKey``."""
+        """See ``KeyStore.balance``."""
         found = self._database.read(_ACCOUNT, key_id=key_id)
         if not found:
             raise UnknownKey(f"there is no key with id {key_id}")
         account_id, allowance, renewal_day = found[0]
         today = self._now().date()
-        months = self._database.read(self._statements.month, **_months_wanted({account_id: renewal_day}, today))
+        months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))
         return _balances({account_id: (allowance, renewal_day)}, months, today)[account_id]
 
     def _begin(self) -> None:
-        """Before its first reservation a process looks once for what others left."""
+        """Release abandoned reservations once, before this process's first reservation."""
         if not self._has_begun:
             self.release_abandoned()
             self._has_begun = True
@@ -226,17 +218,17 @@ class Charges:
     def _close(
         self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
-        """Ends reservations, and returns the ids that are gone already."""
+        """End reservations; return the ids that are not reserved."""
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
-        found = connection.execute(self._statements.close, as_rows({"id": one} for one in ids))
-        open_ones = {row[0]: row[1:] for row in found}
-        gone = [one for one in (*settled, *released) if one not in open_ones]
+        closed = connection.execute(self._statements.close, as_rows({"id": charge} for charge in ids))
+        reservations_by_id = {row[0]: row[1:] for row in closed}
+        missing = [charge for charge in (*settled, *released) if charge not in reservations_by_id]
         requests: Counter[tuple[Any, ...]] = Counter()
         spent: Counter[tuple[Any, ...]] = Counter()
-        for one in settled:
-            reserved = open_ones.pop(one, None)
+        for charge in settled:
+            reserved = reservations_by_id.pop(charge, None)
             if reserved is not None:
                 requests[reserved[:-1]] += 1
                 spent[reserved[:-1]] += reserved[-1]
@@ -247,28 +239,32 @@ class Charges:
                 for place, count in requests.items()
             )
             connection.execute(self._statements.charge, as_rows(rows))
-        return gone
+        return missing
 
-    def _reserve(self, connection: sa.Connection, demands: Sequence[Demand], ids: Sequence[str]) -> list[Result]:
-        self._presence.hold()
+    def _reserve(
+        self, connection: sa.Connection, requested: Sequence[ChargeRequest], ids: Sequence[str]
+    ) -> list[Result]:
+        self._lease.acquire()
         now = self._now()
-        found = connection.execute(self._statements.lock, as_rows({"id": one} for one in {d.key_id for d in demands}))
-        known = {row.id: row for row in found}
-        results = _judged(demands, ids, known, self._months(connection, known, now), now)
-        if any(isinstance(result, CreditsExhausted) for result in results) and self._may_look():
+        ids_of_keys = {request.key_id for request in requested}
+        rows = as_rows({"id": key_id} for key_id in ids_of_keys)
+        locked = connection.execute(self._statements.lock, rows)
+        known = {row.id: row for row in locked}
+        results = _decide(requested, ids, known, self._months(connection, known, now), now)
+        if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():
             self._release_abandoned(connection)
-            results = _judged(demands, ids, known, self._months(connection, known, now), now)
+            results = _decide(requested, ids, known, self._months(connection, known, now), now)
         rows = [
             {
                 "id": result.id,
-                "account_id": known[demand.key_id].account_id,
+                "account_id": known[request.key_id].account_id,
                 "day": now.date(),
-                "key_id": demand.key_id,
-                "endpoint": demand.endpoint,
-                "credits": demand.cost,
-                "process": self._presence.name,
+                "key_id": request.key_id,
+                "endpoint": request.endpoint,
+                "credits": request.cost,
+                "process": self._lease.name,
             }
-            for demand, result in zip(demands, results, strict=True)
+            for request, result in zip(requested, results, strict=True)
             if isinstance(result, Charge)
         ]
         if rows:
@@ -279,26 +275,26 @@ class Charges:
         plans = {row.account_id: (row.allowance, row.renewal_day) for row in known.values()}
         if not plans:
             return {}
-        wanted = _months_wanted({account: renewal_day for account, (_, renewal_day) in plans.items()}, now.date())
-        return _balances(plans, connection.execute(self._statements.month, wanted), now.date())
+        months = _month_parameters({account: renewal_day for account, (_, renewal_day) in plans.items()}, now.date())
+        return _balances(plans, connection.execute(self._statements.month, months), now.date())
 
-    def _may_look(self) -> bool:
+    def _may_check(self) -> bool:
         with self._turn:
-            if time.monotonic() < self._looks_again_at:
+            if time.monotonic() < self._next_check_at:
                 return False
-            self._looks_again_at = time.monotonic() + _LOOK_SECONDS
+            self._next_check_at = time.monotonic() + _CHECK_SECONDS
             return True
 
     def _release_abandoned(self, connection: sa.Connection) -> int:
-        named = {row.process for row in connection.execute(_PROCESSES)}
-        gone = self._presence.gone(connection, named)
-        released = sum(connection.execute(_RELEASE, {"gone": name}).rowcount for name in gone)
+        processes = {row.process for row in connection.execute(_PROCESSES)}
+        ended = self._lease.expired(connection, processes)
+        released = sum(connection.execute(_RELEASE, {"ended": name}).rowcount for name in ended)
         if released:
-            _log.warning("released %d reservations that processes left when they ended", released)
+            _log.warning("released %d reservations of ended processes", released)
         return released
 
 
-def _months_wanted(renewal_days: Mapping[int, int], today: date) -> dict[str, str]:
+def _month_parameters(renewal_days: Mapping[int, int], today: date) -> dict[str, str]:
     return as_rows(
         {"account_id": account, "since": period_start(today, renewal_day)}
         for account, renewal_day in renewal_days.items()
@@ -313,32 +309,34 @@ def _balances(plans: Mapping[int, tuple[int, int]], months: Any, today: date) ->
     }
 
 
-def _judged(
-    demands: Sequence[Demand],
+def _decide(
+    requested: Sequence[ChargeRequest],
     ids: Sequence[str],
     known: Mapping[int, Any],
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
-    """What becomes of each demand, given the keys and what their accounts have left."""
+    """Decide each request in turn, given its key and its account's balance."""
     taken = dict.fromkeys(balances, 0)
     results: list[Result] = []
-    for demand, charge_id in zip(demands, ids, strict=True):
-        key = known.get(demand.key_id)
-        if key is None or not is_in_force(key.ends_at, now):
+    for request, charge_id in zip(requested, ids, strict=True):
+        if request.cost < 0:
+            raise ValueError(f"invalid cost {request.cost}: use zero or more")
+        key = known.get(request.key_id)
+        if key is None or not is_active(key.ends_at, now):
             results.append(KeyEnded())
             continue
         balance = balances[key.account_id]
-        left = balance.remaining - taken[key.account_id] - demand.cost
+        left = balance.remaining - taken[key.account_id] - request.cost
         if left < 0:
-            found = replace(balance, reserved=balance.reserved + taken[key.account_id])
-            results.append(CreditsExhausted(demand.cost, found))
+            now_reserved = balance.reserved + taken[key.account_id]
+            results.append(CreditsExhausted(request.cost, replace(balance, reserved=now_reserved)))
         else:
-            taken[key.account_id] += demand.cost
+            taken[key.account_id] += request.cost
             results.append(Charge(charge_id, left))
     return results
 
 
-def is_in_force(ends_at: datetime | None, now: datetime) -> bool:
-    """Whether a key that ends at that time, or without end, is good now."""
+def is_active(ends_at: datetime | None, now: datetime) -> bool:
+    """Return whether a key with this end is valid now."""
     return ends_at is None or now < ends_at

@@ -1,8 +1,7 @@
-"""API keys and the accounts that they spend of, in SQLite or PostgreSQL; the one door to all that is kept of them.
+"""API keys and their accounts, in SQLite or PostgreSQL. ``KeyStore`` is the only access to them.
 
-An account has an allowance and a plan; keys are the secrets that spend of it. A request reserves its cost before it is
-answered; the reservation becomes a charge when the answer is there, and vanishes otherwise. All amounts are integer
-hundredths of a credit. What a request costs is the contract's to say.
+An account has an allowance and a plan; its keys spend the allowance. A request reserves its cost first; sending the
+answer settles the reservation, a failure releases it. Amounts are integer hundredths of a credit.
 """
 
 from __future__ import annotations
@@ -20,9 +19,18 @@ from typing import Any, Final, Self
 import sqlalchemy as sa
 
 from holderlake.contract.times import utc_now
-from holderlake.service.billing.call_counts import Calls
-from holderlake.service.billing.charges import Balance, Charge, Charges, CreditsExhausted, Demand, KeyEnded, is_in_force
+from holderlake.service.billing.call_counts import CallCounts
+from holderlake.service.billing.charges import (
+    Balance,
+    Charge,
+    ChargeRequest,
+    Charges,
+    CreditsExhausted,
+    KeyEnded,
+    is_active,
+)
 from holderlake.service.billing.secret import keyed_hash, open_tables
+from holderlake.service.database.connections import Database
 from holderlake.service.database.errors import (
     DatabaseUnavailable,
     KeysBusy,
@@ -31,15 +39,15 @@ from holderlake.service.database.errors import (
     WrongSecret,
     WrongVersion,
 )
-from holderlake.service.database.leases import presence_at
-from holderlake.service.database.schema import Database, accounts, keys, ledger, usage
+from holderlake.service.database.leases import open_lease
+from holderlake.service.database.schema import accounts, keys, ledger, usage
 
 __all__ = [
     "Balance",
     "Charge",
+    "ChargeRequest",
     "CreditsExhausted",
     "DatabaseUnavailable",
-    "Demand",
     "Key",
     "KeyEnded",
     "KeyStore",
@@ -53,7 +61,7 @@ __all__ = [
 
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}")
 _SECRET: Final = re.compile(r"hl_([0-9a-f]{8})_[0-9a-f]{48}")
-_MOST_CREDITS: Final = 10**15
+_MAX_ALLOWANCE: Final = 10**15
 _NO_HASH: Final = bytes(32)
 _KEYS: Final = sa.select(
     keys.c.id,
@@ -93,7 +101,7 @@ _PING: Final = sa.select(ledger.c.version).where(ledger.c.one == 1).with_for_upd
 
 @dataclass(frozen=True)
 class Key:
-    """A key as it may be shown, everything but its secret, with its account's plan. Without end: None."""
+    """A key without its secret, and its account's plan. ``ends_at`` is None for a key without an end."""
 
     id: int
     account: int
@@ -108,7 +116,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a key was charged on a day at an endpoint."""
+    """The requests and credits of a key, a day and an endpoint."""
 
     prefix: str
     name: str
@@ -119,16 +127,15 @@ class Usage:
 
 
 class KeyStore:
-    """The keys and charges in a database, opened or made; for many threads, beside other processes and hosts.
+    """Keys and charges in a database, created if missing. Threads, processes and hosts may share the database.
 
     ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``.
-    ``secret`` is the service's; without it the file beside the SQLite file is read or made (``<stem>.secret``).
-    ``now`` tells the date that charges count at and whether a key has ended. ``busy_seconds`` is how long to wait for
-    other writers. Close it when done, or use it as a context manager. PostgreSQL is to be reached directly, or by a
-    pool that keeps whole sessions.
+    ``secret`` is the service's; by default it is in a file next to the SQLite file (``<stem>.secret``), created if
+    missing. ``now`` is the clock of charges and keys. ``busy_seconds`` limits the wait for other writers. A PostgreSQL
+    pooler must keep sessions (no transaction pooling). Use it as a context manager, or call ``close``.
 
-    Raises ``WrongSecret``, ``WrongVersion``, ``KeysBusy``, and ``ValueError`` on a URL that is none; all other methods
-    raise ``KeysBusy``, too.
+    Raises ``WrongSecret``, ``WrongVersion``, ``KeysBusy``, and ``ValueError`` for an invalid URL. All methods raise
+    ``KeysBusy``.
     """
 
     def __init__(
@@ -146,13 +153,13 @@ class KeyStore:
             raise
         self.path = self._database.path
         self._now = now
-        self._presence = presence_at(self._database)
-        self._charges = Charges(self._database, self._presence, now)
-        self._calls = Calls(self._database, self.secret)
+        self._lease = open_lease(self._database)
+        self._charges = Charges(self._database, self._lease, now)
+        self._calls = CallCounts(self._database, self.secret)
 
     def close(self) -> None:
-        """Lets go of the database. What is still reserved counts as left behind."""
-        self._presence.close()
+        """Close the database. Open reservations count as abandoned."""
+        self._lease.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -164,7 +171,7 @@ class KeyStore:
         self.close()
 
     def ping(self) -> None:
-        """Asks the database whether it can be written, too. Raises ``KeysBusy`` or ``DatabaseUnavailable``."""
+        """Check that the database can be read and written. Raises ``KeysBusy`` or ``DatabaseUnavailable``."""
         self._database.write(lambda connection: connection.execute(_PING).one())
 
     # --------------------------------------------------------------------- keys
@@ -172,13 +179,12 @@ class KeyStore:
     def create(
         self, name: str, allowance_credits_hundredths: int, custom_plan: bool = False, renewal_day: int = 1
     ) -> str:
-        """Opens an account and returns its first key's secret, which is not kept and can't be shown again.
+        """Open an account and return the secret of its first key; only a hash of the secret is stored.
 
-        Raises ``ValueError`` on an allowance below zero or beyond all sense, a day that no month has, and a name that
-        can't be shown.
+        Raises ``ValueError`` for an invalid name, allowance or renewal day.
         """
         if not name.strip() or not name.isprintable():
-            raise ValueError("the name of a key is a line of text that can be shown")
+            raise ValueError(f"invalid name {name!r}: use one line of printable text")
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
         def work(connection: sa.Connection) -> str:
@@ -188,39 +194,39 @@ class KeyStore:
         return self._database.write(work)
 
     def find(self, secret: str) -> Key | None:
-        """The key of a secret, or None where it is unknown or has ended."""
+        """Return the key of a secret, or None if it is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
         found = self._database.read(_KEY_AND_HASH, prefix=shape[1] if shape else "")
         *columns, expected = found[0] if found else (_NO_HASH,)
-        is_right = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
-        if not found or not is_right:
+        matches = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
+        if not found or not matches:
             return None
         key = Key(*columns)
-        return key if is_in_force(key.ends_at, self._now()) else None
+        return key if is_active(key.ends_at, self._now()) else None
 
     def keys(self) -> list[Key]:
-        """All keys, ended ones too, oldest first."""
+        """Return all keys, also ended ones, oldest first."""
         return [Key(*row) for row in self._database.read(_ALL_KEYS)]
 
     def revoke(self, prefix: str) -> bool:
-        """Ends a key named by its prefix. Returns False where there is no such key in force."""
+        """End the key with this prefix. Return False if there is no such active key."""
         now = self._now()
         return self._database.write(lambda connection: self._end_key(connection, prefix, now))
 
     def rotate(self, prefix: str, grace: timedelta = timedelta(0)) -> str:
-        """Makes another key of the same account and returns its secret; the old key ends after the grace.
+        """Add a key to the same account and return its secret; the old key ends after the grace period.
 
-        Raises ``UnknownKey`` where there is no such key in force, and ``ValueError`` on a grace below zero.
+        Raises ``UnknownKey`` if there is no such active key, and ``ValueError`` for a negative grace period.
         """
         if grace < timedelta(0):
-            raise ValueError("the grace of a key that is rotated may not be below zero")
+            raise ValueError(f"invalid grace period {grace}: use zero or more")
         now = self._now()
 
         def work(connection: sa.Connection) -> str:
             key = self._key(connection, prefix)
-            if not is_in_force(key.ends_at, now):
+            if not is_active(key.ends_at, now):
                 raise UnknownKey(f"the key with prefix {key.prefix} has ended")
-            self._end_key(connection, prefix, now + grace)  # one that is to end sooner keeps its end
+            self._end_key(connection, prefix, now + grace)  # keeps an earlier end
             return self._add_key(connection, key.account)
 
         return self._database.write(work)
@@ -232,10 +238,9 @@ class KeyStore:
         custom_plan: bool | None = None,
         renewal_day: int | None = None,
     ) -> Key:
-        """Changes the plan of a key's account, for all of its keys; what is None stays.
+        """Change the plan of a key's account, for all its keys; None leaves a value unchanged.
 
-        The month that is under way is counted by the new renewal day. Raises ``UnknownKey``, and ``ValueError`` as
-        ``create`` does.
+        The new renewal day applies to the current month too. Raises ``UnknownKey``, and ``ValueError`` as ``create``.
         """
 
         def work(connection: sa.Connection) -> Key:
@@ -258,88 +263,81 @@ class KeyStore:
         return secret
 
     def _key(self, connection: sa.Connection, prefix: str) -> Key:
-        found = connection.execute(_KEY, {"prefix": _known_shape(prefix)}).one_or_none()
+        found = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
         if found is None:
-            raise UnknownKey("there is no key with such a prefix")
+            raise UnknownKey("there is no key with this prefix")
         return Key(*found)
 
     def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
-        return connection.execute(_END_KEY, {"of": _known_shape(prefix), "at": at}).rowcount > 0
+        return connection.execute(_END_KEY, {"of": _valid_prefix(prefix), "at": at}).rowcount > 0
 
     # ------------------------------------------------------------------ charges
 
-    def carry_out(
-        self, settled: Sequence[str], released: Sequence[str], demands: Sequence[Demand]
+    def book(
+        self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]
     ) -> list[Charge | CreditsExhausted | KeyEnded]:
-        """Settles, releases and then reserves in one transaction; a result for each demand, in order.
+        """Settle, release and then reserve in one transaction; return a result for each request, in order.
 
-        A demand that is not covered leaves what is there to those after it. An id that is gone already is logged and
-        changes nothing. Raises ``KeysBusy``: then nothing was done, or it will be taken back.
+        A request that exceeds its account's credits does not affect later ones. An unknown charge id is logged and
+        ignored. On ``KeysBusy`` nothing was done, or a later call releases it.
         """
-        return self._charges.carry_out(settled, released, demands)
+        return self._charges.book(settled, released, requested)
 
     def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
-        """Sets the cost of one request aside and returns the charge's id.
-
-        Raises ``CreditsExhausted`` and ``KeyEnded``.
-        """
-        (result,) = self.carry_out((), (), (Demand(key_id, endpoint, cost),))
+        """Reserve the cost of one request; return the charge's id. Raises ``CreditsExhausted`` and ``KeyEnded``."""
+        (result,) = self.book((), (), (ChargeRequest(key_id, endpoint, cost),))
         if isinstance(result, Charge):
             return result.id
         raise result
 
     def settle(self, charge: str) -> None:
-        """Turns a reservation into a charge of the day that it was made on."""
-        self.carry_out((charge,), (), ())
+        """Turn a reservation into a charge on the reservation's day."""
+        self.book((charge,), (), ())
 
     def release(self, charge: str) -> None:
-        """Gives a reservation back."""
-        self.carry_out((), (charge,), ())
+        """Release a reservation."""
+        self.book((), (charge,), ())
 
     def release_abandoned(self) -> int:
-        """Gives back what processes that are gone had reserved: what was not answered is not billed.
+        """Release the reservations of ended processes, whose answers were not sent. Return their number.
 
-        Done by itself before a process's first reservation, and before a demand is refused. Returns how many there
-        were.
+        This happens automatically before a process's first reservation, and before a request is refused.
         """
         return self._charges.release_abandoned()
 
     def balance(self, key_id: int) -> Balance:
-        """The present month of a key's account. Raises ``UnknownKey``."""
+        """Return the current month of a key's account. Raises ``UnknownKey``."""
         return self._charges.balance(key_id)
 
     def usage(self, prefix: str | None = None, since: date | None = None, until: date | None = None) -> list[Usage]:
-        """What keys, or one, were charged from a day to a day (included), by day, key and endpoint.
+        """Return the usage from ``since`` to ``until`` (inclusive) of all keys, or of one, by day, key and endpoint.
 
         Raises ``UnknownKey``.
         """
         days: dict[str, Any] = {"since": since or date.min, "until": until or date.max}
         if prefix is None:
             return [Usage(*row) for row in self._database.read(_USAGE, **days)]
-        shape = _known_shape(prefix)
+        shape = _valid_prefix(prefix)
         if not self._database.read(_KEY, prefix=shape):
-            raise UnknownKey("there is no key with such a prefix")
+            raise UnknownKey("there is no key with this prefix")
         return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
 
-    # -------------------------------------------------------------------- calls
-
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Adds a call for each caller to its window of so many seconds, which begins at its first call.
+        """Count a call for each caller, in order, in a window of ``seconds`` that begins at the caller's first call.
 
-        Returns for each the calls in the window, this one included, and the unix time at which the window ends. A
-        caller that stands there several times is counted up.
+        Return for each the calls in its window so far and the window's end in unix time.
         """
         return self._calls.count(callers, seconds)
 
 
-def _known_shape(prefix: str) -> str:
-    """The prefix where it may be one; else nothing, which no key has. PostgreSQL takes no text of any characters."""
+def _valid_prefix(prefix: str) -> str:
+    """Return the prefix if it is well-formed, else an empty text, which matches no key. PostgreSQL rejects NUL."""
     return prefix if _PREFIX.fullmatch(prefix) else ""
 
 
 def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> dict[str, int | bool]:
-    if not 0 <= allowance <= _MOST_CREDITS or not 1 <= renewal_day <= 31:
+    if not 0 <= allowance <= _MAX_ALLOWANCE or not 1 <= renewal_day <= 31:
         raise ValueError(
-            f"the allowance is one of 0 to {_MOST_CREDITS // 100:,} credits, and the renewal day one of 1 to 31"
+            f"invalid plan: the allowance is 0 to {_MAX_ALLOWANCE // 100:,} credits, the renewal day 1 to 31"
         )
     return {"allowance": allowance, "custom_plan": custom_plan, "renewal_day": renewal_day}

@@ -1,7 +1,7 @@
-"""The service's own secret: what hashes of keys, and signatures, are made with.
+"""The service's secret: the key of its hashes and signatures. It also checks the tables' version on opening.
 
-Who has a copy of the database alone can neither use a key nor try keys out. Beside a SQLite file it is made by itself;
-several hosts at one PostgreSQL database are given the same one.
+A copy of the database alone is not enough to use or test API keys. For a SQLite file the secret is created in a file
+next to it; hosts that share a PostgreSQL database get it from the settings.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from holderlake.service.database.connections import Database
 from holderlake.service.database.errors import WrongSecret, WrongVersion
-from holderlake.service.database.schema import METADATA, Database, ledger
+from holderlake.service.database.schema import METADATA, ledger
 
 VERSION: Final = 1
-"""Of the tables."""
+"""Version of the tables."""
 
 _BYTES: Final = 32
-_LEAST: Final = 16
+_MIN_BYTES: Final = 16
 _SETTING: Final = "HOLDERLAKE_SERVICE__SECRET"
 _OPENING: Final = 0x686F6C6465726C61
-"""PostgreSQL's lock for who makes the tables."""
+"""PostgreSQL's advisory lock for creating the tables."""
 _LEDGER: Final = sa.select(ledger.c.version, ledger.c.fingerprint)
 _BEGIN_LEDGER: Final = sa.insert(ledger)
 _LOCK: Final = sa.select(sa.func.pg_advisory_xact_lock(sa.cast(_OPENING, sa.BigInteger)))
 
 
 def keyed_hash(secret: bytes, text: str) -> bytes:
-    """HMAC-SHA256. A key is 192 random bits, so that a fast hash is as safe as a slow one."""
+    """Return the HMAC-SHA256. A key has 192 random bits, so a slow password hash would add no safety."""
     return hmac.digest(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
 def open_tables(database: Database, given: bytes | None) -> bytes:
-    """The service's secret, which fits the tables; both are made where there are none yet.
+    """Return the service's secret after checking it against the tables; create both if missing.
 
-    ``given`` wins over the file beside a SQLite database. Raises ``WrongSecret`` and ``WrongVersion``.
+    ``given`` takes precedence over the file next to a SQLite database. Raises ``WrongSecret`` and ``WrongVersion``.
     """
     source = _source(database, given)
     found = database.read_with(_kept)
     if found is None:
         return database.write(lambda connection: _begin(connection, source))
-    return _fitting(found, source)
+    return _checked(found, source)
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,12 @@ class _File:
             secret = self._path.read_bytes()
         except FileNotFoundError:
             return None
-        if len(secret) < _LEAST:
-            raise WrongSecret(f"{self.name} does not hold a secret")
+        if len(secret) < _MIN_BYTES:
+            raise WrongSecret(f"{self.name} has fewer than {_MIN_BYTES} bytes: restore the original file")
         return secret
 
     def make(self) -> bytes:
-        """Whole or not at all; within the transaction that makes the tables, so that of processes that start at once
-        only one does."""
+        """Write a new secret atomically; within the transaction that creates the tables, so only one process does."""
         secret = secrets.token_bytes(_BYTES)
         building = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
         handle = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -94,13 +94,13 @@ class _File:
 
 def _source(database: Database, given: bytes | None) -> _Given | _File:
     if given is not None:
-        if len(given) < _LEAST:
-            raise WrongSecret(f"{_SETTING} has fewer than {_LEAST} bytes; 'openssl rand -hex 32' makes a good one")
+        if len(given) < _MIN_BYTES:
+            raise WrongSecret(f"{_SETTING} has fewer than {_MIN_BYTES} bytes: use the output of 'openssl rand -hex 32'")
         return _Given(given)
     if database.path is None:
         raise WrongSecret(
-            f"keys in PostgreSQL need a secret that all services share: set {_SETTING} to a random text of at least "
-            f"{_LEAST} bytes; 'openssl rand -hex 32' makes one"
+            f"keys in PostgreSQL need a secret shared by all services: set {_SETTING} to a random text of at least "
+            f"{_MIN_BYTES} bytes, for example the output of 'openssl rand -hex 32'"
         )
     return _File(database.path.with_suffix(".secret"))
 
@@ -117,21 +117,21 @@ def _begin(connection: sa.Connection, source: _Given | _File) -> bytes:
         connection.execute(_LOCK)
     found = _kept(connection)
     if found is not None:  # another process was faster
-        return _fitting(found, source)
+        return _checked(found, source)
     secret = source.find() or source.make()
-    # All tables are new, so that one of the same name that belongs to something else is an error, not taken for ours.
+    # Without a check for existing tables: a table of the same name belongs to another program and must be an error.
     METADATA.create_all(connection, checkfirst=False)
     connection.execute(_BEGIN_LEDGER, {"one": 1, "version": VERSION, "fingerprint": _fingerprint(secret)})
     return secret
 
 
-def _fitting(found: tuple[int, str], source: _Given | _File) -> bytes:
+def _checked(found: tuple[int, str], source: _Given | _File) -> bytes:
     version, fingerprint = found
     if version != VERSION:
-        raise WrongVersion(f"the keys' tables are of version {version}, and this program knows version {VERSION}")
+        raise WrongVersion(f"the keys' tables have version {version}, but this program needs version {VERSION}")
     secret = source.find()
     if secret is None:
-        raise WrongSecret(f"{source.name} is not there, and no key can be told without it; bring it back")
+        raise WrongSecret(f"{source.name} is missing, and no key can be checked without it: restore the file")
     if not hmac.compare_digest(_fingerprint(secret), fingerprint):
         raise WrongSecret(f"{source.name} is not the secret that these keys were made with")
     return secret

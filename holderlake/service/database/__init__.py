@@ -1,1 +1,4 @@
-"""The database of keys and charges: tables, connections, errors and leases of processes."""
+"""The keys' database: connections, tables, driver errors, and leases of processes.
+
+Statements about keys, charges and calls belong in ``billing``.
+"""

@@ -1,24 +1,28 @@
-"""How SQLite and PostgreSQL are connected to, and what their failures mean for who asks."""
+"""Connections to the keys' database, SQLite or PostgreSQL, and the translation of driver errors."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
 from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
-_ASK_SECONDS: Final = 5.0
-"""How long a statement may take, waiting for others aside."""
+_STATEMENT_SECONDS: Final = 5.0
+"""Time limit of a statement, in addition to its wait for locks."""
 _DEAD_SECONDS: Final = 25
-"""After which a host that does not answer any more is given up, by either side of a connection."""
+"""Time after which either side closes a connection to an unresponsive host."""
 _ARGUMENTS: Final[Mapping[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -28,19 +32,113 @@ _ARGUMENTS: Final[Mapping[str, int | str]] = {
 _SESSION: Final = """
     SET lock_timeout = {busy};
     SET statement_timeout = {statement};
-    -- a process that was stopped midway holds nobody up for longer
+    -- a stopped process must not hold its locks for longer
     SET idle_in_transaction_session_timeout = {statement};
-    -- a host that lost its power lets go of its locks soon
+    -- release the locks of a host that lost its power
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
-    -- The table of reservations is nearly empty when a plan is made, and under load full of rows that are gone:
-    -- by its indexes alone it stays quick.
+    -- Plans are made while the table of reservations is nearly empty; under load it is full of dead rows, and only
+    -- index scans stay fast.
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off
 """
 _CONNECTIONS: Final = 5
+_BUSY: Final = "the keys' database is busy"
 
 
-def address_of(where: Path | str) -> sa.URL:
-    """The address in SQLAlchemy's words. Raises ``ValueError``, which does not repeat it."""
+class Database:
+    """A SQLite file or a PostgreSQL database, for many threads, processes and, with PostgreSQL, hosts.
+
+    ``path`` is the SQLite file's, else None. PostgreSQL's own settings decide how durable a commit is
+    (``synchronous_commit``). All methods raise ``KeysBusy``; the constructor raises ``ValueError`` for an invalid URL.
+    """
+
+    def __init__(self, where: Path | str, busy_seconds: float) -> None:
+        url = parse_url(where)
+        self.kind: Final = url.get_backend_name()
+        self.path: Final = Path(url.database or "") if self.kind == "sqlite" else None
+        self._busy_seconds = busy_seconds
+        self._closed = False
+        # SQLite allows one writer at a time, and waiting for a lock is faster than SQLite's polling
+        self._turn = None if self.path is None else threading.Lock()
+        if self.path is None:
+            self._engine = postgresql_engine(url, busy_seconds)
+            self._single = postgresql_engine(url, busy_seconds, is_pooled=False)
+            self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        else:
+            path = self.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._translated(lambda: use_write_ahead_log(path, busy_seconds))
+            self._engine = self._single = sqlite_engine(url, busy_seconds)
+            self._reading = self._engine.execution_options(only_reads=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        self._engine.dispose()
+
+    def session(self) -> sa.Connection:
+        """Return a connection outside the pool, for long use; the caller closes it.
+
+        Each of its statements is a transaction. Raises the driver's errors.
+        """
+        return self._single.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+    def read(self, statement: sa.Executable, **values: Any) -> list[Any]:
+        """Return the rows of a read-only statement."""
+        return self.read_with(lambda connection: list(connection.execute(statement, values)))
+
+    def read_with(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return the result of ``work``, which only reads; each of its statements is a transaction."""
+
+        def do() -> T:
+            with self._reading.connect() as connection:
+                return work(connection)
+
+        return self._translated(do)
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return the result of ``work``, done in one transaction, which an error rolls back."""
+        committing = False
+
+        def do() -> T:
+            nonlocal committing
+            with self._write_lock(), self._engine.connect() as connection, connection.begin() as transaction:
+                result = work(connection)
+                committing = True
+                transaction.commit()
+            return result
+
+        try:
+            return self._translated(do)
+        except KeysBusy as busy:
+            busy.in_doubt = committing
+            raise
+
+    @contextmanager
+    def _write_lock(self) -> Iterator[None]:
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._busy_seconds):
+            raise KeysBusy(_BUSY)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _translated(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise RuntimeError("the keys' database is closed")
+        try:
+            return work()
+        except Exception as error:
+            failure = failure_of(error)
+            if failure is None:
+                raise
+        raise failure  # outside the handler, without a cause: the driver's text may contain a part of the URL
+
+
+def parse_url(where: Path | str) -> sa.URL:
+    """Return SQLAlchemy's URL of a database. Raises ``ValueError``, without the text, which may hold a password."""
     if isinstance(where, Path):
         return sa.URL.create("sqlite", database=str(where))
     url = _parsed(where)
@@ -48,7 +146,7 @@ def address_of(where: Path | str) -> sa.URL:
         return url
     if url is not None and url.drivername in ("postgresql", "postgresql+psycopg", "postgres"):
         return url.set(drivername="postgresql+psycopg")
-    raise ValueError("the database of the keys is named as postgresql://user:password@host/name or sqlite:///file")
+    raise ValueError("invalid URL of the keys' database: use postgresql://user:password@host/name or sqlite:///file")
 
 
 def _parsed(text: str) -> sa.URL | None:
@@ -59,7 +157,7 @@ def _parsed(text: str) -> sa.URL | None:
 
 
 def sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
-    """Connections to a SQLite file. A transaction begins as a writer's, but for those that ``only_reads``."""
+    """Return an engine for a SQLite file. Transactions take the write lock, except on ``only_reads`` connections."""
     engine = sa.create_engine(
         url,
         connect_args={"timeout": busy_seconds, "isolation_level": None, "check_same_thread": False},
@@ -74,7 +172,7 @@ def sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
-    # A process that dies loses nothing so; a power cut may lose the last charges, never corrupt the file.
+    # A crash of the process loses nothing; a power cut may lose the last charges, but never corrupts the file.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
 
@@ -85,8 +183,11 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
-    """Sets the mode, which stays with the file. While others make the same new file, SQLite refuses without waiting."""
-    give_up_at = time.monotonic() + busy_seconds
+    """Set the journal mode, which is stored in the file.
+
+    Retry: SQLite does not wait while other processes create the same file.
+    """
+    deadline = time.monotonic() + busy_seconds
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
     try:
         while True:
@@ -94,7 +195,7 @@ def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
     finally:
@@ -102,28 +203,30 @@ def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
 
 
 def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) -> sa.Engine:
-    """Connections to PostgreSQL: a few that are kept, or each one for itself."""
+    """Return an engine for PostgreSQL, with a pool or without."""
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if is_pooled:
-        # asked before use, so that after a restart of the server the next request succeeds
+        # tested before use, so that the next request after a restart of the server succeeds
         pool = {"pool_size": _CONNECTIONS, "max_overflow": 0, "pool_timeout": busy_seconds, "pool_pre_ping": True}
     arguments = {name: value for name, value in _ARGUMENTS.items() if name not in url.query}
     engine = sa.create_engine(url, connect_args=arguments, hide_parameters=True, **pool)
-    milliseconds = {"busy": max(1, int(busy_seconds * 1_000)), "statement": int((busy_seconds + _ASK_SECONDS) * 1_000)}
+    milliseconds = {
+        "busy": max(1, int(busy_seconds * 1_000)),
+        "statement": int((busy_seconds + _STATEMENT_SECONDS) * 1_000),
+    }
     settings = _SESSION.format_map(milliseconds)
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        connection.autocommit = True  # else the settings would go with the first rollback
+        connection.autocommit = True  # otherwise the first rollback would undo the settings
         connection.execute(settings)
         connection.autocommit = False
 
     return engine
 
 
-BUSY: Final = "the keys' database is busy"
-_UNREACHABLE: Final = "the keys' database can't be reached just now"
-_UNUSABLE: Final = "the keys' database can't be used as it is; its operator's log says why"
+_UNREACHABLE: Final = "the keys' database can't be reached"
+_UNUSABLE: Final = "the keys' database can't be used; see the service's log"
 
 _SQLITE_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_UNUSABLE: Final = (
@@ -137,27 +240,27 @@ _STATES_BUSY: Final = ("40", "55P03", "57014")
 _STATES_UNREACHABLE: Final = ("08", "57P", "53", "25P03")
 _STATES_UNUSABLE: Final = ("25006", "28", "3D", "42501", "53100", "58")
 _REFUSALS: Final = {
-    "password authentication failed": "PostgreSQL does not accept the user and password of the keys' database",
-    "no password supplied": "PostgreSQL wants a password for the keys' database",
-    "does not exist": "PostgreSQL has no such database or user as the keys' database is named with",
-    "no pg_hba.conf entry": "PostgreSQL does not let this host in (pg_hba.conf)",
+    "password authentication failed": "PostgreSQL rejects the user or password of the keys' database",
+    "no password supplied": "PostgreSQL requires a password for the keys' database",
+    "does not exist": "the PostgreSQL database or user in the URL of the keys' database does not exist",
+    "no pg_hba.conf entry": "PostgreSQL rejects connections from this host (pg_hba.conf)",
 }
 
 
 def failure_of(error: Exception) -> KeysBusy | None:
-    """What the error means for who asked, or None where it is no failure of the database."""
+    """Return the ``KeysBusy`` for a driver's error, or None if it is a programming error."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         return _sqlite_failure(cause)
     if isinstance(cause, sa.exc.TimeoutError):  # of the pool
-        return KeysBusy(BUSY)
+        return KeysBusy(_BUSY)
     return _postgresql_failure(cause) if hasattr(cause, "sqlstate") else None
 
 
 def _sqlite_failure(cause: sqlite3.Error) -> KeysBusy | None:
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in _SQLITE_BUSY:
-        return KeysBusy(BUSY)
+        return KeysBusy(_BUSY)
     if code in _SQLITE_UNUSABLE:
         _log.error("the keys' database: %s", cause)
         return DatabaseUnavailable(_UNUSABLE)
@@ -167,7 +270,7 @@ def _sqlite_failure(cause: sqlite3.Error) -> KeysBusy | None:
 def _postgresql_failure(cause: Any) -> KeysBusy | None:
     state = cause.sqlstate or ""
     if state.startswith(_STATES_BUSY):
-        return KeysBusy(BUSY)
+        return KeysBusy(_BUSY)
     if state.startswith(_STATES_UNUSABLE):
         _log.error("the keys' database: %s (SQLSTATE %s)", cause.diag.message_primary, state)
         return DatabaseUnavailable(_UNUSABLE)
@@ -175,7 +278,7 @@ def _postgresql_failure(cause: Any) -> KeysBusy | None:
         return KeysBusy(_UNREACHABLE)
     if state or not {"OperationalError", "InterfaceError"} & {kind.__name__ for kind in type(cause).__mro__}:
         return None
-    for sign, text in _REFUSALS.items():  # before there is a session, there are words alone
-        if sign in str(cause):
+    for phrase, text in _REFUSALS.items():  # a refused connection has no SQLSTATE, only a message
+        if phrase in str(cause):
             return DatabaseUnavailable(text)
     return KeysBusy(_UNREACHABLE)

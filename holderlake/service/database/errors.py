@@ -1,20 +1,19 @@
-"""What can be wrong with the keys' database and what is asked of it, for all who open it.
+"""Errors of the keys' database. ``service.errors`` turns them into HTTP answers.
 
-What an HTTP caller is told of it stands in ``errors``. Texts never hold a secret, an address or a password of the
-database.
+Messages never contain a secret or the database's URL.
 """
 
 from __future__ import annotations
 
 
 class KeysError(Exception):
-    """Keys can't be opened, changed or asked as it was wanted; the message says why."""
+    """Keys can't be opened, read or changed; the message gives the reason."""
 
 
 class KeysBusy(KeysError):
-    """The database is held by another for too long, or not reachable just now: worth a retry.
+    """The database is locked or unreachable: worth a retry.
 
-    ``in_doubt``: the answer to a commit was lost, so that what was written may be there or not.
+    ``in_doubt``: the reply to a commit was lost, so the transaction may or may not have been committed.
     """
 
     def __init__(self, text: str, in_doubt: bool = False) -> None:
@@ -23,7 +22,7 @@ class KeysBusy(KeysError):
 
 
 class DatabaseUnavailable(KeysBusy):
-    """The database can't be used as it is, until its operator has mended something: full, read-only, closed to us."""
+    """The database can't be used until its operator repairs it: full, read-only or access denied."""
 
 
 class WrongSecret(KeysError):
@@ -31,8 +30,8 @@ class WrongSecret(KeysError):
 
 
 class WrongVersion(KeysError):
-    """The tables were made by another version of this program."""
+    """Another version of this program made the tables."""
 
 
 class UnknownKey(KeysError):
-    """There is no such key, or none in force."""
+    """There is no such key, or it has ended."""

@@ -1,7 +1,7 @@
-"""Tells whether a process that left reservations behind is still there, on any host and however it ended.
+"""Leases: locks that processes hold while they live, so that others can release the reservations of ended ones.
 
-A process holds a lock for as long as it lives: beside a SQLite database on a small file of its own, which the operating
-system lets go of; in PostgreSQL an advisory lock of a session of its own, which the server lets go of.
+With SQLite a process locks a file next to the database, and the operating system unlocks it when the process ends. With
+PostgreSQL it holds an advisory lock in its own session, and the server unlocks it.
 """
 
 from __future__ import annotations
@@ -18,55 +18,56 @@ from typing import Final, Protocol
 
 import sqlalchemy as sa
 
-from holderlake.service.database.schema import Database
+from holderlake.service.database.connections import Database
 
 _log = logging.getLogger(__name__)
 
 
-class Presence(Protocol):
-    """This process's mark; ``name`` is what others look it up by."""
+class Lease(Protocol):
+    """This process's lease; other processes look it up by ``name``."""
 
     name: str
 
-    def hold(self) -> None:
-        """Makes sure of the mark. To be called within a transaction, before anything is written under the name."""
+    def acquire(self) -> None:
+        """Hold the lease from now on. To be called within a transaction, before rows with the name are written."""
 
-    def gone(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """Those of the names whose processes are gone, and stay so until the transaction ends."""
+    def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
+        """Return the names whose processes have ended; valid until the transaction ends."""
 
     def close(self) -> None:
-        """Takes the mark away."""
+        """Release the lease."""
 
 
-def presence_at(database: Database) -> Presence:
-    """The mark that fits the database."""
-    return LockPresence(database) if database.path is None else FilePresence(database.path)
+def open_lease(database: Database) -> Lease:
+    """Return a lease of the database's kind."""
+    return PostgresLease(database) if database.path is None else FileLease(database.path)
 
 
-class FilePresence:
-    """A locked file beside ``base``. SQLite takes the lock because it does so alike on every platform."""
+class FileLease:
+    """A locked file next to ``base``, itself a SQLite database, since SQLite's locks work on every platform."""
 
     def __init__(self, base: Path) -> None:
         self.name = secrets.token_hex(8)
         self._base = base
-        self._path = _mark(base, self.name)
+        self._path = _lease_file(base, self.name)
         self._lock: sqlite3.Connection | None = None
 
-    def hold(self) -> None:
-        """Marks are made within a transaction, and looked for within one, so that none is judged half-made."""
+    def acquire(self) -> None:
+        """Create and lock the file. Transactions are serial, so no other process sees it before it is locked."""
         if self._lock is None:
             self._lock = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             self._lock.execute("BEGIN EXCLUSIVE")
 
-    def gone(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """Removes the marks of those that are gone, too."""
-        ended = [name for name in {*names, *_marks(self._base)} if name != self.name and not _is_held(self._base, name)]
+    def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
+        """Also delete the files of ended processes."""
+        others = {*names, *_lease_names(self._base)} - {self.name}
+        ended = [name for name in others if not _is_held(self._base, name)]
         for name in ended:
-            _mark(self._base, name).unlink(missing_ok=True)
+            _lease_file(self._base, name).unlink(missing_ok=True)
         return [name for name in ended if name in names]
 
     def close(self) -> None:
-        """Takes the mark away."""
+        """Release the lease."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -74,7 +75,7 @@ class FilePresence:
 
 
 def _is_held(base: Path, name: str) -> bool:
-    path = _mark(base, name)
+    path = _lease_file(base, name)
     if not path.exists():
         return False
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as probe:
@@ -85,66 +86,66 @@ def _is_held(base: Path, name: str) -> bool:
     return False
 
 
-def _marks(base: Path) -> set[str]:
+def _lease_names(base: Path) -> set[str]:
     return {path.name.split(".")[-2] for path in base.parent.glob(f"{base.name}.*.running")}
 
 
-def _mark(base: Path, name: str) -> Path:
+def _lease_file(base: Path, name: str) -> Path:
     return base.with_name(f"{base.name}.{name}.running")
 
 
-_SURE_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 _KEY: Final = sa.bindparam("key", type_=sa.BigInteger)
 _HOLD: Final = sa.select(sa.func.pg_try_advisory_lock(_KEY))
 _PROBE: Final = sa.select(sa.func.pg_try_advisory_xact_lock(_KEY))
 _ONE_BY_ONE: Final = sa.select(sa.func.pg_advisory_xact_lock(sa.cast(0x686F6C6465726C62, sa.BigInteger)))
-_STILL_THERE: Final = sa.text("SELECT 1")
+_TEST: Final = sa.text("SELECT 1")
 
 
-class LockPresence:
-    """A lock of a PostgreSQL session. A session that was lost is opened anew under the same name."""
+class PostgresLease:
+    """An advisory lock of a PostgreSQL session. A lost session is reopened under the same name."""
 
     def __init__(self, database: Database) -> None:
         self.name = secrets.token_hex(8)
         self._database = database
         self._session: sa.Connection | None = None
         self._holds = False
-        self._sure_until = 0.0
+        self._next_check = 0.0
         self._turn = threading.Lock()
 
-    def hold(self) -> None:
-        """Looks once a second whether the session is still there. Raises the driver's errors."""
+    def acquire(self) -> None:
+        """Check the session once a second. Raises the driver's errors."""
         with self._turn:
-            if time.monotonic() < self._sure_until:
+            if time.monotonic() < self._next_check:
                 return
-            self._let_go_of_the_lost()
+            self._close_lost_session()
             if self._session is None:
                 self._session = self._database.session()
             if not self._holds:
-                # Refused while the server takes the lost session for alive, or another process asks for us: then
-                # the name counts as present, and the lock is asked for again a second later.
+                # Fails while the server believes the lost session alive, or another process probes the name. Then
+                # the name counts as held, and the next try is a second later.
                 self._holds = bool(self._session.execute(_HOLD, {"key": _number(self.name)}).scalar_one())
-            self._sure_until = time.monotonic() + _SURE_SECONDS
+            self._next_check = time.monotonic() + _CHECK_SECONDS
 
-    def _let_go_of_the_lost(self) -> None:
+    def _close_lost_session(self) -> None:
         if self._session is None:
             return
         try:
-            self._session.execute(_STILL_THERE)
+            self._session.execute(_TEST)
         except sa.exc.DBAPIError:
-            _log.warning("the session that marks this process was lost; what was reserved may have been given back")
+            _log.warning("the session of this process's lease was lost; its reservations may have been released")
             self._session.invalidate()
             self._session.close()
             self._session, self._holds = None, False
 
-    def gone(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """One transaction at a time asks; the next one sees what it did."""
+    def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
+        """Probe in one transaction at a time, so that the next one sees its deletions."""
         connection.execute(_ONE_BY_ONE)
         others = sorted(set(names) - {self.name})
         return [name for name in others if connection.execute(_PROBE, {"key": _number(name)}).scalar_one()]
 
     def close(self) -> None:
-        """Takes the mark away."""
+        """Release the lease."""
         with self._turn:
             if self._session is not None:
                 self._session.invalidate()
@@ -153,5 +154,5 @@ class LockPresence:
 
 
 def _number(name: str) -> int:
-    """The name as PostgreSQL counts its locks: 64 bits with a sign."""
+    """Return the name as a key of an advisory lock, a signed 64-bit integer."""
     return int(name, 16) - (1 << 63)

@@ -1,1 +1,4 @@
-"""What is decided about a request before it is read: who sends it, and how much one caller may send."""
+"""ASGI middleware and checks on requests: the client's address, calls per minute, body limits.
+
+Keys and credits belong in ``api.metering``, limits on headers and connections in ``runtime.protocol``.
+"""

@@ -1,6 +1,7 @@
-"""What one caller may send: calls a minute, and a body of what kind, size and slowness. What it may spend is the keys'.
+"""Limits the calls per minute of one network.
 
-Where calls are counted stands in ``counts``, who a caller is in ``callers``; limits of headers are the ``protocol``'s.
+Calls are counted by a storage of the library ``limits``: ``MemoryStorage`` for one process, ``SharedStorage`` for many.
+The client's address is found by ``client_ip``.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Collection, Iterable
-from contextlib import suppress
-from email.message import Message as Headers
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Executor
 from typing import Final
 
 from cachetools import LRUCache
@@ -20,29 +19,31 @@ from limits import RateLimitItemPerMinute
 from limits.aio.storage import Storage
 from limits.aio.strategies import FixedWindowRateLimiter
 from limits.errors import StorageError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holderlake.service.errors import ServiceError, error_response
-from holderlake.service.middleware.client_ip import counted_as
-from holderlake.service.middleware.rate_limit_storage import CountsInMemory
+from holderlake.service.errors import error_response
+from holderlake.service.middleware.client_ip import rate_limit_key
+from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
 
-# ----------------------------------------------------------------------- calls
+UNLIMITED_PATHS: Final = frozenset({"/health", "/ready", "/metrics"})
 
-UNLIMITED: Final = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that whoever watches the service asks, however often."""
+CountCalls = Callable[[Sequence[str], int], Sequence[tuple[int, float]]]
+"""Counts one call for each key in its window of that many seconds; returns the calls and the window's end (unix)."""
 
-_MINUTE: Final = 60.0
-_REMEMBERED: Final = 10_000
-_TOLD_OF_ERROR: Final = 200
+_MINUTE: Final = 60
+_MAX_CLIENTS: Final = 100_000
+_MAX_CACHED: Final = 10_000
+_COUNT_TIMEOUT_SECONDS: Final = 1.0
+_MAX_ERROR_TEXT: Final = 200
 
 
-class RateLimit:
-    """Refuses calls beyond so many a minute, counted in ``storage`` by the network that a caller's address is of.
+class RateLimitMiddleware:
+    """Refuses calls over ``calls_per_minute`` with 429, counted in ``storage`` by the client's network.
 
-    Where they can't be counted they go through, with a warning a minute: it is better to answer a few calls too many
-    than none. Calls that are refused are not counted, so the shared database does not bear who keeps calling.
+    If counting fails, calls pass, and a warning is logged once a minute. Refused calls are not counted, so a client
+    that ignores the limit does not burden a shared database.
     """
 
     def __init__(
@@ -50,13 +51,13 @@ class RateLimit:
         app: ASGIApp,
         calls_per_minute: int,
         storage: Storage | None = None,
-        unlimited: Collection[str] = UNLIMITED,
+        unlimited: Collection[str] = UNLIMITED_PATHS,
     ) -> None:
         self._app = app
         self._limit = _CallsPerMinute(calls_per_minute)
-        self._limiter = FixedWindowRateLimiter(storage or CountsInMemory())
+        self._limiter = FixedWindowRateLimiter(storage or MemoryStorage())
         self._unlimited = unlimited
-        self._refused_until: LRUCache[str, float] = LRUCache(_REMEMBERED)
+        self._refused_until: LRUCache[str, float] = LRUCache(_MAX_CACHED)
         self._warned_at = -math.inf
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,30 +65,30 @@ class RateLimit:
             await self._app(scope, receive, send)
             return
         client = scope.get("client")
-        wait = await self._wait(counted_as(client[0]) if client else "")
+        wait = await self._count(rate_limit_key(client[0]) if client else "")
         if wait <= 0:
             await self._app(scope, receive, send)
             return
         text = f"More than {self._limit.amount:,} calls a minute came from this address"
         await error_response("rate_limited", text, {"Retry-After": str(math.ceil(wait))})(scope, receive, send)
 
-    async def _wait(self, caller: str) -> float:
-        """Counts a call. Returns the seconds until the caller may call again, or 0 where it may now."""
-        if caller in self._refused_until:
-            left = self._refused_until[caller] - time.monotonic()
+    async def _count(self, key: str) -> float:
+        """Count a call. Return the seconds until the client may call again, 0 if this call may pass."""
+        if key in self._refused_until:
+            left = self._refused_until[key] - time.monotonic()
             if left > 0:
                 return left
-            del self._refused_until[caller]
+            del self._refused_until[key]
         try:
-            if await self._limiter.hit(self._limit, caller):
+            if await self._limiter.hit(self._limit, key):
                 return 0.0
-            window = await self._limiter.get_window_stats(self._limit, caller)
+            window = await self._limiter.get_window_stats(self._limit, key)
         except StorageError as error:
             self._warn(error)
             return 0.0
-        # A database whose clock is not ours must not shut a caller out for hours.
+        # The database's clock may differ from ours: never refuse a client for more than a minute.
         wait = min(max(window.reset_time - time.time(), 0.0), _MINUTE)
-        self._refused_until[caller] = time.monotonic() + wait
+        self._refused_until[key] = time.monotonic() + wait
         return max(wait, 1.0)
 
     def _warn(self, error: StorageError) -> None:
@@ -95,137 +96,118 @@ class RateLimit:
         if now - self._warned_at < _MINUTE:
             return
         self._warned_at = now
-        why = error.storage_error
-        text = str(why).partition("\n")[0][:_TOLD_OF_ERROR]
-        _log.warning("calls can't be counted and go through without a limit: %s: %s", type(why).__name__, text)
+        cause = error.storage_error
+        text = str(cause).partition("\n")[0][:_MAX_ERROR_TEXT]
+        _log.warning("calls can't be counted and pass without a limit: %s: %s", type(cause).__name__, text)
 
 
 class _CallsPerMinute(RateLimitItemPerMinute):
     def key_for(self, *identifiers: bytes | str | float) -> str:
-        """The caller itself: there is only this limit."""
+        """Return the client's key itself, since there is only one limit."""
         return str(identifiers[0])
 
 
-# ---------------------------------------------------------------------- bodies
+class MemoryStorage(Storage):
+    """Counts of one process. All clients' windows begin together, so an ended window is dropped in one step.
 
-_DISCARDED: Final = 16
-"""Times the limit that is read and thrown away of a body that is refused, so that a caller that is still sending
-reads our answer instead of finding its connection reset."""
-
-_LONGEST_MEDIA_TYPE: Final = 256
-_UTF_8: Final = frozenset({"utf-8", "utf8"})
-
-
-class BodyLimit:
-    """Refuses a body that is too large, too slow, encoded, or not JSON, where a route reads it and not before.
-
-    Too large is over ``limit`` bytes, declared or grown; too slow is not all there ``seconds`` after the first look.
-    So whoever has no key is told so first, and a body that no route reads does no harm: it is thrown away unread.
+    The storage of ``limits`` scans all clients on each turn of the event loop, which takes milliseconds a call under a
+    flood of addresses. Here at most ``max_clients`` are counted in a window (about 15 MB); later ones pass uncounted.
+    ``clock`` returns seconds. All limits must have the same length.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, seconds: float = 30.0) -> None:
-        self._app = app
-        self._limit = limit
-        self._seconds = seconds
+    STORAGE_SCHEME = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and has_body(scope["headers"]):
-            receive = _LimitedBody(scope, receive, self._limit, self._seconds)
-        await self._app(scope, receive, send)
+    def __init__(self, clock: Callable[[], float] = time.monotonic, max_clients: int = _MAX_CLIENTS) -> None:
+        super().__init__()
+        self._clock = clock
+        self._max_clients = max_clients
+        self._calls: dict[str, int] = {}
+        self._end = 0.0
 
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        """The errors of the storage: none occur."""
+        return ValueError
 
-class _LimitedBody:
-    """A request's ``receive`` that raises where the body is not to be read."""
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count a call; return the calls of the window of ``expiry`` seconds."""
+        now = self._clock()
+        if now >= self._end:
+            self._calls = {}
+            self._end = (now // expiry + 1) * expiry
+        calls = self._calls.get(key, 0) + amount
+        if calls > amount or len(self._calls) < self._max_clients:
+            self._calls[key] = calls
+        return calls
 
-    def __init__(self, scope: Scope, receive: Receive, limit: int, seconds: float) -> None:
-        self._scope = scope
-        self._receive = receive
-        self._limit = limit
-        self._seconds = seconds
-        self._size = 0
-        self._ends_at: float | None = None
-        self._is_whole = False
+    async def get(self, key: str) -> int:
+        """Return the calls of the current window."""
+        return self._calls.get(key, 0) if self._clock() < self._end else 0
 
-    async def __call__(self) -> Message:
-        if self._is_whole:  # what is waited for now is the end of the connection
-            return await self._receive()
-        if self._ends_at is None:
-            self._ends_at = asyncio.get_running_loop().time() + self._seconds
-            await self._look_at_headers()
-        message = await self._next()
-        if self._size > self._limit:
-            await self._discard()
-            raise self._too_large()
-        return message
+    async def get_expiry(self, key: str) -> float:
+        """Return the end of the window in unix time."""
+        return time.time() + max(0.0, self._end - self._clock())
 
-    async def _look_at_headers(self) -> None:
-        fault = _fault_of_kind(self._scope)
-        if fault is None and _declared_length(self._scope) > self._limit:
-            fault = self._too_large()
-        if fault is not None:
-            if not _values(self._scope, b"expect"):  # who asks before it sends need not send
-                await self._discard()
-            raise fault
-
-    async def _next(self) -> Message:
-        try:
-            async with asyncio.timeout_at(self._ends_at):
-                message = await self._receive()
-        except TimeoutError:
-            text = f"The body did not arrive within {self._seconds:g} seconds"
-            raise ServiceError("too_slow", text, {"Connection": "close"}) from None
-        self._size += len(message.get("body", b""))
-        self._is_whole = not message.get("more_body", False)
-        return message
-
-    async def _discard(self) -> None:
-        with suppress(ServiceError):
-            while not self._is_whole and self._size <= _DISCARDED * self._limit:
-                await self._next()
-
-    def _too_large(self) -> ServiceError:
-        return ServiceError("body_too_large", f"The body may be at most {self._limit:,} bytes")
-
-
-def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a request's headers, in small letters, announce a body that is not empty."""
-    return any(
-        (name == b"content-length" and value.strip(b"0")) or name == b"transfer-encoding" for name, value in headers
-    )
-
-
-def _declared_length(scope: Scope) -> int:
-    # The server has seen to it that it is one number that fits in 64 bits.
-    return max(map(int, _values(scope, b"content-length")), default=0)
-
-
-def _fault_of_kind(scope: Scope) -> ServiceError | None:
-    if _listed(scope, b"content-encoding") - {b"identity"} or _listed(scope, b"transfer-encoding") - {b"chunked"}:
-        return ServiceError("unsupported_media_type", "The body may not be compressed", {"Accept-Encoding": "identity"})
-    if not all(map(_is_json, _values(scope, b"content-type"))):
-        return ServiceError("unsupported_media_type", "The body has to be application/json in UTF-8")
-    return None
-
-
-def _is_json(media_type: bytes) -> bool:
-    return len(media_type) <= _LONGEST_MEDIA_TYPE and _is_json_in_utf_8(media_type.decode("latin-1"))
-
-
-@lru_cache(256)
-def _is_json_in_utf_8(media_type: str) -> bool:
-    if not media_type.strip():
+    async def check(self) -> bool:
+        """Return whether the storage works: always."""
         return True
-    headers = Headers()
-    headers["Content-Type"] = media_type
-    subtype = headers.get_content_subtype()
-    is_json = headers.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))
-    return is_json and headers.get_content_charset("utf-8") in _UTF_8
+
+    async def reset(self) -> int | None:
+        """Forget all clients; return their number."""
+        clients, self._calls = len(self._calls), {}
+        return clients
+
+    async def clear(self, key: str) -> None:
+        """Forget a client."""
+        self._calls.pop(key, None)
 
 
-def _listed(scope: Scope, header: bytes) -> set[bytes]:
-    listed = b",".join(_values(scope, header)).lower().split(b",")
-    return {value.strip() for value in listed} - {b""}
+class SharedStorage(Storage):
+    """Counts shared by many processes, in windows of a minute; under load one ``count`` serves many calls.
 
+    Every error of ``count``, and a wait of over a second, is raised as ``limits.errors.StorageError``. Reads return the
+    last counts that this process received.
+    """
 
-def _values(scope: Scope, header: bytes) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == header]
+    STORAGE_SCHEME = None
+
+    def __init__(self, count: CountCalls, executor: Executor) -> None:
+        super().__init__(wrap_exceptions=True)
+        self._batches: Batches[str, tuple[int, float]] = Batches(lambda keys: count(keys, _MINUTE), executor)
+        self._last: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_CACHED)
+
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        """The errors of the storage: a database has many."""
+        return Exception
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count a call; return the calls of the window."""
+        if (expiry, amount) != (_MINUTE, 1):
+            raise ValueError(f"calls are counted one at a time for a minute, not {amount} for {expiry} seconds")
+        async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
+            calls, end = await self._batches.submit(key)
+        self._last[key] = (calls, end)
+        return calls
+
+    async def get(self, key: str) -> int:
+        """Return the last known calls of the window."""
+        calls, end = self._last.get(key, (0, 0.0))
+        return calls if time.time() < end else 0
+
+    async def get_expiry(self, key: str) -> float:
+        """Return the last known end of the window in unix time."""
+        return self._last.get(key, (0, time.time()))[1]
+
+    async def check(self) -> bool:
+        """Return whether the storage works; only ``incr`` shows it."""
+        return True
+
+    async def reset(self) -> int | None:
+        """Forget the last counts."""
+        self._last.clear()
+        return None
+
+    async def clear(self, key: str) -> None:
+        """Forget the last count of a client."""
+        self._last.pop(key, None)

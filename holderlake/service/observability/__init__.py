@@ -1,11 +1,10 @@
-"""What an operator sees of a running service: an id for each request, one log line a request, and metrics.
+"""What an operator sees of a running service: request ids, one log line a request, and Prometheus metrics.
 
-Nothing that a caller sends is shown but a request id that looks like one: people put secrets in paths and headers.
+Nothing that a caller sends is logged or exported, except a well-formed request id: paths and headers may hold secrets.
 """
 
-from holderlake.service.observability.log import Log, log_config
+from holderlake.service.observability.log import Log, Observation, log_config, observation
 from holderlake.service.observability.metrics import Metrics
-from holderlake.service.observability.middleware import Observed
-from holderlake.service.observability.observation import Observation, observation
+from holderlake.service.observability.middleware import ObservabilityMiddleware
 
-__all__ = ["Log", "Metrics", "Observation", "Observed", "log_config", "observation"]
+__all__ = ["Log", "Metrics", "ObservabilityMiddleware", "Observation", "log_config", "observation"]

@@ -1,6 +1,6 @@
-"""How a service logs: one line a record, as JSON for collectors or as text for people.
+"""Logs one line a record, as JSON or text, with the id of the current request.
 
-A traceback in a request tells types and places but no messages, which quote what callers sent.
+A traceback within a request shows types and places but no messages, which may quote the caller's input.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias
@@ -15,21 +17,51 @@ from typing import Any, Final, Literal, TypeAlias
 from pythonjsonlogger.json import JsonFormatter
 
 from holderlake.contract.text import printable
-from holderlake.service.observability.observation import Observation, request_id
 
 Log: TypeAlias = Literal["json", "text", "off"]
 
+
+@dataclass(slots=True)
+class Observation:
+    """Facts about one request, for its log line. The middleware creates it; routes fill it in.
+
+    ``key`` is the prefix of the caller's key, ``cost`` is in hundredths of a credit, ``cached`` says whether the answer
+    came from the cache, ``code`` is the contract's error code, ``failure`` the type of an unexpected exception.
+    """
+
+    request_id: str
+    key: str | None = None
+    account: Any = None
+    cost: int | None = None
+    cached: bool | None = None
+    code: str | None = None
+    failure: str | None = None
+
+
+current_observation: ContextVar[Observation | None] = ContextVar("observation", default=None)
+
+
+def observation() -> Observation:
+    """Return the current request's observation; outside of a request an unused one."""
+    return current_observation.get() or Observation("")
+
+
+def _request_id() -> str | None:
+    current = current_observation.get()
+    return None if current is None else current.request_id
+
+
 _requests = logging.getLogger("holderlake.service.requests")
-_requests.setLevel(logging.CRITICAL + 1)  # silent in a process that merely has a service in it
+_requests.setLevel(logging.CRITICAL + 1)  # silent in a process that only embeds a service
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 _LEVELS: Final = {"json": "INFO", "text": "INFO", "off": "WARNING"}
 
 
 def log_config(log: Log) -> dict[str, Any]:
-    """A configuration for ``logging.config.dictConfig``: everything to standard error, ours and libraries' alike.
+    """Return a configuration for ``logging.config.dictConfig``: all loggers write to standard error.
 
-    ``off`` leaves warnings and errors, as text.
+    ``off`` logs warnings and errors only, as text.
     """
     ours = {"level": _LEVELS[log], "handlers": [], "propagate": True}
     return {
@@ -46,7 +78,7 @@ def log_config(log: Log) -> dict[str, Any]:
 def log_request(
     seen: Observation, *, method: str, route: str, status: int | None, ms: float, size: int, client: str | None
 ) -> None:
-    """The line of a request that has ended. ``status`` is None where no answer began."""
+    """Log the line of a request that has ended. ``status`` is None if no answer was started."""
     level = logging.ERROR if status is None or status >= 500 else logging.INFO
     if not _requests.isEnabledFor(level):
         return
@@ -64,44 +96,44 @@ def log_request(
         "cached": seen.cached,
         "failure": seen.failure,
     }
-    # Without a look at the stack for who logs: it would cost as much as the rest of the line.
+    # Not by Logger.log: its search for the calling frame costs as much as the rest of the line.
     record = logging.LogRecord(_requests.name, level, "", 0, "request", None, None)
     record.fields = fields
     _requests.handle(record)
 
 
 class JsonLines(JsonFormatter):
-    """A record as one line of JSON, in ASCII."""
+    """Formats a record as one line of ASCII JSON."""
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """What a line holds: nothing of what libraries hang on their records."""
+        """Add our fields only; libraries attach others to their records."""
         log_data["time"] = _time(record)
         log_data["level"] = record.levelname.lower()
         log_data["logger"] = record.name
         log_data["message"] = record.getMessage().strip()
         log_data["process"] = record.process
-        log_data["request_id"] = request_id()
+        log_data["request_id"] = _request_id()
         log_data.update(getattr(record, "fields", {}))
         log_data.update(message_dict)
 
     def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
-        """The line."""
+        """Return the line."""
         return json.dumps(log_data, default=str)
 
     def formatException(self, ei: _ExcInfo) -> str:
-        """A traceback without what callers sent."""
+        """Return a traceback without the caller's input."""
         return _traceback(ei)
 
 
 class TextLines(logging.Formatter):
-    """A record as one readable line; a traceback follows, indented."""
+    """Formats a record as one readable line, followed by an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         fields = getattr(record, "fields", None)
-        said = _request_text(fields) if fields else f"{record.name}: {record.getMessage().strip()}"
-        within = request_id()
-        line = f"{_time(record)} {record.levelname:<7} {said}{f' id={within}' if within else ''}"
+        text = _request_text(fields) if fields else f"{record.name}: {record.getMessage().strip()}"
+        current = _request_id()
+        line = f"{_time(record)} {record.levelname:<7} {text}{f' id={current}' if current else ''}"
         rows = _traceback(record.exc_info).splitlines() if record.exc_info else []
         return "\n".join((printable(line), *(f"    {printable(row)}" for row in rows)))
 
@@ -119,14 +151,14 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(info: _ExcInfo) -> str:
-    """Within a request: types and places only; the source's own lines are no secret."""
-    if request_id() is None:
+    """Format a traceback; within a request without messages."""
+    if _request_id() is None:
         return "".join(traceback.format_exception(*info))
     return "\ncaused\n".join(_places(error) for error in reversed(_chain(info[1])))
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """An exception and what led to it."""
+    """Return an exception and its causes."""
     found: list[BaseException] = []
     while error is not None and error not in found:
         found.append(error)
@@ -135,5 +167,5 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _places(error: BaseException) -> str:
-    system = f": {error.strerror}" if isinstance(error, OSError) else ""  # such as a full disk; it names no file
+    system = f": {error.strerror}" if isinstance(error, OSError) else ""  # for example a full disk; names no file
     return f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}{system}"

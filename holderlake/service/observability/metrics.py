@@ -1,8 +1,7 @@
-"""Counts for Prometheus, in a registry of each service's own.
+"""Prometheus metrics, in a registry of each service's own.
 
-Several processes of one service write to files in a folder that their supervisor makes and names in the environment
-(the way of prometheus_client), so that whichever of them is asked answers for all. Each answering for itself would give
-Prometheus another process's counters at every scrape.
+Several processes of one service share their counters through files in a folder that the supervisor names in the
+environment (prometheus_client's multiprocess mode). So each process answers a scrape for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder of several processes; to be set before this module is imported."""
+"""Names the shared folder; must be set before this module is imported."""
 
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _REFRESH_SECONDS: Final = 1.0
@@ -32,7 +31,7 @@ class _Watched:
     last: float = 0.0
 
     def refresh(self) -> bool:
-        """Takes over the value of now; tells whether it is another."""
+        """Update the metric; return whether the value has changed."""
         value = float(self.read())
         grown, self.last = value - self.last, value
         if isinstance(self.into, Gauge):
@@ -43,7 +42,7 @@ class _Watched:
 
 
 class Metrics:
-    """The metrics of one service. All labels take values from the code, none from callers."""
+    """The metrics of one service. Label values come from the code, never from callers."""
 
     def __init__(self) -> None:
         self._folder = os.environ.get(FOLDER_VARIABLE)
@@ -63,32 +62,31 @@ class Metrics:
         self._cache = self._counter("cache_lookups", "Answers looked for in the cache", "outcome")
 
     def request(self, route: str, method: str, status: int | None, code: str | None, seconds: float) -> None:
-        """A request has ended: ``status`` is None where no answer began, ``code`` an error's."""
+        """Count a request that has ended. ``status`` is None if no answer was started; ``code`` is the error's."""
         self._requests.labels(route, method, status or "none", code or "").inc()
         self._seconds.labels(route).observe(seconds)
         self._refresh_soon()
 
     def charged(self, endpoint: str, hundredths: int) -> None:
-        """An answer was charged."""
+        """Count the credits of an answer."""
         self._charged.labels(endpoint).inc(hundredths)
 
     def cache(self, outcome: Literal["hit", "miss", "shared"]) -> None:
-        """An answer was in the cache, or not, or was just being computed for somebody else."""
+        """Count a cache lookup; ``shared``: the same answer was being computed for another request."""
         self._cache.labels(outcome).inc()
 
     def watch(self, name: str, read: Callable[[], float], about: str = "", *, total: bool = False) -> None:
-        """Shows ``holderlake_name`` as ``read`` says at the time; a ``total`` only ever grows."""
-        made = self._counter(name, about) if total else self._gauge(name, about)
-        self._watched[name] = _Watched(read, made)
+        """Export the result of ``read`` as ``holderlake_name``: a gauge, or a counter if ``total``."""
+        self._watched[name] = _Watched(read, self._counter(name, about) if total else self._gauge(name, about))
 
     def text(self) -> Callable[[], bytes]:
-        """Reads what is watched, and returns what writes the answer to Prometheus, which may be done in a thread."""
+        """Update the watched metrics. Return a function that writes all metrics, which may run in a thread."""
         self._refresh()
         registry = self._registry
         if self._folder is not None:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
-        return lambda: generate_latest(_WithoutBirthdays(registry))
+        return lambda: generate_latest(_WithoutCreated(registry))
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(f"holderlake_{name}", about, labels, registry=self._registry)
@@ -97,7 +95,7 @@ class Metrics:
         return Gauge(f"holderlake_{name}", about, registry=self._registry, multiprocess_mode="livesum")
 
     def _refresh_soon(self) -> None:
-        """Others read our files at any time: they are brought up to date until nothing changes any more."""
+        """Keep our files current for other processes until no watched value changes any more."""
         if self._folder is not None and self._watched and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_later)
 
@@ -107,13 +105,13 @@ class Metrics:
             self._refresh_soon()
 
     def _refresh(self) -> bool:
-        """Reads what is watched; tells whether anything is another than before."""
+        """Update the watched metrics; return whether a value has changed."""
         changes = [one.refresh() for one in self._watched.values()]
         return any(changes)
 
 
-class _WithoutBirthdays(Collector):
-    """A registry's samples but those that tell when each was made, which are a third of all and used by nobody."""
+class _WithoutCreated(Collector):
+    """A registry's samples without the ``_created`` ones, which are a third of all and unused."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -125,5 +123,5 @@ class _WithoutBirthdays(Collector):
 
 
 def forget_process(folder: str, pid: int) -> None:
-    """Drops what a process that is gone had under way; what it had counted stays."""
+    """Drop the gauges of an ended process; its counters stay."""
     mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Sees every request from outside of all else: names it, counts it, logs it, and answers when all else failed."""
+"""The outermost middleware: gives each request an id, counts and logs it, and answers 500 on an unexpected error."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holderlake.contract.errors import ERROR_KINDS
 from holderlake.service.errors import INTERNAL_ERROR, error_response
-from holderlake.service.observability.log import log_request
+from holderlake.service.observability.log import Observation, current_observation, log_request
 from holderlake.service.observability.metrics import Metrics
-from holderlake.service.observability.observation import Observation, begin
 
 UNMATCHED: Final = "unmatched"
-"""The route of a request that no route took, or that was refused before routes were looked at."""
+"""The route label of a request that matched no route, or was refused before routing."""
 
 _log = logging.getLogger(__name__)
 _ID_HEADER: Final = b"x-request-id"
-_SANE_ID: Final = re.compile(rb"(?!.*hl_)[A-Za-z0-9._-]{1,64}")  # not an API key in the wrong header
+_SANE_ID: Final = re.compile(rb"(?!.*hl_)[A-Za-z0-9._-]{1,64}")  # refuses an API key sent in the wrong header
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Observed:
-    """To be outermost, so that it sees what other middleware refuses too."""
+class ObservabilityMiddleware:
+    """To be added last: the outermost middleware also sees the requests that others refuse."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -39,8 +38,8 @@ class Observed:
             return
         seen = Observation(_request_id(scope))
         scope.setdefault("state", {})["observation"] = seen
-        begin(seen)
-        answer = _Answer(seen, send)
+        current_observation.set(seen)
+        answer = _Recorder(seen, send)
         began = time.perf_counter()
         self._metrics.in_progress.inc()
         try:
@@ -49,13 +48,13 @@ class Observed:
             seen.failure = type(error).__name__
             if answer.status is not None or not isinstance(error, Exception):
                 raise
-            _log.exception("a request failed in a way that nobody foresaw")
+            _log.exception("a request failed unexpectedly")
             await error_response("internal_error", INTERNAL_ERROR)(scope, receive, answer)
         finally:
             self._metrics.in_progress.dec()
             self._report(scope, seen, answer, time.perf_counter() - began)
 
-    def _report(self, scope: Scope, seen: Observation, answer: _Answer, seconds: float) -> None:
+    def _report(self, scope: Scope, seen: Observation, answer: _Recorder, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", UNMATCHED)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.request(route, method, answer.status, seen.code, seconds)
@@ -70,8 +69,8 @@ class Observed:
         )
 
 
-class _Answer:
-    """A request's ``send`` that adds the id and remembers what went out."""
+class _Recorder:
+    """A request's ``send`` that adds the request id and records status, size and error code."""
 
     __slots__ = ("_seen", "_send", "size", "status")
 
@@ -94,11 +93,11 @@ class _Answer:
 
 
 def _request_id(scope: Scope) -> str:
-    """The caller's own id, or a new one."""
+    """Return the caller's request id if it is well-formed, else a new one."""
     for name, value in scope["headers"]:
         if name == _ID_HEADER and _SANE_ID.fullmatch(value):
             return str(value, "ascii")
-    return f"{getrandbits(128):032x}"  # a name, no secret: the system's own randomness costs a call to it
+    return f"{getrandbits(128):032x}"  # not a secret, so without a system call for randomness
 
 
 class _ErrorBody(msgspec.Struct):
@@ -109,7 +108,7 @@ _error_body: Final = msgspec.json.Decoder(_ErrorBody)
 
 
 def _code(body: bytes) -> str | None:
-    """The code that an error answer says, whoever made it."""
+    """Return the error code in an answer's body."""
     try:
         code = _error_body.decode(body).code
     except msgspec.DecodeError:

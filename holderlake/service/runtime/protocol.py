@@ -18,8 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holderlake.contract import exact_json
 from holderlake.contract.errors import ERROR_KINDS
-from holderlake.service.middleware.client_ip import Networks, counted_as, is_within
-from holderlake.service.middleware.rate_limits import has_body
+from holderlake.service.middleware.body_limits import has_body
+from holderlake.service.middleware.client_ip import Networks, is_within, rate_limit_key
 
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 100
@@ -100,7 +100,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.client and not is_within(self.client[0], self.trusted):
-            self._address = counted_as(self.client[0])
+            self._address = rate_limit_key(self.client[0])
             self.open_by_address[self._address] += 1
         if len(self.connections) > self.most_connections:
             self._refuse("unavailable", "Too many connections are open")

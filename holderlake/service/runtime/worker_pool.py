@@ -1,6 +1,6 @@
-"""Answers are computed in threads, a few at a time: the same ones once, and no caller takes all the threads.
+"""Threads that compute answers: equal requests share one computation, and no account takes all threads.
 
-A caller that waits too long is told to come back; the computation goes on, and its answer is there then.
+A caller that waits too long gets a 503; the computation continues, and its answer is cached for the next try.
 """
 
 from __future__ import annotations
@@ -16,56 +16,56 @@ from holderlake.service.errors import ServiceError
 
 Result = TypeVar("Result")
 
-_QUEUE: Final = 64
-"""Computations that may wait for each thread; beyond that callers are sent away at once."""
+_QUEUE_PER_WORKER: Final = 64
+"""Queued computations per thread; further requests get a 503 at once."""
 
 
-class Computing:
-    """The threads of one process. ``workers`` compute at a time, at most half of them for one ``owner``.
+class WorkerPool:
+    """``workers`` threads, of which one ``owner`` uses at most half. For one event loop.
 
-    ``seconds`` is how long a caller waits at most, ``closing_seconds`` how long the end does. For one event loop.
+    ``seconds`` limits a caller's wait, ``closing_seconds`` the wait in ``close``.
     """
 
     def __init__(self, workers: int, seconds: float, closing_seconds: float) -> None:
         self._closing_seconds = closing_seconds
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="answer")
         self._seconds = seconds
-        self._most_of_owner = max(1, workers // 2)
-        self._most_waiting = workers * _QUEUE
+        self._per_owner = max(1, workers // 2)
+        self._max_pending = workers * _QUEUE_PER_WORKER
         self._flights: dict[Hashable, asyncio.Task[Any]] = {}
-        self._turns: dict[Hashable, asyncio.Semaphore] = {}
-        self._of_owner: Counter[Hashable] = Counter()
+        self._semaphores: dict[Hashable, asyncio.Semaphore] = {}
+        self._pending_of_owner: Counter[Hashable] = Counter()
         self.pending = 0
 
     async def run(
         self,
         work: Callable[[], Result],
         owner: Hashable,
-        same: Hashable | None = None,
+        flight: Hashable | None = None,
         keep: Callable[[Result], None] | None = None,
     ) -> Result:
-        """The result of ``work``; callers that name the ``same`` thing while it is computed share one computation.
+        """Return the result of ``work``. Calls with an equal ``flight`` share one computation.
 
-        It is under way until ``keep`` has the result, so whoever comes later finds it kept.
-        Raises ``ServiceError`` (``unavailable``) after too long a wait, and what ``work`` raises.
+        The computation ends after ``keep`` has stored the result, so no later call misses both.
+        Raises ``ServiceError`` (``unavailable``) after too long a wait, and every error of ``work``.
         """
-        flight = self._flights.get(same) if same is not None else None
-        if flight is None:
-            flight = self._start(work, owner, same, keep)
+        task = self._flights.get(flight) if flight is not None else None
+        if task is None:
+            task = self._start(work, owner, flight, keep)
         try:
-            return await asyncio.wait_for(asyncio.shield(flight), self._seconds)
+            return await asyncio.wait_for(asyncio.shield(task), self._seconds)
         except TimeoutError as error:
-            if flight.done() and not flight.cancelled() and flight.exception() is not None:
+            if task.done() and not task.cancelled() and task.exception() is not None:
                 raise
             text = f"The answer was not ready within {self._seconds:g} seconds; it is still being computed"
             raise ServiceError("unavailable", text, {"Retry-After": "5"}) from error
 
-    def is_under_way(self, same: Hashable) -> bool:
-        """Whether a computation of it runs that a further caller would share."""
-        return same in self._flights
+    def is_running(self, flight: Hashable) -> bool:
+        """Return whether a further call would share a running computation."""
+        return flight in self._flights
 
     async def close(self) -> None:
-        """Waits for what is under way, but not for ever, and takes no more."""
+        """Wait up to ``closing_seconds`` for running computations, and accept no more."""
         if self._flights:
             await asyncio.wait(self._flights.values(), timeout=self._closing_seconds)
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -74,37 +74,37 @@ class Computing:
         self,
         work: Callable[[], Result],
         owner: Hashable,
-        same: Hashable | None,
+        flight: Hashable | None,
         keep: Callable[[Result], None] | None,
     ) -> asyncio.Task[Result]:
-        if self.pending >= self._most_waiting:
+        if self.pending >= self._max_pending:
             raise ServiceError("unavailable", "Too many answers are waiting to be computed", {"Retry-After": "5"})
-        task = asyncio.create_task(self._in_turn(work, owner, keep))
-        key = same if same is not None else task
+        task = asyncio.create_task(self._compute(work, owner, keep))
+        key = flight if flight is not None else task
         self._flights[key] = task
-        task.add_done_callback(lambda done: self._landed(key, done))
+        task.add_done_callback(lambda done: self._finish(key, done))
         return task
 
-    def _landed(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+    def _finish(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._flights[key]
         if not task.cancelled():
-            task.exception()  # it counts as seen even where every caller is gone
+            task.exception()  # marks it as retrieved, also if all callers have left
 
-    async def _in_turn(
+    async def _compute(
         self, work: Callable[[], Result], owner: Hashable, keep: Callable[[Result], None] | None
     ) -> Result:
-        turn = self._turns.setdefault(owner, asyncio.Semaphore(self._most_of_owner))
+        semaphore = self._semaphores.setdefault(owner, asyncio.Semaphore(self._per_owner))
         self.pending += 1
-        self._of_owner[owner] += 1
+        self._pending_of_owner[owner] += 1
         try:
-            async with turn:
-                context = copy_context()  # for the log to know which request a thread works for
+            async with semaphore:
+                context = copy_context()  # so that log lines of the thread carry the request's id
                 result = await asyncio.get_running_loop().run_in_executor(self._executor, context.run, work)
                 if keep is not None:
                     keep(result)
                 return result
         finally:
             self.pending -= 1
-            self._of_owner[owner] -= 1
-            if not self._of_owner[owner]:
-                del self._of_owner[owner], self._turns[owner]
+            self._pending_of_owner[owner] -= 1
+            if not self._pending_of_owner[owner]:
+                del self._pending_of_owner[owner], self._semaphores[owner]

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Response
 from holderlake.contract.models import Chain
 from holderlake.contract.requests import ChainsRequest
 from holderlake.service.api import answers
-from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/chains", tags=["chains"], route_class=MeteredRoute)
 
 
 @router.get("", response_model=list[Chain], responses=described("chains", tabular=True))
-async def chains(meter: MeterOfCall) -> Response:
+async def chains(meter: MeterDependency) -> Response:
     """The chains that tokens can be asked about."""
     return await meter.answer(ChainsRequest(), answers.chains, tabular=True)

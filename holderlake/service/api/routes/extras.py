@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from holderlake.contract.extra_models import (
@@ -34,8 +34,8 @@ from holderlake.contract.extra_requests import (
 from holderlake.contract.models import Address
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.service.api import extra_answers as answers
-from holderlake.service.api.backend import Backend, BackendOfCall
-from holderlake.service.api.metering import CustomPlanRoute, MeteredRoute, MeterOfCall
+from holderlake.service.api.backend import Backend
+from holderlake.service.api.metering import CustomPlanRoute, MeterDependency, MeteredRoute
 from holderlake.service.api.queries import PathToken
 from holderlake.service.billing.keys import Key
 from holderlake.service.output.formats import json_bytes
@@ -52,11 +52,11 @@ _OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
     response_model=HoldersPage,
     responses=described("x_holders", "unknown_cursor", *_OF_ONE_TOKEN, tabular=True),
 )
-async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], meter: MeterOfCall) -> Response:
+async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], meter: MeterDependency) -> Response:
     """Every holder by rank, page after page, all as of one instant; exact raw amounts beside the others."""
     request = HoldersPageRequest(chain=token.chain, token_address=token.address, options=options)
     compute = partial(answers.holders, secret=meter.backend.keys.secret)
-    return await meter.answer(request, compute, kept=True, tabular=True)
+    return await meter.answer(request, compute, cacheable=True, tabular=True)
 
 
 @router.get(
@@ -64,10 +64,12 @@ async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], 
     response_model=Evidence,
     responses=described("x_evidence", "unknown_cluster", *_OF_ONE_TOKEN, tabular=True),
 )
-async def x_evidence(token: PathToken, options: Annotated[EvidenceOptions, Query()], meter: MeterOfCall) -> Response:
+async def x_evidence(
+    token: PathToken, options: Annotated[EvidenceOptions, Query()], meter: MeterDependency
+) -> Response:
     """Which transfers of which tokens tie the members of each cluster, strongest link first."""
     request = EvidenceRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.evidence, kept=True, tabular=True)
+    return await meter.answer(request, answers.evidence, cacheable=True, tabular=True)
 
 
 @router.get(
@@ -75,10 +77,10 @@ async def x_evidence(token: PathToken, options: Annotated[EvidenceOptions, Query
     response_model=MapChanges,
     responses=described("x_changes", *_OF_ONE_TOKEN, tabular=True),
 )
-async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()], meter: MeterOfCall) -> Response:
+async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()], meter: MeterDependency) -> Response:
     """What changed between two instants: holders in, out, up, down; clusters born, merged, split."""
     request = ChangesRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.changes, kept=True, tabular=True)
+    return await meter.answer(request, answers.changes, cacheable=True, tabular=True)
 
 
 @router.get(
@@ -86,10 +88,10 @@ async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()
     response_model=ItemHolders,
     responses=described("x_item", "no_holders", "unknown_token", tabular=True),
 )
-async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], meter: MeterOfCall) -> Response:
+async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], meter: MeterDependency) -> Response:
     """Who held an item of an NFT (ERC-721, ERC-1155), the largest quantity first."""
     request = ItemRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.item, kept=True, tabular=True)
+    return await meter.answer(request, answers.item, cacheable=True, tabular=True)
 
 
 @router.get(
@@ -98,7 +100,7 @@ async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], met
     responses=described("x_address_items", "not_found", tabular=True),
 )
 async def x_address_items(
-    address: Address, options: Annotated[AddressItemsOptions, Query()], meter: MeterOfCall
+    address: Address, options: Annotated[AddressItemsOptions, Query()], meter: MeterDependency
 ) -> Response:
     """The items of NFTs that an address held, page after page, by chain, token and item."""
     request = AddressItemsRequest(address=address, options=options)
@@ -110,22 +112,22 @@ async def x_address_items(
     response_model=AddressLabels,
     responses=described("x_labels", "plan_required", "not_found"),
 )
-async def x_labels(address: Address, meter: MeterOfCall) -> Response:
+async def x_labels(address: Address, meter: MeterDependency) -> Response:
     """What each source says of an address; address metadata is made of these."""
     return await meter.answer(LabelsRequest(address=address), answers.labels)
 
 
 @router.get("/usage", response_model=Usage, responses=described("x_usage", metered=False))
-async def x_usage(request: Request, backend: BackendOfCall) -> Response:
+async def x_usage(meter: MeterDependency) -> Response:
     """What your key was charged this month, by day and endpoint. Free."""
-    plain = await run_in_threadpool(_usage, backend, request.state.key)
+    plain = await run_in_threadpool(_usage, meter.backend, meter.key)
     return Response(json_bytes(plain), media_type="application/json", headers={"Cache-Control": "private, no-store"})
 
 
 @router.get("/rules", response_model=MapRules, responses=described("x_rules", metered=False))
-async def x_rules(backend: BackendOfCall) -> Response:
+async def x_rules(meter: MeterDependency) -> Response:
     """Return the rules that all maps of this service follow. Free."""
-    return Response(json_bytes(rules_in_force(backend.store.rules)), media_type="application/json")
+    return Response(json_bytes(rules_in_force(meter.backend.store.rules)), media_type="application/json")
 
 
 def _usage(backend: Backend, key: Key) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from holderlake.contract.models import ErrorBody
-from holderlake.service.api.backend import BackendOfCall
+from holderlake.service.api.backend import BackendDependency
 from holderlake.service.errors import ServiceError
 from holderlake.service.middleware.client_ip import is_within, networks
 from holderlake.service.settings import ServiceSettings
@@ -89,7 +89,7 @@ class Readiness:
         self._missing = found
 
 
-async def _readiness(request: Request, backend: BackendOfCall) -> Readiness:
+async def _readiness(request: Request, backend: BackendDependency) -> Readiness:
     """The service's one; made by who asks first."""
     state = request.app.state
     if not hasattr(state, "readiness"):
@@ -116,7 +116,7 @@ async def ready(request: Request, readiness: Annotated[Readiness, Depends(_readi
 
 
 @router.get("/metrics", include_in_schema=False)
-async def metrics(request: Request, backend: BackendOfCall) -> Response:
+async def metrics(request: Request, backend: BackendDependency) -> Response:
     """The metrics, for callers of the networks that may read them; for others there is no such path."""
     if not _may_read(request, backend.settings):
         raise HTTPException(404)

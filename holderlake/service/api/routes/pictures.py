@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from holderlake.contract.models import Address, ChainId, PlainInteger, Screenshot
 from holderlake.contract.requests import ScreenshotRequest
-from holderlake.service.api.backend import BackendOfCall
-from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.backend import BackendDependency
+from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.queries import PathToken
 from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
-from holderlake.service.cache import is_known
+from holderlake.service.cache import matches
 from holderlake.service.errors import ServiceError
 from holderlake.service.output.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
 from holderlake.service.pictures.drawing.colours import Theme
@@ -35,12 +35,12 @@ _IMAGE = {media_type: {"schema": {"type": "string", "format": "binary"}} for med
     response_model=Screenshot,
     responses=described("screenshot", *_OF_ONE_TOKEN),
 )
-async def token_screenshot(token: PathToken, meter: MeterOfCall) -> Response:
+async def token_screenshot(token: PathToken, meter: MeterDependency) -> Response:
     """Where a picture of the token's map of now is: a PNG, with an SVG beside it (the same path with `.svg`)."""
     base_url = meter.backend.settings.public_url or str(meter.http.base_url)
     request = ScreenshotRequest(chain=token.chain, token_address=token.address)
     compute = partial(screenshot, base_url=base_url, secret=meter.backend.keys.secret)
-    return await meter.answer(request, compute, kept=True, varies=base_url)
+    return await meter.answer(request, compute, cacheable=True, vary_on=base_url)
 
 
 async def _picture(
@@ -61,7 +61,7 @@ async def _picture(
 )
 async def picture(
     request: Request,
-    backend: BackendOfCall,
+    backend: BackendDependency,
     shown: Annotated[Picture, Depends(_picture)],
     signature: Annotated[str, Path(pattern="^[0-9a-f]{32}$")],
     form: Form,
@@ -75,9 +75,9 @@ async def picture(
     written = backend.cache.find(key)
     if written is None:
         work = partial(drawn, backend.store, shown, width, theme, form)
-        written = await backend.computing.run(work, "pictures", key)
+        written = await backend.workers.run(work, "pictures", key)
         backend.cache.keep(key, written, None)
     headers = _HEADERS | {"ETag": written.etag}
-    if is_known(request.headers.get("If-None-Match"), written):
+    if matches(request.headers.get("If-None-Match"), written):
         return Response(status_code=304, headers=headers)
     return Response(written.body, headers=headers, media_type=written.media_type)

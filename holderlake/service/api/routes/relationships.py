@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from holderlake.contract.models import Relationship
 from holderlake.contract.requests import SubgraphRequest
 from holderlake.service.api import answers
-from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.queries import check_tokens
 from holderlake.service.output.openapi import described
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v0/relationships", tags=["relationships"], route_cla
 
 
 @router.post("/subgraph", response_model=list[Relationship], responses=described("subgraph", tabular=True))
-async def subgraph(request: SubgraphRequest, meter: MeterOfCall) -> Response:
+async def subgraph(request: SubgraphRequest, meter: MeterDependency) -> Response:
     """All grouped transfers among the addresses, of indexed tokens and of the context token."""
     if request.context_token_key is not None:
         await check_tokens(meter.backend, {("body", "context_token_key"): request.context_token_key})

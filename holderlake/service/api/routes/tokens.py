@@ -18,7 +18,7 @@ from holderlake.contract.requests import (
     TokensMetadataRequest,
 )
 from holderlake.service.api import answers
-from holderlake.service.api.metering import MeteredRoute, MeterOfCall
+from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.queries import HoldersQuery, MapQuery, PathToken, check_tokens
 from holderlake.service.output.openapi import described
 
@@ -31,19 +31,19 @@ _TokenKeys = Annotated[list[TokenKey], Body(max_length=MAX_METADATA_TOKENS)]
 
 
 @router.get("/map/{chain}/{token_address}", response_model=Map, responses=described("map", *_OF_ONE_TOKEN))
-async def token_map(token: PathToken, options: MapQuery, meter: MeterOfCall) -> Response:
+async def token_map(token: PathToken, options: MapQuery, meter: MeterDependency) -> Response:
     """A token's holders, the transfers between them, their clusters and metrics, now or at a past instant."""
     request = MapRequest(chain=token.chain, token_address=token.address, options=options)
     compute = partial(answers.token_map, score_names=meter.backend.settings.score_names)
-    return await meter.answer(request, compute, kept=True)
+    return await meter.answer(request, compute, cacheable=True)
 
 
 @router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
-async def metrics(token: PathToken, meter: MeterOfCall) -> Response:
+async def metrics(token: PathToken, meter: MeterDependency) -> Response:
     """The metrics of a token's map with default options: wallets are linked by magic nodes and time nodes, too."""
     request = MetricsRequest(chain=token.chain, token_address=token.address)
     compute = partial(answers.metrics, score_names=meter.backend.settings.score_names)
-    return await meter.answer(request, compute, kept=True)
+    return await meter.answer(request, compute, cacheable=True)
 
 
 @router.get(
@@ -51,16 +51,16 @@ async def metrics(token: PathToken, meter: MeterOfCall) -> Response:
     response_model=list[Holder],
     responses=described("holders", *_OF_ONE_TOKEN, tabular=True),
 )
-async def holders(token: PathToken, options: HoldersQuery, meter: MeterOfCall) -> Response:
+async def holders(token: PathToken, options: HoldersQuery, meter: MeterDependency) -> Response:
     """A token's top holders by rank, now or at a past instant."""
     request = HoldersRequest(chain=token.chain, token_address=token.address, options=options)
-    return await meter.answer(request, answers.holders, kept=True, tabular=True)
+    return await meter.answer(request, answers.holders, cacheable=True, tabular=True)
 
 
 @router.get(
     "/metadata/{chain}/{token_address}", response_model=Token, responses=described("token_metadata", "unknown_token")
 )
-async def token_metadata(token: PathToken, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
+async def token_metadata(token: PathToken, meter: MeterDependency, return_token_stats: _WithStats = False) -> Response:
     """A token's name and symbol."""
     request = TokenMetadataRequest(
         chain=token.chain, token_address=token.address, return_token_stats=return_token_stats
@@ -69,7 +69,9 @@ async def token_metadata(token: PathToken, meter: MeterOfCall, return_token_stat
 
 
 @router.post("/metadata", response_model=list[Token], responses=described("tokens_metadata", tabular=True))
-async def tokens_metadata(tokens: _TokenKeys, meter: MeterOfCall, return_token_stats: _WithStats = False) -> Response:
+async def tokens_metadata(
+    tokens: _TokenKeys, meter: MeterDependency, return_token_stats: _WithStats = False
+) -> Response:
     """Names and symbols of many tokens; unknown ones are left out."""
     await check_tokens(meter.backend, {("body", place): token for place, token in enumerate(tokens)})
     request = TokensMetadataRequest(tokens=tuple(tokens), return_token_stats=return_token_stats)
@@ -77,6 +79,6 @@ async def tokens_metadata(tokens: _TokenKeys, meter: MeterOfCall, return_token_s
 
 
 @router.get("/search", response_model=list[Token], responses=described("search", tabular=True))
-async def search(text: _SearchText, meter: MeterOfCall) -> Response:
+async def search(text: _SearchText, meter: MeterDependency) -> Response:
     """Tokens by address, ticker or name: exact matches first."""
     return await meter.answer(SearchRequest(text=text), answers.search, tabular=True)
