@@ -23,7 +23,7 @@ from holderlake.local.store import Say, open_own_store, open_store
 from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
-from holderlake.service.runtime.processes import heed_supervisor, serve_processes
+from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.service.settings import ServiceSettings
 from holderlake.settings import Settings, load_settings
@@ -55,7 +55,7 @@ def serve(settings: Settings, sample: bool) -> int:
 
 def app() -> ASGIApp:
     """The service in one process of several: made of the settings, closed when it ends."""
-    heed_supervisor()
+    follow_supervisor()
     settings = load_settings()
     sample = os.environ.get(SAMPLE_VARIABLE)
     held = ExitStack()

@@ -1,5 +1,5 @@
-"""The /v0 API over the engine, self-hosted: authenticates, meters, computes and answers in the contract's words.
+"""The self-hosted /v0 API over the engine: it authenticates, charges, computes and renders answers.
 
-What an answer means is the engine's work; what it looks like and costs is the contract's. Nothing here knows a
-pipeline, an asset or a client.
+What an answer contains is decided by ``engine``, its shape and price by ``contract``. Nothing here imports a pipeline,
+an asset or a client.
 """

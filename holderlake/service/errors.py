@@ -1,6 +1,6 @@
-"""Every error as the contract's body, status and headers, whatever raised it.
+"""Turns exceptions of routes, engine, billing and framework into the contract's error answers.
 
-The table of codes is the contract's; why the engine has no answer is the engine's.
+The table of error codes is in ``contract.errors``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "model_type": "Must be an object",
     "model_attributes_type": "Must be an object",
 }
-"""What a 422 says of a fault, by pydantic's type of it; other types keep pydantic's words."""
+"""Messages of a 422 by pydantic's error type; other types keep pydantic's message."""
 _FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class ServiceError(HTTPException):
-    """An error of the contract's table, with words for the caller."""
+    """An error with a code of the contract's table and a message for the caller."""
 
     def __init__(self, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(ERROR_KINDS[code].status, detail, headers)
@@ -63,18 +63,18 @@ class ServiceError(HTTPException):
 
 
 def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
-    """The same error that a parameter of a wrong type gets."""
+    """Return the error that a parameter of a wrong type gets."""
     return RequestValidationError([{"loc": where, "msg": message, "type": kind}])
 
 
 def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as it goes out."""
+    """Return an error answer."""
     body = exact_json.encode({"detail": detail, "code": code})
     return Response(body, ERROR_KINDS[code].status, headers, "application/json")
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Turns what routes and framework raise into error answers."""
+    """Register the exception handlers of an app."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(EngineError, _engine_error)
@@ -89,18 +89,18 @@ async def _http_error(_: Request, error: Exception) -> Response:
     if raised.status_code in _FRAMEWORK_CODES:
         text = HTTPStatus(raised.status_code).phrase
         return error_response(_FRAMEWORK_CODES[raised.status_code], text, raised.headers)
-    # What is left is a body that is not text: the framework raises a bare 400.
+    # Otherwise the body is not text: the framework raises a plain 400.
     return _invalid([{"loc": ["body"], "msg": "The body is not JSON", "type": "json_invalid"}])
 
 
 async def _validation_error(_: Request, error: Exception) -> Response:
-    # The rest of an item (the input, the exception within) is the caller's own text, or not JSON at all.
+    # Other keys of an item (input, exception) hold the caller's text, or values that are not JSON.
     items = cast(RequestValidationError, error).errors()
     return _invalid([{"loc": item["loc"], "msg": _message(item), "type": item["type"]} for item in items])
 
 
 def _message(item: Mapping[str, Any]) -> str:
-    """The fault in words about the request, where pydantic's would be about its own types and patterns."""
+    """Return a message about the request instead of pydantic's types and patterns."""
     context = item.get("ctx", {})
     if item["type"] == "string_pattern_mismatch":
         return _CHAIN_ID if item["loc"][-1] == "chain" else _ADDRESS
@@ -116,7 +116,7 @@ def _invalid(items: list[dict[str, Any]]) -> Response:
 
 async def _engine_error(_: Request, error: Exception) -> Response:
     if isinstance(error, UnusableStore):
-        _log.error("%s", error)  # the operator's matter: names paths
+        _log.error("%s", error)  # for the operator only: names paths
         return error_response(error.code, error.public, {"Retry-After": _RETRY_SECONDS})
     code = cast(EngineError, error).code
     if code not in ERROR_KINDS:

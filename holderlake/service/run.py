@@ -1,6 +1,6 @@
-"""Runs the service: in the foreground for an operator, or beside other work on a port that the system chooses.
+"""Runs the service in this process: in the foreground, or in a thread on a free port.
 
-In several processes: ``processes``.
+``runtime.processes`` runs it in several processes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,18 @@ _DEFAULTS = ServiceSettings()
 def serve(
     store: Store, keys: KeyStore, host: str, port: int, settings: ServiceSettings = _DEFAULTS, log: Log = "off"
 ) -> None:
-    """Serves until the process is told to stop; requests that are under way are answered first. Then it returns.
+    """Serve until SIGTERM or Ctrl-C; answer running requests, then return.
 
-    Raises ``ValueError`` where it can't listen at that address.
+    Raises ``ValueError`` if it can't listen at the address.
     """
     serve_app(create_app(store, keys, settings), listen(host, port), settings, log)
 
 
 class BackgroundApp:
-    """An app in a thread of this process, on loopback; ready when the ``with`` block begins.
-
-    ``base_url`` is where it listens, without a path. To be entered once.
-    """
+    """A context manager that runs an app in a thread, on loopback at ``base_url``. Can be entered once."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings = _DEFAULTS, log: Log | None = None) -> None:
-        # Without a log, no logging configuration: the process that the thread is in has its own.
+        # Without a log it leaves the logging configuration of the process unchanged.
         self._server = Server(ServerConfig(app, settings, log_config=log_config(log) if log else None))
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self._failure: BaseException | None = None
@@ -54,7 +51,7 @@ class BackgroundApp:
             time.sleep(0.005)
         if not self._server.started:
             self._socket.close()
-            raise RuntimeError("the service could not start; its log says why") from self._failure
+            raise RuntimeError("the service could not start; see its log") from self._failure
         return self
 
     def __exit__(
@@ -71,7 +68,7 @@ class BackgroundApp:
 
 
 class BackgroundService(BackgroundApp):
-    """The service as such an app. It logs no requests unless it is told to, for then it sets up logging for all."""
+    """The service in a thread. ``log`` configures logging for the whole process; by default no requests are logged."""
 
     def __init__(
         self, store: Store, keys: KeyStore, settings: ServiceSettings = _DEFAULTS, log: Log | None = None

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holderlake.service.observability import Metrics, ObservabilityMiddleware
-from holderlake.service.runtime.processes import heed_supervisor, serve_processes
+from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.service.settings import ServiceSettings
 
@@ -26,7 +26,7 @@ BROKEN = "TESTS_BROKEN"
 
 def app() -> Starlette:
     """``/slow`` is answered when a file is there, ``/thread`` never, ``/process`` by the id of who answers."""
-    heed_supervisor()
+    follow_supervisor()
     if BROKEN in os.environ:
         raise RuntimeError("the app is broken")
     metrics = Metrics()

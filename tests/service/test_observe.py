@@ -400,7 +400,7 @@ def test_a_look_that_hangs_counts_as_missing_and_is_not_begun_again() -> None:
         release.wait(30)
 
     async def ask() -> None:
-        readiness = Readiness({"keys": hang, "store": lambda: None}, every=0, patience=0.2)
+        readiness = Readiness({"keys": hang, "store": lambda: None}, every=0, timeout=0.2)
         assert await readiness.missing() == ["keys"]
         assert await readiness.missing() == ["keys"]
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from holderlake.service.middleware.client_ip import networks
-from holderlake.service.runtime.protocol import MOST_HEADERS, limited_protocol
+from holderlake.service.runtime.protocol import MAX_HEADERS, limited_protocol
 from tests.service.sockets import PATIENCE, Peer, Served, hello, say, serving
 
 GET = b"GET /%s HTTP/1.1\r\nHost: service\r\n\r\n"
@@ -197,7 +197,7 @@ def test_ten_thousand_headers_are_too_many(peer, ending):
 
 
 def test_a_hundred_headers_are_let_in(served):
-    for count, status in ((MOST_HEADERS, 200), (MOST_HEADERS + 1, 431)):
+    for count, status in ((MAX_HEADERS, 200), (MAX_HEADERS + 1, 431)):
         with served.connect() as peer:
             assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n").status == status
 

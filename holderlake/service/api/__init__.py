@@ -1,1 +1,4 @@
-"""From a request to its answer: routes, authentication, charges and the answers themselves."""
+"""HTTP routes, metering, and the computation of answers from the engine.
+
+Encoding of answers and the API description belong in ``output``; keys and credits in ``billing``.
+"""

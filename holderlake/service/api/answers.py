@@ -1,7 +1,6 @@
-"""From a request to its answer: asks the engine as of the right instant and says how it is rendered.
+"""Computes the answers of the contract's endpoints: one function an endpoint, (store, request, now) to ``Answer``.
 
-One function an endpoint, all of one form: (store, request, now) to ``Answer``. Keys and credits are ``metering``'s;
-what we answer beyond the contract stands in ``extra_answers``.
+Keys and credits are handled by ``metering``; endpoints beyond the contract are in ``extra_answers``.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from holderlake.service.output import render
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer before it is written: how its plain data is made, and the table that it is, where it is one.
+    """An answer before encoding: a function that returns its plain data, and its table if it has one.
 
-    ``as_of`` is the instant that it shows, the present where that is None; ``is_past`` says that it can't change by
-    the passing of time. ``dt_update`` is when what it shows was made, where the contract has that said.
+    ``as_of`` is its instant, None for the present; an ``is_past`` answer does not change with time. ``dt_update`` is
+    the time of computation, where the contract has that field.
     """
 
     plain: Callable[[], Any]
@@ -91,10 +90,10 @@ def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
 def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) -> Answer:
     """GET /v0/tokens/metadata"""
     stats = request.return_token_stats
-    found = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
-    if not found:
-        raise UnknownToken(f"the token {request.subject} is not known")
-    return Answer(lambda: found[0])
+    tokens = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
+    if not tokens:
+        raise UnknownToken(f"unknown token {request.subject}")
+    return Answer(lambda: tokens[0])
 
 
 def tokens_metadata(store: Store, request: TokensMetadataRequest, _now: datetime) -> Answer:
@@ -133,7 +132,7 @@ def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: dat
 
 
 def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
-    """The instant that is asked about, and whether it is past; the future is now."""
+    """Return the requested instant, and whether it is past; the future counts as now."""
     if timestamp is None or timestamp >= to_unix(now):
         return now.replace(microsecond=0), False
     return from_unix(timestamp), True
@@ -142,7 +141,7 @@ def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
 def raw_units(
     store: Store, chain: str, token_address: str, tables: dict[str, pa.Table] | None = None
 ) -> render.RawUnits:
-    """The decimals of a token and of those that were transferred on its map: what raw integers are made with."""
+    """Return the decimals of a token and of the tokens transferred on its map, for raw integer amounts."""
     transfers = None if tables is None else tables["grouped_transfers"]
     moved = (
         zip(transfers["transfer_chain"].to_pylist(), transfers["transfer_token"].to_pylist(), strict=True)

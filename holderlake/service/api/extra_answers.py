@@ -1,7 +1,4 @@
-"""The answers beyond the contract, under ``/v0/x/``: pages of all holders, evidence, changes, labels by source.
-
-Of the same form as ``answers``: (store, request, now) to ``Answer``.
-"""
+"""Computes the answers beyond the contract, under ``/v0/x/``, by functions like those of ``answers``."""
 
 from __future__ import annotations
 
@@ -44,20 +41,20 @@ _SIGNATURE: Final = 16
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a page ended, and the instant (unix seconds) that all its pages show."""
+    """The end of a page, and the instant (unix seconds) of all pages."""
 
     as_of: int
     position: HolderPosition
 
     def text(self, secret: bytes, subject: str) -> str:
-        """As a caller carries it: opaque, safe in a query, signed so that nobody makes one, or takes it elsewhere."""
-        place = self.position
-        plain = json.dumps([self.as_of, str(place.balance), place.address, place.rank], separators=(",", ":")).encode()
+        """Return the cursor as opaque text for a query, signed for one token (``subject``)."""
+        end = self.position
+        plain = json.dumps([self.as_of, str(end.balance), end.address, end.rank], separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(_signature(plain, secret, subject) + plain).decode().rstrip("=")
 
 
 def read_cursor(text: str, secret: bytes, subject: str) -> Cursor:
-    """The cursor of a text. Raises ``ServiceError`` on one that we did not make for that token (``subject``)."""
+    """Parse a cursor. Raises ``ServiceError`` if it was not signed for this token (``subject``)."""
     try:
         signed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
@@ -74,7 +71,7 @@ def _signature(plain: bytes, secret: bytes, subject: str) -> bytes:
 
 
 def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
-    """GET /v0/x/tokens/holders; ``secret`` signs the cursors. Raises ``ServiceError`` on a cursor of no such page."""
+    """GET /v0/x/tokens/holders; ``secret`` signs the cursors. Raises ``ServiceError`` for a foreign cursor."""
     options = request.options
     cursor = None if options.cursor is None else read_cursor(options.cursor, secret, request.subject)
     as_of, is_past = instant_of(options.timestamp, now)
@@ -104,11 +101,12 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
 
 def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/evidence"""
-    asked = request.options
-    as_of, is_past = instant_of(asked.timestamp, now)
-    options = MapOptions(limit=asked.limit, use_magic_nodes=asked.use_magic_nodes, use_time_nodes=asked.use_time_nodes)
+    options = request.options
+    as_of, is_past = instant_of(options.timestamp, now)
+    names = ("limit", "use_magic_nodes", "use_time_nodes")
+    of_map = MapOptions(**{name: getattr(options, name) for name in names})
     tables = cluster_evidence(
-        store, request.chain, request.token_address, as_of, options, asked.cluster, asked.transfers
+        store, request.chain, request.token_address, as_of, of_map, options.cluster, options.transfers
     )
     return Answer(partial(_evidence, tables, as_of), tables["links"], as_of, is_past)
 
@@ -153,10 +151,10 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/changes"""
-    asked = request.options
-    (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (asked.before, asked.after))
-    options = MapOptions(limit=asked.limit, use_time_nodes=asked.use_time_nodes)
-    tables = map_changes(store, request.chain, request.token_address, before, after, options, asked.changes)
+    options = request.options
+    (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
+    of_map = MapOptions(limit=options.limit, use_time_nodes=options.use_time_nodes)
+    tables = map_changes(store, request.chain, request.token_address, before, after, of_map, options.changes)
 
     def plain() -> Any:
         return {
@@ -172,8 +170,8 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
     """GET /v0/x/addresses/labels"""
-    found = store.labels_of(request.address)
-    return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in found]})
+    labels = store.labels_of(request.address)
+    return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in labels]})
 
 
 def _label(label: Label) -> dict[str, Any]:
@@ -192,25 +190,25 @@ def _label(label: Label) -> dict[str, Any]:
 
 def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
     """GET /v0/x/tokens/items"""
-    asked = request.options
-    as_of, is_past = instant_of(asked.timestamp, now)
-    table = holders_of_item(store, request.chain, request.token_address, int(asked.token_id), as_of)
-    listed = table.slice(0, asked.limit)
+    options = request.options
+    as_of, is_past = instant_of(options.timestamp, now)
+    table = holders_of_item(store, request.chain, request.token_address, int(options.token_id), as_of)
+    listed = table.slice(0, options.limit)
 
     def plain() -> Any:
         holders = [_with_second(row, ("address", "quantity")) for row in listed.to_pylist()]
-        return {"as_of": to_unix(as_of), "token_id": asked.token_id, "total": table.num_rows, "holders": holders}
+        return {"as_of": to_unix(as_of), "token_id": options.token_id, "total": table.num_rows, "holders": holders}
 
     return Answer(plain, listed, as_of, is_past)
 
 
 def address_items(store: Store, request: AddressItemsRequest, now: datetime) -> Answer:
     """GET /v0/x/addresses/items"""
-    asked = request.options
-    as_of, is_past = instant_of(asked.timestamp, now)
-    table = items_of_address(store, request.address, as_of, asked.chain, asked.token_address)
-    page = table.slice(asked.offset, asked.limit)
-    end = asked.offset + asked.limit
+    options = request.options
+    as_of, is_past = instant_of(options.timestamp, now)
+    table = items_of_address(store, request.address, as_of, options.chain, options.token_address)
+    page = table.slice(options.offset, options.limit)
+    end = options.offset + options.limit
 
     def plain() -> Any:
         names = ("chain", "token_address", "token_id", "quantity")

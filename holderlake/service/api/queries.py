@@ -1,6 +1,6 @@
-"""Parameters as they come in a path or a query, where everything is text and a chain must be one of ours.
+"""Parameters in paths and queries, and checks on tokens and chains.
 
-Their names, defaults and bounds are the contract's.
+Names, defaults and bounds of the parameters are in ``contract.requests``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from holderlake.service.errors import UNKNOWN_FIELD, invalid_request
 
 
 async def reject_ambiguous_target(request: Request) -> None:
-    """Refuses what two readers could understand in two ways: a parameter twice, a query that is no text, a path that
-    the framework takes for another one.
+    """Refuse targets that two parsers may read differently: repeated parameters, a query that is not UTF-8, a path that
+    ends in a line feed, which the framework drops.
     """
     if request.scope["path"].endswith("\n"):
         raise HTTPException(404)
@@ -31,21 +31,21 @@ async def reject_ambiguous_target(request: Request) -> None:
     if not query:
         return
     try:
-        given = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+        parameters = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise invalid_request(("query",), "Must be percent-encoded UTF-8", "encoding") from error
-    repeated = [name for name, times in Counter(name for name, _ in given).items() if times > 1]
+    repeated = [name for name, times in Counter(name for name, _ in parameters).items() if times > 1]
     if repeated:
         raise invalid_request(("query", repeated[0]), "Must be given once", "repeated")
 
 
 def supported_chains(store: Store) -> tuple[str, ...]:
-    """The chains that tokens can be asked about: those that are served, and those that the store has tokens of."""
+    """Return the chains of the contract, then other chains that have tokens in the store."""
     return tuple(dict.fromkeys((*SERVED_CHAINS, *store.chains())))
 
 
 async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], TokenKey]) -> None:
-    """Refuse tokens of a body, given by their place, that have an unknown chain or unknown fields (422)."""
+    """Refuse tokens of a body, by their place in it, with an unknown chain or unknown fields (422)."""
     for place, token in tokens.items():
         for name in token.model_extra or ():
             raise invalid_request((*place, name), UNKNOWN_FIELD, "extra_forbidden")

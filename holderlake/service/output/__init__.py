@@ -1,1 +1,4 @@
-"""The forms of an answer: JSON, Arrow, Parquet, and the API description."""
+"""Rendering and encoding of answers, and the API description (OpenAPI).
+
+What an answer contains is decided in ``api``; nothing here reads the store.
+"""

@@ -1,7 +1,7 @@
-"""Completes what the framework says of the whole service: its chains, its errors, what is always in an answer.
+"""Completes the framework's OpenAPI description: served chains, errors, required fields, examples.
 
-The contract's models are what a client has to read; what we answer ourselves is stricter, and is described so. What
-single routes declare stands in ``openapi``.
+The contract's models describe what a client must accept. Our answers are stricter, and the description says so. The
+declarations of single routes are in ``openapi``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _IF_NONE_MATCH: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "`ETag` of an answer that the caller has: where it still holds, it is not sent again, and free.",
+    "description": "`ETag` of an answer that the caller has: if it is still valid, the answer is an empty 304, free.",
 }
 
 
 def errors_table() -> str:
-    """Every error that the service answers, for the description's first page."""
+    """Return a Markdown table of all errors."""
     rows = [f"| {kind.status} | `{kind.code}` | {kind.when} |" for kind in ERROR_KINDS.values()]
     return "\n".join(("| status | code | when |", "|---|---|---|", *rows))
 
@@ -57,7 +57,7 @@ def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Seq
 
 def _complete(description: Schema) -> None:
     for _, parameter in _parameters(description):
-        parameter["schema"] = _given(parameter["schema"])
+        parameter["schema"] = _without_null(parameter["schema"])
     bodies, parameters = _request_examples()
     for operation in _operations(description):
         for parameter in operation.get("parameters", ()):
@@ -69,7 +69,7 @@ def _complete(description: Schema) -> None:
             operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
     _only_our_relationships(description)
     for schema in description["components"]["schemas"].values():
-        _always_there(schema)
+        _require_fields(schema)
     _close_tokens_of_bodies(description)
 
 
@@ -110,24 +110,24 @@ def _parameters(description: Schema) -> Iterator[tuple[Schema, Schema]]:
             yield operation, parameter
 
 
-def _given(schema: Schema) -> Schema:
-    """A parameter is there or it is not: null can't be sent."""
+def _without_null(schema: Schema) -> Schema:
+    """Return a parameter's schema without null, which can't be sent."""
     kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]} if kinds else schema
 
 
-def _always_there(schema: Schema) -> None:
-    """Every field of an answer is there, null or not; raw amounts are never null, and only there when asked for."""
-    if not schema.get("additionalProperties"):  # a request's, whose fields may be left out
+def _require_fields(schema: Schema) -> None:
+    """Require all fields of an answer; raw amounts are optional and never null."""
+    if not schema.get("additionalProperties"):  # a request's fields are optional
         return
     raw = [name for name in schema["properties"] if name in ("amount_raw", "total_value_raw")]
     for name in raw:
-        schema["properties"][name] = _given(schema["properties"][name])
+        schema["properties"][name] = _without_null(schema["properties"][name])
     schema["required"] = [name for name in schema["properties"] if name not in raw]
 
 
 def _only_our_relationships(description: Schema) -> None:
-    """A client keeps relationships of types that it does not know; we answer none."""
+    """Remove unknown relationship types, which a client must accept but this service never returns."""
     schemas = description["components"]["schemas"]
     ours = {"$ref": "#/components/schemas/GroupedTransfer"}
     for items in _lists(description):
@@ -138,7 +138,7 @@ def _only_our_relationships(description: Schema) -> None:
 
 
 def _lists(node: Any) -> Iterator[Schema]:
-    """What every list in a description consists of."""
+    """Yield the item schema of every list in a description."""
     if isinstance(node, dict):
         if isinstance(node.get("items"), dict):
             yield node["items"]
@@ -150,7 +150,7 @@ def _lists(node: Any) -> Iterator[Schema]:
 
 
 def _request_examples() -> tuple[Schema, Schema]:
-    """Bodies by operation and parameters by name, that have an answer in the sample world."""
+    """Return example bodies by operation and example parameters by name; the sample world has answers for them."""
     answers = examples()
     token, link = answers["token_metadata"], answers["subgraph"][0]
     pair = [link["from_address"], link["to_address"]]

@@ -1,4 +1,4 @@
-"""In which form an answer goes out: JSON, or for answers that are a table also Arrow or Parquet, by ``Accept``."""
+"""Encodes answers as JSON, Arrow or Parquet, and chooses between them by the ``Accept`` header."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holderlake.contract import exact_json
 
 
 class Format(Enum):
-    """The forms, by their media type."""
+    """Formats by media type."""
 
     JSON = "application/json"
     ARROW = "application/vnd.apache.arrow.stream"
@@ -24,13 +24,13 @@ _TABULAR: Final = {Format.ARROW.value: Format.ARROW, Format.PARQUET.value: Forma
 
 
 def format_of(accept: str | None) -> Format:
-    """The form that a caller likes best, by the weights of its ``Accept``; JSON wherever that leaves a choice."""
+    """Return the format with the highest weight in an ``Accept`` header; JSON if several have it."""
     if not accept or "vnd.apache" not in accept.lower():
         return Format.JSON
     weights = dict(_weight(part) for part in accept.split(","))
     json = max(weights.get(name, 0.0) for name in ("application/json", "application/*", "*/*"))
-    liked = max(_TABULAR, key=lambda name: weights.get(name, 0.0))
-    return _TABULAR[liked] if weights.get(liked, 0.0) > 0 and weights[liked] >= json else Format.JSON
+    tabular = max(_TABULAR, key=lambda name: weights.get(name, 0.0))
+    return _TABULAR[tabular] if weights.get(tabular, 0.0) > 0 and weights[tabular] >= json else Format.JSON
 
 
 def _weight(part: str) -> tuple[str, float]:
@@ -45,7 +45,7 @@ def _weight(part: str) -> tuple[str, float]:
 
 
 def table_bytes(table: pa.Table, form: Format) -> bytes:
-    """A table as an Arrow stream or a Parquet file."""
+    """Encode a table as an Arrow stream or a Parquet file."""
     sink = io.BytesIO()
     if form is Format.PARQUET:
         pq.write_table(table, sink, compression="zstd")
@@ -56,5 +56,5 @@ def table_bytes(table: pa.Table, form: Format) -> bytes:
 
 
 def json_bytes(plain: object) -> bytes:
-    """Plain data as JSON with exact numbers."""
+    """Encode plain data as JSON with exact numbers."""
     return exact_json.encode(plain)

@@ -1,7 +1,6 @@
-"""What routes declare in the API description: answers with examples and headers, and every error with its code.
+"""Declarations of single routes in the API description: answers with examples and headers, links, and errors.
 
-The codes are the contract's; the examples stand in ``examples.json``, taken from the sample world. What is said of all
-routes at once stands in ``description``.
+The examples are in ``examples.json``, taken from the sample world. ``description`` completes all routes together.
 """
 
 from __future__ import annotations
@@ -20,56 +19,58 @@ from holderlake.service.output.formats import Format
 Responses = dict[int | str, dict[str, Any]]
 
 _NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""What can't even be parsed is answered so by ``protocol``; the contract's 422 is for what says something wrong."""
+"""The answer of ``runtime.protocol`` to a request that it can't parse; the contract's 422 is for wrong values."""
 ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _CREDITS: Final = {"type": "string", "pattern": "^[0-9]+[.][0-9]{2}$"}
 _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "X-Request-Id": ("Names this request in the service's log.", {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"}),
-    "ETag": ("Names this very answer, for `If-None-Match`.", {"type": "string", "pattern": '^"[0-9a-f]+"$'}),
-    "X-Credits-Cost": ("Credits that this answer cost.", _CREDITS),
-    "X-Credits-Remaining": ("Credits that are left until the renewal date.", _CREDITS),
-    "X-Dt-Update": ("When it was made: ISO 8601, UTC, without zone.", {"type": "string"}),
-    "X-Next-Cursor": ("The answer's `next_cursor`, for forms without one.", {"type": "string"}),
-    "WWW-Authenticate": ("How to bring a key.", {"type": "string", "enum": ["ApiKey"]}),
-    "Retry-After": ("Seconds after which to ask again.", {"type": "integer", "minimum": 1}),
+    "X-Request-Id": (
+        "Identifies this request in the service's log.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
+    ),
+    "ETag": ("Identifies this answer, for `If-None-Match`.", {"type": "string", "pattern": '^"[0-9a-f]+"$'}),
+    "X-Credits-Cost": ("Credits charged for this answer.", _CREDITS),
+    "X-Credits-Remaining": ("Credits left until the renewal date.", _CREDITS),
+    "X-Dt-Update": ("Time of computation: ISO 8601, UTC, without zone.", {"type": "string"}),
+    "X-Next-Cursor": ("The answer's `next_cursor`, for Arrow and Parquet.", {"type": "string"}),
+    "WWW-Authenticate": ("The authentication scheme.", {"type": "string", "enum": ["ApiKey"]}),
+    "Retry-After": ("Seconds to wait before a retry.", {"type": "integer", "minimum": 1}),
 }
 _SOMETIMES: Final = frozenset({"X-Next-Cursor", "Retry-After"})
-_MADE: Final = frozenset({"map", "metrics", "holders"})
-"""Endpoints whose answers say when they were made."""
+_WITH_DT_UPDATE: Final = frozenset({"map", "metrics", "holders"})
 
 
 class InvalidRequest(BaseModel):
-    """The body of a 422: each fault with its place."""
+    """Body of a 422: each fault with its place."""
 
     detail: list[ValidationItem]
     code: Literal["invalid_request"]
 
 
 def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool = True) -> Responses:
-    """The answers of a route that needs a key: the good one, the unchanged one, and errors by status."""
-    good: dict[str, Any] = {
+    """Return the responses of a route that needs a key: 200, 304 and errors, by status."""
+    success: dict[str, Any] = {
         "headers": _headers_of(endpoint, metered),
         "content": {"application/json": _example(endpoint)},
     }
     if tabular:
-        good["content"] |= {form.value: _BINARY for form in (Format.ARROW, Format.PARQUET)}
+        success["content"] |= {form.value: _BINARY for form in (Format.ARROW, Format.PARQUET)}
     if endpoint in LINKS:
-        good["links"] = LINKS[endpoint]
+        success["links"] = LINKS[endpoint]
     errors = error_responses(*codes, *_KEYED, *(_METERED if metered else ()))
-    return {200: good} | (unchanged("X-Credits-Cost") if metered else {}) | errors | invalid()
+    return {200: success} | (unchanged("X-Credits-Cost") if metered else {}) | errors | invalid()
 
 
 def unchanged(*named: str) -> Responses:
-    """The answer to a caller that has it already."""
-    told = "The caller has this answer already (`If-None-Match`); free."
-    return {304: {"description": told, "headers": headers("X-Request-Id", "ETag", *named)}}
+    """Return the declaration of a 304."""
+    text = "The caller has this answer already (`If-None-Match`); free."
+    return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
 
 
 def error_responses(*codes: str) -> Responses:
-    """Errors by status, each code with an example."""
+    """Return error responses by status, with an example for each code."""
     declared: Responses = {}
     for code in codes:
         kind = _NOT_HTTP if code == "not_http" else ERROR_KINDS[code]
@@ -91,7 +92,7 @@ def error_responses(*codes: str) -> Responses:
 
 
 def invalid() -> Responses:
-    """The answer to a parameter or a body that will not do."""
+    """Return the declaration of a 422."""
     kind = ERROR_KINDS["invalid_request"]
     value = {
         "detail": [{"loc": ["query", "limit"], "msg": "Must be 80, 250 or 500", "type": "literal_error"}],
@@ -107,7 +108,7 @@ def invalid() -> Responses:
 
 
 def headers(*names: str) -> dict[str, Any]:
-    """Headers of an answer, by name."""
+    """Return the declarations of headers by name."""
     return {
         name: {"description": _HEADERS[name][0], "required": name not in _SOMETIMES, "schema": _HEADERS[name][1]}
         for name in names
@@ -118,7 +119,7 @@ def _headers_of(endpoint: str, metered: bool) -> dict[str, Any]:
     names = ["X-Request-Id"]
     if metered:
         names += ["ETag", "X-Credits-Cost", "X-Credits-Remaining"]
-    if endpoint in _MADE:
+    if endpoint in _WITH_DT_UPDATE:
         names.append("X-Dt-Update")
     if endpoint == "x_holders":
         names.append("X-Next-Cursor")
@@ -132,12 +133,10 @@ def _example(endpoint: str) -> dict[str, Any]:
 
 @cache
 def examples() -> dict[str, Any]:
-    """One answer of each endpoint, shortened, by the endpoint's name."""
+    """Return one shortened answer of each endpoint by the endpoint's name."""
     loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text())
     return loaded
 
-
-# ------------------------------------------------------------------------ links
 
 _OF_TOKEN: Final = ("token_map", "metrics", "holders", "token_metadata", "token_screenshot", "x_holders", "x_evidence")
 _OF_ADDRESS: Final = ("address_metadata", "x_labels", "x_address_items")
@@ -149,13 +148,13 @@ def _links_to(names: tuple[str, ...], parameters: dict[str, Any]) -> dict[str, A
 
 
 def _token_links(place: str) -> dict[str, Any]:
-    """To whatever can be asked of the token whose key stands at a place of the answer."""
+    """Return links to all endpoints about the token whose key is at ``place`` in the answer."""
     token = {"chain": f"$response.body#{place}/chain", "token_address": f"$response.body#{place}/address"}
     return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
 
 
 def _address_links(first: str, second: str) -> dict[str, Any]:
-    """To whatever can be asked of two addresses that stand at places of an answer about a token."""
+    """Return links to all endpoints about two addresses at these places in an answer about a token."""
     pair = [f"$response.body#{first}", f"$response.body#{second}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
     among = {"addresses": pair, "context_token_key": key}
@@ -180,4 +179,4 @@ LINKS: Final[dict[str, dict[str, Any]]] = {
     "x_address_items": _links_to(("x_item",), _ITEM),
     "x_item": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
 }
-"""How an answer leads to the next request, by the endpoints' names."""
+"""OpenAPI links from an answer to further requests, by endpoint."""

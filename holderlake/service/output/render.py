@@ -1,6 +1,6 @@
-"""The engine's Arrow tables as the plain data of the contract's objects, amounts exact.
+"""Renders the engine's Arrow tables as the contract's JSON objects, with exact amounts.
 
-Pure functions; what is computed and which blocks exist was decided before. Blocks not asked for are null.
+Pure functions. Blocks that the request did not ask for are null.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Row = Mapping[str, Any]
 _EXACT = Context(prec=400)
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 OLDER_SCORE = "decentralization_score"
-"""The name of the score in maps before 0.3.0, where it was a field of the map itself."""
+"""The score's name before version 0.3.0 of the API, as a field of the map itself."""
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
 
 @dataclass(frozen=True)
 class RawUnits:
-    """The decimals of the token that is shown, and of every token that was transferred, by chain and address."""
+    """Decimals of the map's token, and of every transferred token by chain and address."""
 
     own: int
     of_token: Mapping[tuple[str, str], int]
@@ -39,9 +39,7 @@ class RawUnits:
 
 def chains(table: pa.Table) -> list[Plain]:
     """Chain[]"""
-    return [
-        {"id": row["chain"]} | _chosen(row, ("name", "dexscreener_id", "coingecko_id")) for row in table.to_pylist()
-    ]
+    return [{"id": row["chain"]} | _pick(row, ("name", "dexscreener_id", "coingecko_id")) for row in table.to_pylist()]
 
 
 def tokens(table: pa.Table, stats: bool) -> list[Plain]:
@@ -90,12 +88,12 @@ def token_map(
 def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
     """Return the ``metrics`` of a Map. ``score_names`` are further names for ``service_score``."""
     row = _map_row(tables)
-    scores = _chosen(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
-    return {"supply_stats": _chosen(row, _SUPPLY_STATS), "scores": scores}
+    scores = _pick(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
+    return {"supply_stats": _pick(row, _SUPPLY_STATS), "scores": scores}
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:
-    """When the map was made, as its metadata and ``X-Dt-Update`` say it."""
+    """Return the time of computation, as in the map's metadata and ``X-Dt-Update``."""
     return str(_map_row(tables)["dt_update"])
 
 
@@ -175,7 +173,7 @@ def relationship(row: Row, raw: RawUnits | None = None) -> Plain:
 def _token(row: Row, stats: bool) -> Plain:
     return {
         "token_key": {"chain": row["chain"], "address": row["token_address"]},
-        "metadata": _chosen(row, ("name", "symbol", "is_indexed", "img_url")),
+        "metadata": _pick(row, ("name", "symbol", "is_indexed", "img_url")),
         "stats": {
             "transfers_count": row["transfers_count"],
             "min_date": _date_time(row["min_date"]),
@@ -192,7 +190,7 @@ def _holder_data(row: Row, raw: RawUnits | None) -> Plain:
 
 
 def _details(row: Row) -> Plain:
-    details = _chosen(row, DETAIL_COLUMNS)
+    details = _pick(row, DETAIL_COLUMNS)
     return details | {"first_activity_date": _date_time(details["first_activity_date"])}
 
 
@@ -202,7 +200,7 @@ def _amount(row: Row, name: str) -> Decimal | None:
 
 
 def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
-    """The amount as the chain has it, where that was asked for."""
+    """Return the raw integer amount as text, if ``decimals`` is given."""
     exact = exact_amount(row, name)
     if decimals is None or exact is None:
         return {}
@@ -213,5 +211,5 @@ def _date_time(instant: datetime | None) -> str | None:
     return f"{instant.isoformat()}Z" if instant is not None else None
 
 
-def _chosen(row: Row, names: tuple[str, ...]) -> Plain:
+def _pick(row: Row, names: tuple[str, ...]) -> Plain:
     return {name: row[name] for name in names}

@@ -1,1 +1,4 @@
-"""The processes, the HTTP server and the worker threads that a service runs in."""
+"""How the service runs: processes, the HTTP server and worker threads.
+
+Requests and answers belong in ``api``; accounts and credits in ``billing``.
+"""

@@ -1,6 +1,6 @@
-"""Runs the service in several processes at one port, by uvicorn's supervisor: one that dies is replaced.
+"""Runs the service in several processes at one port, under uvicorn's supervisor, which replaces ended ones.
 
-Each process makes the app for itself, by the name of a function that it imports.
+Each process creates the app by importing a function.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from holderlake.service.settings import ServiceSettings
 _log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.1
 _HUNG_SECONDS: Final = 30.0
-"""After which a process that does not answer is replaced. At the start of many on few cores, imports take seconds."""
+"""A process that does not respond for so long is replaced. Imports of many processes on few cores take seconds."""
 
 
 def serve_processes(
     factory: str, processes: int, sockets: list[socket.socket], settings: ServiceSettings, log: Log
 ) -> int:
-    """Serves at sockets that listen until the process is told to stop, and closes them. Returns an exit code.
+    """Serve at listening sockets until SIGTERM or Ctrl-C, and close them. Return an exit code.
 
-    ``factory`` is ``module:function``, which makes the app; it finds its settings itself. SIGHUP replaces the processes
-    one after another, so that they read settings anew. To be called in the main thread.
+    ``factory`` is ``module:function``: it returns the app and reads its settings itself. SIGHUP replaces the processes
+    one after another, so that they reload the settings. To be called in the main thread.
     """
     with tempfile.TemporaryDirectory(prefix="holderlake-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
@@ -47,10 +47,10 @@ def serve_processes(
     return supervisor.exit_code
 
 
-def heed_supervisor() -> None:
-    """Has this process end by its supervisor's word alone, or when that is gone. To be called by what makes the app.
+def follow_supervisor() -> None:
+    """Ignore Ctrl-C in this process, and stop it when its supervisor ends. To be called by the app's factory.
 
-    Ctrl-C reaches all processes of a terminal; what it means is the supervisor's to say.
+    A terminal sends Ctrl-C to all processes; the supervisor decides about the reaction.
     """
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
@@ -65,35 +65,35 @@ def heed_supervisor() -> None:
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's, which also tells who is ``gone``, closes the port when it ends, and knows a second Ctrl-C."""
+    """uvicorn's supervisor, which also reports ended processes, closes the port and handles a second Ctrl-C."""
 
-    def __init__(self, config: ServerConfig, sockets: list[socket.socket], gone: Callable[[int], None]) -> None:
+    def __init__(self, config: ServerConfig, sockets: list[socket.socket], on_end: Callable[[int], None]) -> None:
         super().__init__(config, sockets)
-        self._gone = gone
-        self._present: set[int] = set()
+        self._on_end = on_end
+        self._pids: set[int] = set()
         self.exit_code = 0
 
     def keep_subprocess_alive(self) -> None:
-        """Replaces who died or hangs. Unlike uvicorn's own, it does not take who dies meanwhile for one that hangs."""
+        """Replace ended and hanging processes. uvicorn's own method takes a process that ends meanwhile for hanging."""
         for place, process in enumerate(self.processes):
-            if not self.should_exit.is_set() and not self._answers(process):
+            if not self.should_exit.is_set() and not self._responds(process):
                 process.kill()
                 process.join()
                 if process.exitcode == STARTUP_FAILURE:
-                    _log.error("a process could not start, and another would not either")
+                    _log.error("a process could not start; no other is started")
                     self.should_exit.set()
                 else:
-                    _log.warning("process %s ended and is replaced", process.pid)
+                    _log.warning("process %s has ended and is replaced", process.pid)
                     self.processes[place] = Process(self.config, self.sockets)
                     self.processes[place].start()
-        present = {process.pid for process in self.processes if process.pid is not None}
-        for pid in self._present - present:
-            self._gone(pid)
-        self._present = present
+        pids = {process.pid for process in self.processes if process.pid is not None}
+        for pid in self._pids - pids:
+            self._on_end(pid)
+        self._pids = pids
 
     def terminate_all(self) -> None:
-        for one in self.sockets:
-            one.close()  # a port that stays open here would let callers in whom nobody answers
+        for listening in self.sockets:
+            listening.close()  # otherwise new connections would wait without an answer
         super().terminate_all()
 
     def handle_int(self) -> None:
@@ -104,18 +104,18 @@ class _Supervisor(Multiprocess):
     def join_all(self) -> None:
         while any(process.process.is_alive() for process in self.processes):
             if self.exit_code == INTERRUPTED or signal.SIGINT in self.signal_queue:
-                self._end_at_once()
+                self._kill_all()
             for process in self.processes:
                 process.process.join(_POLL_SECONDS)
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             self.exit_code = 1
 
-    def _answers(self, process: Process) -> bool:
-        """Whether it lives; at its start it answers only when all is imported. A signal to us ends the waiting."""
-        ends = time.monotonic() + _HUNG_SECONDS
+    def _responds(self, process: Process) -> bool:
+        """Ping a process; at its start it responds only after all imports. A signal to us ends the wait."""
+        deadline = time.monotonic() + _HUNG_SECONDS
         try:
             process.parent_conn.send(b"ping")
-            while process.process.is_alive() and time.monotonic() < ends and not self.signal_queue:
+            while process.process.is_alive() and time.monotonic() < deadline and not self.signal_queue:
                 if process.parent_conn.poll(_POLL_SECONDS):
                     process.parent_conn.recv()
                     return True
@@ -123,7 +123,7 @@ class _Supervisor(Multiprocess):
             return False
         return process.process.is_alive() and bool(self.signal_queue)
 
-    def _end_at_once(self) -> None:
+    def _kill_all(self) -> None:
         self.exit_code = INTERRUPTED
         for process in self.processes:
             process.process.kill()

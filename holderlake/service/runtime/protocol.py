@@ -1,7 +1,7 @@
-"""The server's HTTP protocol, with limits that uvicorn lacks: on headers, connections and waiting.
+"""Adds limits that uvicorn's HTTP protocol lacks: on headers, connections and waiting.
 
-A request that is refused here never reaches the app: it gets an error of the contract, and its connection is closed.
-``limits`` has the limits on bodies and on calls a minute.
+A refused request never reaches the app: it gets an error of the contract, and its connection is closed. The limits on
+bodies and on calls per minute are in ``middleware``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from holderlake.contract.errors import ERROR_KINDS
 from holderlake.service.middleware.body_limits import has_body
 from holderlake.service.middleware.client_ip import Networks, is_within, rate_limit_key
 
-MOST_HEADERS: Final = 100
-MOST_PIPELINED: Final = 100
-"""Requests that wait on one connection for the answer to one before them."""
+MAX_HEADERS: Final = 100
+MAX_PIPELINED: Final = 100
+"""Requests on one connection that wait for the answer to an earlier one."""
 IDLE_UNDER_PRESSURE: Final = 5
-"""Seconds that an idle connection stays open while more than half of all connections are in use."""
+"""Seconds after which an idle connection is closed while more than half of all connections are in use."""
 
 _LINGER_SECONDS: Final = 1.0
-"""How long we listen after the last answer: closing on a caller that still sends would take the answer from it."""
+"""Time between the last answer and closing: if the caller still sends, closing at once would discard the answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,17 +44,17 @@ def limited_protocol(
     """Return the protocol for ``uvicorn.Config(http=...)``, to be used with ``ws="none"``.
 
     A request's line and headers may have ``header_limit`` bytes, and must arrive within ``header_seconds`` of their
-    first byte or of the connection. At most ``connections`` are open at a time, of them ``connections_per_address``
-    from one address (one /64 network for IPv6) that is not in the ``trusted`` networks of proxies. While more than
-    half of ``connections`` are open, an idle one is closed after ``IDLE_UNDER_PRESSURE`` seconds. A connection is cut
-    off when its caller has read nothing of an answer for ``stalled_seconds``.
+    first byte or of the connection. At most ``connections`` are open, of them at most ``connections_per_address`` from
+    one address (one /64 network for IPv6) outside the ``trusted`` networks of proxies. While more than half of
+    ``connections`` are open, an idle one is closed after ``IDLE_UNDER_PRESSURE`` seconds. A connection is aborted if
+    its caller reads nothing of an answer for ``stalled_seconds``.
     """
     limits = {
         "header_limit": header_limit,
         "header_seconds": header_seconds,
-        "most_connections": connections,
+        "max_connections": connections,
         "stalled_seconds": stalled_seconds,
-        "most_per_address": connections_per_address,
+        "max_per_address": connections_per_address,
         "trusted": trusted,
         "open_by_address": Counter[str](),
     }
@@ -62,7 +62,7 @@ def limited_protocol(
 
 
 class _Refused(Exception):
-    """Raised within the parser's callbacks, to end the parsing."""
+    """Raised in the parser's callbacks to stop parsing."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(code)
@@ -73,39 +73,37 @@ class _Refused(Exception):
 class _LimitedProtocol(HttpToolsProtocol):
     header_limit: ClassVar[int]
     header_seconds: ClassVar[float]
-    most_connections: ClassVar[int]
+    max_connections: ClassVar[int]
     stalled_seconds: ClassVar[float]
-    most_per_address: ClassVar[int]
+    max_per_address: ClassVar[int]
     trusted: ClassVar[Networks]
     open_by_address: ClassVar[Counter[str]]
-    """Open connections of each address that is no trusted proxy, of one server."""
+    """Open connections of one server by address, except those of trusted proxies."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._is_in_message = False
         self._is_in_head = False
-        self._head_size = 0  # of the chunks that a head that is not complete came in, or trailers
+        self._head_size = 0  # bytes received of an incomplete head, or of trailers
         self._chunk_size = 0
         self._begun_in_chunk = 0
         self._had_body_in_chunk = False
         self._is_over = False  # nothing more is read
-        self._last_words: bytes | None = None  # to be said when all that was asked before is answered
+        self._final_answer: bytes | None = None  # sent after the answers to earlier requests
         self._deadline: TimerHandle | None = None
         self._stall: TimerHandle | None = None
         self._unsent = 0
-        self._address: str | None = None  # that this connection counts for
-
-    # -------------------------------------------------------------- connection
+        self._address: str | None = None  # the address that this connection is counted for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.client and not is_within(self.client[0], self.trusted):
             self._address = rate_limit_key(self.client[0])
             self.open_by_address[self._address] += 1
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.max_connections:
             self._refuse("unavailable", "Too many connections are open")
-        elif self._address is not None and self.open_by_address[self._address] > self.most_per_address:
-            self._refuse("unavailable", f"More than {self.most_per_address:,} connections from this address are open")
+        elif self._address is not None and self.open_by_address[self._address] > self.max_per_address:
+            self._refuse("unavailable", f"More than {self.max_per_address:,} connections from this address are open")
         else:
             self._set_deadline()
 
@@ -118,8 +116,6 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._clear_deadline()
         self._clear_stall()
         super().connection_lost(exc)
-
-    # ----------------------------------------------------------------- reading
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
@@ -136,19 +132,19 @@ class _LimitedProtocol(HttpToolsProtocol):
             elif self._is_in_message:
                 self._limit_trailers()
         except httptools.HttpParserUpgrade:
-            pass  # of which we take no notice: see on_headers_complete
+            pass  # upgrades are ignored: see on_headers_complete
         except httptools.HttpParserError as error:
-            why = error.__context__
-            if not isinstance(why, _Refused):
-                why = _Refused("invalid_request", "The request is not valid HTTP")
-            self._refuse(why.code, why.detail)
+            refused = error.__context__
+            if not isinstance(refused, _Refused):
+                refused = _Refused("invalid_request", "The request is not valid HTTP")
+            self._refuse(refused.code, refused.detail)
             return
-        except _Refused as why:
-            self._refuse(why.code, why.detail)
+        except _Refused as refused:
+            self._refuse(refused.code, refused.detail)
             return
         if self._is_answering:
             self._clear_deadline()
-        elif was_in_message and not self._is_in_message:  # the rest of a request that was answered before it was whole
+        elif was_in_message and not self._is_in_message:  # the rest of a request that was answered early
             self._clear_deadline()
             self._keep_alive()
         else:
@@ -161,23 +157,23 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._begun_in_chunk += 1
 
     def on_headers_complete(self) -> None:
-        # A head that came in one piece no larger than the limit, as nearly all do, need not be summed up.
+        # Nearly all heads arrive in one chunk within the limit: then no sum is needed.
         if self._head_size or self._chunk_size > self.header_limit:
             self._limit_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         self._limit_head(0)
         if sum(name == b"host" for name, _ in self.headers) > 1:  # RFC 9112, section 3.2
             raise _Refused("invalid_request", "The request has more than one Host header; send one")
-        if len(self.pipeline) >= MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             raise _Refused("invalid_request", "Too many requests were sent ahead of their answers")
         is_upgrade = self.parser.should_upgrade()
-        # Of an upgrade the parser takes what follows for another protocol's, and a body for nobody's. So there may be
-        # none, and nothing that follows is read.
+        # The parser treats all bytes after an upgrade request as another protocol. So a body is refused, and nothing
+        # that follows is read.
         if is_upgrade and has_body(self.headers):
             raise _Refused("invalid_request", "A request with a body can't be upgraded to another protocol")
         super().on_headers_complete()
-        self._is_in_head = False  # no sooner: until here the latest request is the one before this
+        self._is_in_head = False  # not earlier: until here self.cycle is the previous request's
         self._head_size = 0
-        self.headers = []  # for trailers, which uvicorn would add to the request's headers while it is answered
+        self.headers = []  # otherwise uvicorn would append trailers to the headers of the running request
         if is_upgrade:
             self.cycle.keep_alive = False
             self._is_over = True
@@ -191,7 +187,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _limit_open_head(self, was_in_head: bool, was_in_message: bool) -> None:
-        # Where the chunk began with something else, how much of it is this head's shows when the head is complete.
+        # If the chunk began with an earlier request, the size of this head is known only when it is complete.
         is_all_head = self._begun_in_chunk == (0 if was_in_head else 1) and was_in_head == was_in_message
         self._head_size += self._chunk_size if is_all_head else 1
         self._limit_head(self._head_size)
@@ -206,17 +202,15 @@ class _LimitedProtocol(HttpToolsProtocol):
     def _limit_head(self, size: int) -> None:
         if size > self.header_limit:
             raise _Refused("headers_too_large", f"The headers may be at most {self.header_limit:,} bytes")
-        if len(self.headers) > MOST_HEADERS:
-            raise _Refused("headers_too_large", f"There may be at most {MOST_HEADERS} headers")
-
-    # --------------------------------------------------------------- deadlines
+        if len(self.headers) > MAX_HEADERS:
+            raise _Refused("headers_too_large", f"There may be at most {MAX_HEADERS} headers")
 
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _set_deadline(self) -> None:
-        """Until when the caller has to finish what it sends while nothing is answered; more bytes don't move it."""
+        """Start the deadline for receiving a request, unless it is running; further bytes do not extend it."""
         if self._deadline is None:
             self._deadline = self.loop.call_later(self.header_seconds, self._too_slow)
 
@@ -234,7 +228,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _limit_idling(self) -> None:
-        is_crowded = 2 * len(self.connections) > self.most_connections
+        is_crowded = 2 * len(self.connections) > self.max_connections
         longest = self.config.timeout_keep_alive
         self.timeout_keep_alive = min(longest, IDLE_UNDER_PRESSURE) if is_crowded else longest
 
@@ -242,16 +236,14 @@ class _LimitedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._close()
 
-    # --------------------------------------------------------------- answering
-
     def on_response_complete(self) -> None:
         was_last = not self.pipeline
         self._limit_idling()
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_sending()
-        elif was_last and self._last_words is not None:
-            self._say_last(self._last_words)
+        elif was_last and self._final_answer is not None:
+            self._send_last(self._final_answer)
         elif was_last and self._is_in_message:
             self._unset_keepalive_if_required()
             self._set_deadline()
@@ -262,11 +254,11 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if not self.transport.is_closing():  # or else what is left has to go out too
+        if not self.transport.is_closing():  # a closing connection still has bytes to send
             self._clear_stall()
 
     def _watch_sending(self) -> None:
-        """Cuts the connection off when its caller takes nothing of what we have to send."""
+        """Abort the connection if its caller reads nothing for ``stalled_seconds``."""
         self._unsent = self.transport.get_write_buffer_size()
         if self._unsent and self._stall is None:
             self._stall = self.loop.call_later(self.stalled_seconds, self._look_at_sending)
@@ -283,37 +275,35 @@ class _LimitedProtocol(HttpToolsProtocol):
         else:
             self._watch_sending()
 
-    # ---------------------------------------------------------------- refusing
-
     def _refuse(self, code: str, detail: str) -> None:
-        """Answers in its turn, and closes. What was asked before is answered; a request whose body broke off is not."""
+        """Answer earlier requests, then this error, then close. A running request with an incomplete body is dropped."""
         _log.debug("a connection was refused: %s", code)
         self._is_over = True
         self._clear_deadline()
-        words = self._error(code, detail)
+        answer = self._error(code, detail)
         is_in_body = self._is_in_message and not self._is_in_head
         if not self._is_answering:
-            self._say_last(b"" if is_in_body else words)  # that request has had its answer
+            self._send_last(b"" if is_in_body else answer)  # a request still in its body is already answered
         elif is_in_body and not self.pipeline:
-            self._break_off(words)
+            self._abandon_request(answer)
         else:
             if is_in_body:
                 self.pipeline.popleft()
-            self._last_words = words
+            self._final_answer = answer
 
-    def _break_off(self, words: bytes) -> None:
-        is_begun = self.cycle.response_started
+    def _abandon_request(self, answer: bytes) -> None:
+        has_started = self.cycle.response_started
         self.cycle.disconnected = True
         self.cycle.message_event.set()
-        if is_begun:
+        if has_started:
             self._close()
         else:
-            self._say_last(words)
+            self._send_last(answer)
 
-    def _say_last(self, words: bytes) -> None:
+    def _send_last(self, answer: bytes) -> None:
         self._unset_keepalive_if_required()
-        if words:
-            self.transport.write(words)
+        if answer:
+            self.transport.write(answer)
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.resume_reading()
@@ -324,7 +314,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._watch_sending()
 
     def _error(self, code: str, detail: str) -> bytes:
-        # What can't even be parsed is 400 everywhere; the contract's 422 is for requests that say something wrong.
+        # 400 for what can't be parsed; the contract's 422 is for requests with wrong values.
         kind = ERROR_KINDS[code]
         status = HTTPStatus(400 if code == "invalid_request" else kind.status)
         body = exact_json.encode({"detail": detail, "code": code})

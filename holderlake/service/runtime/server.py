@@ -1,7 +1,4 @@
-"""How the server runs an app: where it listens, within which limits, what it logs, and how it ends.
-
-It knows nothing of which app that is.
-"""
+"""Runs any ASGI app on uvicorn: listening sockets, limits, logging and shutdown."""
 
 from __future__ import annotations
 
@@ -31,26 +28,26 @@ from holderlake.service.settings import ServiceSettings
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 10_000
-"""Open connections of one process, fewer where the system allows fewer open files."""
+"""Open connections of one process; fewer if the system limits open files."""
 BACKLOG: Final = 2_048
-"""Connections that may wait to be taken."""
+"""Connections that may wait to be accepted."""
 _KEEP_ALIVE_SECONDS: Final = 75
-"""Longer than the minute after which proxies let go, so that none sends into a connection that we have just closed."""
+"""Longer than the minute after which proxies close idle connections, so that they close first and lose no request."""
 INTERRUPTED: Final = 130
-"""The exit code of who was stopped by a second Ctrl-C."""
+"""Exit code after a second Ctrl-C."""
 
 
 def serve_app(app: ASGIApp, sockets: list[socket.socket], settings: ServiceSettings, log: Log) -> None:
-    """Serves an app at sockets that listen, and closes them. A second Ctrl-C ends the process at once."""
+    """Serve an app at listening sockets, then close them. A second Ctrl-C ends the process at once."""
     server = Server(ServerConfig(app, settings, log_config=log_config(log)))
     with suppress(KeyboardInterrupt), _terminated_once():
         server.run(sockets)
 
 
 def leave_threads() -> None:
-    """Ends the process, in order, where threads still compute what nobody waits for; otherwise it returns.
+    """End the process if worker threads still run; otherwise return.
 
-    To be called when all is closed: the interpreter itself would wait for them.
+    To be called after everything is closed. The interpreter's normal exit would wait for the threads.
     """
     if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
         logging.shutdown()
@@ -59,20 +56,20 @@ def leave_threads() -> None:
 
 
 class CannotListen(ValueError):
-    """An address at which this machine cannot listen."""
+    """This machine cannot listen at the address."""
 
 
-def raise_open_files(wanted: int = 4 * MOST_CONNECTIONS) -> int:
-    """Raise this process's limit of open files as far as the system allows, up to ``wanted``. Return the limit."""
+def raise_open_files(target: int = 4 * MOST_CONNECTIONS) -> int:
+    """Raise this process's limit of open files up to ``target``, if the system allows. Return the limit."""
     if sys.platform == "win32":
-        return wanted
+        return target
     import resource  # noqa: PLC0415 - not on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     infinite = resource.RLIM_INFINITY
     if soft == infinite:
-        return wanted
-    higher = wanted if hard == infinite else min(wanted, hard)
+        return target
+    higher = target if hard == infinite else min(target, hard)
     if higher > soft:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (higher, hard))
@@ -80,11 +77,11 @@ def raise_open_files(wanted: int = 4 * MOST_CONNECTIONS) -> int:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets at all addresses of a host. Raises ``CannotListen`` with the reason."""
+    """Return listening sockets at all addresses of a host. Raises ``CannotListen`` with the reason."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        places = dict.fromkeys((family, address) for family, _, _, _, address in found)
-        sockets = [_listen_at(family, address) for family, address in places]
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = dict.fromkeys((family, address) for family, _, _, _, address in infos)
+        sockets = [_listen_at(family, address) for family, address in addresses]
     except OSError as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise CannotListen(f"can't listen on {host}, port {port}: {reason}") from error
@@ -95,9 +92,9 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def listening_socket(address: Any, family: int = socket.AF_INET) -> socket.socket:
-    """A socket that listens at an address. Its connections send small answers at once. Raises ``OSError``."""
+    """Return a socket that listens at an address, without Nagle's delay of small packets. Raises ``OSError``."""
     listening = socket.create_server(address, family=family, backlog=BACKLOG)
-    # Connections inherit it; without it plain asyncio holds the end of an answer back for some 40 ms.
+    # Connections inherit it; otherwise plain asyncio delays the end of an answer by about 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -106,13 +103,16 @@ def _listen_at(family: int, address: Any) -> socket.socket | None:
     try:
         return listening_socket(address, family)
     except OSError as error:
-        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # a name's IPv6 address where there is no IPv6
+        if error.errno in (
+            errno.EADDRNOTAVAIL,
+            errno.EAFNOSUPPORT,
+        ):  # an IPv6 address of the host name, but no IPv6 here
             return None
         raise
 
 
 class ServerConfig(uvicorn.Config):
-    """How the server runs, for this process or to be sent to others."""
+    """uvicorn's configuration; it can be pickled for other processes."""
 
     def __init__(self, app: ASGIApp | str, settings: ServiceSettings, **more: Any) -> None:
         self._settings = settings
@@ -130,7 +130,7 @@ class ServerConfig(uvicorn.Config):
         )
 
     def load(self) -> None:
-        """Makes the protocol where it is used: a class made for its limits can't be sent to another process."""
+        """Create the protocol class in the process that uses it, since it can't be pickled."""
         self.http = limited_protocol(
             self._settings.header_limit,
             self._settings.header_seconds,
@@ -141,31 +141,30 @@ class ServerConfig(uvicorn.Config):
         try:
             super().load()
         except Exception:
-            _log.exception("the service could not be made")
-            sys.exit(STARTUP_FAILURE)  # tells a supervisor that another process would fail alike
+            _log.exception("the service could not start")
+            sys.exit(STARTUP_FAILURE)  # tells the supervisor not to start another process
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, which ends at once when it is interrupted twice, and in a process of its own collects little garbage.
+    """uvicorn's server, which ends at once on a second Ctrl-C, and freezes the objects that exist at the start.
 
-    What is there when it starts stays to the end; to look through all of that now and then would hold up every caller
-    for some 80 ms.
+    They live to the end; a full garbage collection over them would delay all requests by about 80 ms.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen."""
+        """Start, then exclude existing objects from garbage collection if the process is the server's own."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             gc.collect()
             gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answers what is under way, and ends."""
+        """Answer running requests, then stop."""
         await super().shutdown(sockets)
         gc.unfreeze()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A second Ctrl-C ends at once, whatever threads still compute: nobody waits for it any more."""
+        """Stop; on a second Ctrl-C exit at once, also if worker threads still run."""
         if self.should_exit and sig == signal.SIGINT:
             os._exit(INTERRUPTED)
         if isinstance(self.config.app, Starlette):
@@ -175,7 +174,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def _terminated_once() -> Iterator[None]:
-    """The server raises the signal that stopped it again, which would end the process before our caller cleans up."""
+    """Ignore SIGTERM in the block: uvicorn raises it again after shutdown, before our caller has cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

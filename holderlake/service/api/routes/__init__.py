@@ -1,1 +1,4 @@
-"""The paths of the API, one module a resource of the contract. A route names its parameters; the rest is elsewhere."""
+"""The routes of the API by resource: they declare parameters and hand the request to ``Meter.answer``.
+
+Computing, charging and rendering belong in ``api``, ``billing`` and ``output``.
+"""

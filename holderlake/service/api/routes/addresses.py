@@ -1,4 +1,4 @@
-"""What is known of addresses. Part of custom plans only."""
+"""Metadata of addresses; part of custom plans only."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ async def address_metadata(address: Address, meter: MeterDependency) -> Response
     "", response_model=list[AddressMetadata], responses=described("addresses_metadata", "plan_required", tabular=True)
 )
 async def addresses_metadata(request: AddressesMetadataRequest, meter: MeterDependency) -> Response:
-    """Labels, kind and relations of many addresses, in the order asked for."""
+    """Labels, kind and relations of many addresses, in the order of the request."""
     return await meter.answer(request, answers.addresses_metadata, tabular=True)

@@ -15,5 +15,5 @@ router = APIRouter(prefix="/v0/chains", tags=["chains"], route_class=MeteredRout
 
 @router.get("", response_model=list[Chain], responses=described("chains", tabular=True))
 async def chains(meter: MeterDependency) -> Response:
-    """The chains that tokens can be asked about."""
+    """The supported chains."""
     return await meter.answer(ChainsRequest(), answers.chains, tabular=True)

@@ -1,4 +1,4 @@
-"""What we answer beyond the contract: all holders in pages, why clusters are clusters, what changed, own usage."""
+"""Endpoints beyond the contract: holders in pages, evidence of clusters, changes, NFT items, labels, usage, rules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OF_ONE_TOKEN = ("unsupported_token", "no_holders", "unknown_token")
     responses=described("x_holders", "unknown_cursor", *_OF_ONE_TOKEN, tabular=True),
 )
 async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], meter: MeterDependency) -> Response:
-    """Every holder by rank, page after page, all as of one instant; exact raw amounts beside the others."""
+    """All holders by rank, in pages as of one instant, with exact raw amounts."""
     request = HoldersPageRequest(chain=token.chain, token_address=token.address, options=options)
     compute = partial(answers.holders, secret=meter.backend.keys.secret)
     return await meter.answer(request, compute, cacheable=True, tabular=True)
@@ -67,7 +67,7 @@ async def x_holders(token: PathToken, options: Annotated[PageOptions, Query()], 
 async def x_evidence(
     token: PathToken, options: Annotated[EvidenceOptions, Query()], meter: MeterDependency
 ) -> Response:
-    """Which transfers of which tokens tie the members of each cluster, strongest link first."""
+    """The transfers that link the members of each cluster, strongest link first."""
     request = EvidenceRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.evidence, cacheable=True, tabular=True)
 
@@ -78,7 +78,7 @@ async def x_evidence(
     responses=described("x_changes", *_OF_ONE_TOKEN, tabular=True),
 )
 async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()], meter: MeterDependency) -> Response:
-    """What changed between two instants: holders in, out, up, down; clusters born, merged, split."""
+    """Changes between two instants: holders in, out, up, down; clusters born, merged, split."""
     request = ChangesRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.changes, cacheable=True, tabular=True)
 
@@ -89,7 +89,7 @@ async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()
     responses=described("x_item", "no_holders", "unknown_token", tabular=True),
 )
 async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], meter: MeterDependency) -> Response:
-    """Who held an item of an NFT (ERC-721, ERC-1155), the largest quantity first."""
+    """The holders of an NFT item (ERC-721, ERC-1155), largest quantity first."""
     request = ItemRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.item, cacheable=True, tabular=True)
 
@@ -102,7 +102,7 @@ async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], met
 async def x_address_items(
     address: Address, options: Annotated[AddressItemsOptions, Query()], meter: MeterDependency
 ) -> Response:
-    """The items of NFTs that an address held, page after page, by chain, token and item."""
+    """The NFT items of an address, in pages by chain, token and item."""
     request = AddressItemsRequest(address=address, options=options)
     return await meter.answer(request, answers.address_items, tabular=True)
 
@@ -113,20 +113,20 @@ async def x_address_items(
     responses=described("x_labels", "plan_required", "not_found"),
 )
 async def x_labels(address: Address, meter: MeterDependency) -> Response:
-    """What each source says of an address; address metadata is made of these."""
+    """The labels of an address by source; address metadata combines them."""
     return await meter.answer(LabelsRequest(address=address), answers.labels)
 
 
 @router.get("/usage", response_model=Usage, responses=described("x_usage", metered=False))
 async def x_usage(meter: MeterDependency) -> Response:
-    """What your key was charged this month, by day and endpoint. Free."""
+    """The charges of your key this month, by day and endpoint. Free."""
     plain = await run_in_threadpool(_usage, meter.backend, meter.key)
     return Response(json_bytes(plain), media_type="application/json", headers={"Cache-Control": "private, no-store"})
 
 
 @router.get("/rules", response_model=MapRules, responses=described("x_rules", metered=False))
 async def x_rules(meter: MeterDependency) -> Response:
-    """Return the rules that all maps of this service follow. Free."""
+    """The rules of classification that all maps of this service follow. Free."""
     return Response(json_bytes(rules_in_force(meter.backend.store.rules)), media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""What whoever runs the service asks: does it live, can it answer, what has it counted. No key, no charge, no limit."""
+"""Routes for operators: liveness, readiness and metrics; without key, charge or rate limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holderlake.service.settings import ServiceSettings
 router = APIRouter(tags=["service"])
 
 _UNAVAILABLE: Final[dict[int | str, dict[str, Any]]] = {
-    503: {"model": ErrorBody, "description": "`unavailable`: the detail says what is missing"}
+    503: {"model": ErrorBody, "description": "`unavailable`: the detail names the failed checks"}
 }
 
 _log = logging.getLogger(__name__)
@@ -46,67 +46,67 @@ class Ready(BaseModel):
 
 
 class Readiness:
-    """Whether a service can answer: looked at once in ``every`` seconds at most, however many ask.
+    """Runs readiness checks, at most once in ``every`` seconds however many requests arrive.
 
-    A look is a call that raises where something is missing. It runs in a thread; one that takes longer than
-    ``patience`` seconds counts as missing, and is not begun again before it ends. For one event loop.
+    A check is a function that raises if something is missing. It runs in a thread; a check that takes longer than
+    ``timeout`` seconds counts as failed, and is not started again before it ends. For one event loop.
     """
 
-    def __init__(self, looks: Mapping[str, Callable[[], object]], every: float = 1.0, patience: float = 2.0) -> None:
-        self._looks = looks
+    def __init__(self, checks: Mapping[str, Callable[[], object]], every: float = 1.0, timeout: float = 2.0) -> None:
+        self._checks = checks
         self._every = every
-        self._patience = patience
+        self._timeout = timeout
         self._running: dict[str, Future[Exception | None]] = {}
         self._missing: dict[str, str] = {}
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def missing(self) -> list[str]:
-        """What is not ready, by name; nothing where all is."""
+        """Return the names of failed checks."""
         async with self._lock:
-            if time.monotonic() - self._looked >= self._every:
-                self._note(await self._look())
-                self._looked = time.monotonic()
+            if time.monotonic() - self._checked_at >= self._every:
+                self._log_change(await self._failures())
+                self._checked_at = time.monotonic()
             return list(self._missing)
 
-    async def _look(self) -> dict[str, str]:
-        """What is missing, and why."""
-        for name, look in self._looks.items():
+    async def _failures(self) -> dict[str, str]:
+        """Run the checks; return the error's type for each failed one."""
+        for name, check in self._checks.items():
             if name not in self._running or self._running[name].done():
-                self._running[name] = _in_thread(look)
-        waiting = [asyncio.wrap_future(one) for one in self._running.values()]
-        _, late = await asyncio.wait(waiting, timeout=self._patience)
-        for one in late:
-            one.cancel()  # the waiting, not the look
-        failures = {name: one.result() if one.done() else TimeoutError() for name, one in self._running.items()}
-        return {name: type(error).__name__ for name, error in failures.items() if error is not None}
+                self._running[name] = _in_thread(check)
+        waiting = [asyncio.wrap_future(future) for future in self._running.values()]
+        _, late = await asyncio.wait(waiting, timeout=self._timeout)
+        for future in late:
+            future.cancel()  # cancels the waiting, not the check
+        errors = {name: future.result() if future.done() else TimeoutError() for name, future in self._running.items()}
+        return {name: type(error).__name__ for name, error in errors.items() if error is not None}
 
-    def _note(self, found: dict[str, str]) -> None:
-        if found and found != self._missing:
-            _log.warning("not ready: %s", ", ".join(f"{name} ({why})" for name, why in found.items()))
-        elif self._missing and not found:
+    def _log_change(self, failures: dict[str, str]) -> None:
+        if failures and failures != self._missing:
+            _log.warning("not ready: %s", ", ".join(f"{name} ({error})" for name, error in failures.items()))
+        elif self._missing and not failures:
             _log.warning("ready again")
-        self._missing = found
+        self._missing = failures
 
 
 async def _readiness(request: Request, backend: BackendDependency) -> Readiness:
-    """The service's one; made by who asks first."""
+    """Return the app's ``Readiness``, created by the first request."""
     state = request.app.state
     if not hasattr(state, "readiness"):
-        looks = {"keys": backend.keys.ping, "store": lambda: backend.store.history("", "")}
-        state.readiness = Readiness(looks)
+        checks = {"keys": backend.keys.ping, "store": lambda: backend.store.history("", "")}
+        state.readiness = Readiness(checks)
     return cast(Readiness, state.readiness)
 
 
 @router.get("/health")
 async def health() -> Healthy:
-    """Whether the process answers."""
+    """Liveness: the process answers."""
     return Healthy()
 
 
 @router.get("/ready", responses=_UNAVAILABLE)
 async def ready(request: Request, readiness: Annotated[Readiness, Depends(_readiness)]) -> Ready:
-    """Whether keys and store can be asked."""
+    """Readiness: keys and store can be read."""
     missing = await readiness.missing()
     if getattr(request.app.state, "stopping", False):
         missing.append("shutting down")
@@ -117,35 +117,37 @@ async def ready(request: Request, readiness: Annotated[Readiness, Depends(_readi
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request, backend: BackendDependency) -> Response:
-    """The metrics, for callers of the networks that may read them; for others there is no such path."""
+    """The Prometheus metrics, for the networks that may read them; 404 for others."""
     if not _may_read(request, backend.settings):
         raise HTTPException(404)
-    # In a thread of its own, for the common ones may all be at work.
+    # In its own thread: the shared ones may all be busy.
     text = await anyio.to_thread.run_sync(backend.metrics.text(), limiter=anyio.CapacityLimiter(1))
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _may_read(request: Request, settings: ServiceSettings) -> bool:
-    """Whether the caller may, and everyone for whom it says that it asks: a proxy is not its callers elsewhere.
+    """Return whether the client, and every address that it forwards for, may read the metrics.
 
-    Proxies that are trusted may stand between.
+    Forwarded addresses may also be trusted proxies.
     """
-    may = networks(settings.metrics_from)
-    between = may + networks(settings.trusted_proxies)
+    allowed = networks(settings.metrics_from)
+    allowed_hops = allowed + networks(settings.trusted_proxies)
     headers = request.headers
-    forwarded = [text for name in _FORWARDED for header in headers.getlist(name) for text in header.split(",")]
-    caller = request.client.host if request.client else ""
-    return "Forwarded" not in headers and is_within(caller, may) and all(is_within(text, between) for text in forwarded)
+    hops = [text for name in _FORWARDED for header in headers.getlist(name) for text in header.split(",")]
+    client = request.client.host if request.client else ""
+    return (
+        "Forwarded" not in headers and is_within(client, allowed) and all(is_within(hop, allowed_hops) for hop in hops)
+    )
 
 
-def _in_thread(look: Callable[[], object]) -> Future[Exception | None]:
-    """Runs it in a thread that ends with the process, whatever it hangs at; the result is what it raised."""
+def _in_thread(check: Callable[[], object]) -> Future[Exception | None]:
+    """Run a check in a daemon thread, which can't delay the process's end; the result is its exception."""
     future: Future[Exception | None] = Future()
-    future.set_running_or_notify_cancel()  # so that nobody can cancel it
+    future.set_running_or_notify_cancel()  # from now on it can't be cancelled
 
     def run() -> None:
         try:
-            look()
+            check()
         except Exception as error:
             future.set_result(error)
         else:

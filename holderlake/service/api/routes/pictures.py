@@ -1,4 +1,4 @@
-"""Screenshots of maps: their address for credits, the pictures themselves without a key."""
+"""Screenshots of maps: the picture's URL is charged, the picture itself needs no key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _IMAGE = {media_type: {"schema": {"type": "string", "format": "binary"}} for med
     responses=described("screenshot", *_OF_ONE_TOKEN),
 )
 async def token_screenshot(token: PathToken, meter: MeterDependency) -> Response:
-    """Where a picture of the token's map of now is: a PNG, with an SVG beside it (the same path with `.svg`)."""
+    """The URL of a picture of the token's current map: a PNG; the same path with `.svg` is an SVG."""
     base_url = meter.backend.settings.public_url or str(meter.http.base_url)
     request = ScreenshotRequest(chain=token.chain, token_address=token.address)
     compute = partial(screenshot, base_url=base_url, secret=meter.backend.keys.secret)
@@ -68,16 +68,16 @@ async def picture(
     width: Annotated[Width, Query(description="Pixels; the height follows.")] = 1200,
     theme: Annotated[Theme, Query(description="Light or dark.")] = Theme.LIGHT,
 ) -> Response:
-    """The picture at an address that a screenshot named. Needs no key."""
+    """The picture at a URL that a screenshot returned. Needs no key."""
     if not shown.is_signed(signature, backend.keys.secret):
         raise ServiceError("not_found", "There is no such picture")
     key = (shown, width, theme, form)
-    written = backend.cache.find(key)
-    if written is None:
+    answer = backend.cache.find(key)
+    if answer is None:
         work = partial(drawn, backend.store, shown, width, theme, form)
-        written = await backend.workers.run(work, "pictures", key)
-        backend.cache.keep(key, written, None)
-    headers = _HEADERS | {"ETag": written.etag}
-    if matches(request.headers.get("If-None-Match"), written):
+        answer = await backend.workers.run(work, "pictures", key)
+        backend.cache.keep(key, answer, None)
+    headers = _HEADERS | {"ETag": answer.etag}
+    if matches(request.headers.get("If-None-Match"), answer):
         return Response(status_code=304, headers=headers)
-    return Response(written.body, headers=headers, media_type=written.media_type)
+    return Response(answer.body, headers=headers, media_type=answer.media_type)

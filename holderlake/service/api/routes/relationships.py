@@ -1,4 +1,4 @@
-"""Relationships among addresses that the caller names."""
+"""Relationships among the addresses of a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v0/relationships", tags=["relationships"], route_cla
 
 @router.post("/subgraph", response_model=list[Relationship], responses=described("subgraph", tabular=True))
 async def subgraph(request: SubgraphRequest, meter: MeterDependency) -> Response:
-    """All grouped transfers among the addresses, of indexed tokens and of the context token."""
+    """Grouped transfers among the addresses, of indexed tokens and of the context token."""
     if request.context_token_key is not None:
         await check_tokens(meter.backend, {("body", "context_token_key"): request.context_token_key})
     return await meter.answer(request, answers.relationships, tabular=True)

@@ -1,6 +1,6 @@
-"""Paths that earlier versions had. They say where to go, need no key and cost nothing.
+"""Removed paths of earlier versions: a 410 that names the replacement, without a key and free.
 
-They stand in the words of the API description and not among its paths, for nobody is to build on them.
+The API description mentions them in its text, not among its paths, so that no client is generated for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens: their maps, metrics, holders and metadata, and the search for them. Pictures stand in ``pictures``."""
+"""Maps, metrics, holders, metadata and search of tokens. Screenshots are in ``pictures``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def token_map(token: PathToken, options: MapQuery, meter: MeterDependency)
 
 @router.get("/metrics/{chain}/{token_address}", response_model=Metrics, responses=described("metrics", *_OF_ONE_TOKEN))
 async def metrics(token: PathToken, meter: MeterDependency) -> Response:
-    """The metrics of a token's map with default options: wallets are linked by magic nodes and time nodes, too."""
+    """The metrics of a token's map with default options, which include magic nodes and time nodes."""
     request = MetricsRequest(chain=token.chain, token_address=token.address)
     compute = partial(answers.metrics, score_names=meter.backend.settings.score_names)
     return await meter.answer(request, compute, cacheable=True)
@@ -72,7 +72,7 @@ async def token_metadata(token: PathToken, meter: MeterDependency, return_token_
 async def tokens_metadata(
     tokens: _TokenKeys, meter: MeterDependency, return_token_stats: _WithStats = False
 ) -> Response:
-    """Names and symbols of many tokens; unknown ones are left out."""
+    """Names and symbols of many tokens; unknown tokens are left out."""
     await check_tokens(meter.backend, {("body", place): token for place, token in enumerate(tokens)})
     request = TokensMetadataRequest(tokens=tuple(tokens), return_token_stats=return_token_stats)
     return await meter.answer(request, answers.tokens_metadata, tabular=True)
