@@ -41,8 +41,8 @@ from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
-from holderlake.service.settings import ServiceSettings
-settings = ServiceSettings(calls_per_minute=10**9, cache_bytes=64 << 20)
+from holderlake.settings.sections.service import ServiceSettings
+settings = ServiceSettings(calls_per_minute=10**9, cache_megabytes=64)
 with Store(Path(sys.argv[1])) as store, KeyStore(Path(sys.argv[2])) as keys:
     serve(store, keys, "127.0.0.1", int(sys.argv[3]), settings)
 """

@@ -32,7 +32,7 @@ LIBRARY = {
     "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
-    "service": {"contract", "engine", "storage"},
+    "service": {"contract", "engine", "storage", "settings"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"contract", "warehouse"},
     "maintenance": {

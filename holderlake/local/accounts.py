@@ -1,4 +1,4 @@
-"""The service's accounts as the commands and ``serve`` open them, and what people write about them."""
+"""Opens the service's key store from the settings, and parses names of keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from holderlake.settings import Settings
 
 
 def open_keys(settings: Settings) -> KeyStore:
-    """The keys and charges in the settings' database, by default a SQLite file under home.
+    """Open the keys and charges in the configured database, by default a SQLite file in the home folder.
 
-    Raises ``service.failures.KeysError``, and ``ValueError`` on a URL that is none.
+    Raises ``KeysError``, and ``ValueError`` for an invalid URL.
     """
     database, secret = settings.service.database, settings.service.secret
     return KeyStore(
@@ -19,5 +19,5 @@ def open_keys(settings: Settings) -> KeyStore:
 
 
 def prefix_of(text: str) -> str:
-    """The prefix in what a person names a key by: the prefix itself, ``hl_`` and the prefix, or a whole key."""
+    """Return the prefix of a key given as ``PREFIX``, ``hl_PREFIX`` or the full key."""
     return text.strip().removeprefix("hl_").split("_")[0]

@@ -1,4 +1,4 @@
-"""``holderlake serve``: from the settings to a service that runs, in this process or in several."""
+"""``holderlake serve``: runs the service from the settings, in this process or in several."""
 
 from __future__ import annotations
 
@@ -25,70 +25,44 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
-from holderlake.service.settings import ServiceSettings
 from holderlake.settings import Settings, load_settings
-from holderlake.settings.sections.service import lifetimes_in_seconds
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
-"""Hands the sample world's store over to the processes of one service; no setting of a user's."""
+"""Passes the sample world's folder to the service's processes; not a user's setting."""
 
 _log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, sample: bool) -> int:
-    """Serves until the process is told to stop. Returns an exit code; raises what keeps the service from starting."""
+    """Serve until SIGTERM or Ctrl-C. Return an exit code; raise the error that prevents the start."""
     section = settings.service
     log = section.log or ("text" if sys.stderr.isatty() else "json")
     sample_folder = sample_store(settings.home) if sample else None
-    chosen = service_settings(settings)
     with _opened(settings, sample_folder, lambda text: _say(text, log)) as (store, keys):
         sockets = listen(section.host, section.port)
         _say(_message(settings, store), log)
         if section.processes == 1:
-            serve_app(create_app(store, keys, chosen), sockets, chosen, log)
+            serve_app(create_app(store, keys, section), sockets, section, log)
     if section.processes > 1:
-        _hand_over(settings, sample_folder)
-        return serve_processes("holderlake.local.serve:app", section.processes, sockets, chosen, log)
+        _export_options(settings, sample_folder)
+        return serve_processes("holderlake.local.serve:app", section.processes, sockets, section, log)
     leave_threads()
     return 0
 
 
 def app() -> ASGIApp:
-    """The service in one process of several: made of the settings, closed when it ends."""
+    """Return the app of one of several processes; it closes store and keys when it ends."""
     follow_supervisor()
     settings = load_settings()
     sample = os.environ.get(SAMPLE_VARIABLE)
     held = ExitStack()
     store, keys = held.enter_context(_opened(settings, Path(sample) if sample else None))
-    return _closing(create_app(store, keys, service_settings(settings)), held)
-
-
-def service_settings(settings: Settings) -> ServiceSettings:
-    """The operator's settings in the service's own words."""
-    section = settings.service
-    return ServiceSettings(
-        workers=section.workers,
-        calls_per_minute=section.calls_per_minute,
-        shared_limits=section.shared_limits or section.processes > 1,
-        trusted_proxies=tuple(section.trusted_proxies),
-        connections_per_address=section.connections_per_address,
-        header_limit=section.header_limit,
-        body_limit=section.body_limit,
-        header_seconds=section.header_seconds,
-        body_seconds=section.body_seconds,
-        answer_seconds=section.answer_seconds,
-        shutdown_seconds=section.shutdown_seconds,
-        cache_bytes=section.cache_megabytes << 20,
-        lifetimes=lifetimes_in_seconds(section.lifetimes),
-        public_url=section.public_url,
-        metrics_from=tuple(section.metrics_from),
-        score_names=tuple(section.score_names),
-    )
+    return _closing(create_app(store, keys, settings.service), held)
 
 
 @contextmanager
 def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> Iterator[tuple[Store, KeyStore]]:
-    """Open the store that is served and the keys; the sample world has its own rules."""
+    """Open store and keys; the sample world has its own rules."""
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
         threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
@@ -96,29 +70,29 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
 
 
 def _read_files(store: Store) -> None:
-    """Log each damaged file of the store. A question that needs one gets 503 from then on."""
+    """Log each damaged file of the store. Requests that need one get a 503 from then on."""
     try:
         for damage in store.read_all_files():
             _log.error("%s", damage)
     except EngineError as error:
-        _log.error("the store's files were not compared: %s", error)
+        _log.error("the store's files could not be checked: %s", error)
 
 
 def _message(settings: Settings, store: Store) -> str:
     section = settings.service
     host = f"[{section.host}]" if ":" in section.host else section.host
-    held = len(store.histories())
+    tokens = len(store.histories())
     empty = f"{store.root} holds no transfers yet; import some, or serve the sample world with --sample. "
     return (
-        f"{'' if held else empty}"
-        f"Serving {held} tokens at {section.public_url or f'http://{host}:{section.port}'}/v0 "
+        f"{'' if tokens else empty}"
+        f"Serving {tokens} tokens at {section.public_url or f'http://{host}:{section.port}'}/v0 "
         "(docs at /docs, health at /health and /ready, metrics at /metrics). "
         "Keys are made with 'holderlake keys create NAME'. Stop with Ctrl-C."
     )
 
 
 def _say(message: str, log: Log) -> None:
-    """To people as it is; among lines of JSON, as one."""
+    """Print a message, as a JSON log line if the log is JSON."""
     if log == "json":
         logging.config.dictConfig(log_config(log))
         _log.info(message)
@@ -126,8 +100,8 @@ def _say(message: str, log: Log) -> None:
         console.err.print(message, soft_wrap=True)
 
 
-def _hand_over(settings: Settings, sample: Path | None) -> None:
-    """What the command line said, for processes that read the settings anew."""
+def _export_options(settings: Settings, sample: Path | None) -> None:
+    """Pass the command line's options to processes that load the settings themselves."""
     os.environ["HOLDERLAKE_SERVICE__PROCESSES"] = str(settings.service.processes)
     os.environ.pop(SAMPLE_VARIABLE, None)
     if sample is not None:
@@ -135,7 +109,7 @@ def _hand_over(settings: Settings, sample: Path | None) -> None:
 
 
 def _closing(app: ASGIApp, held: ExitStack) -> ASGIApp:
-    """The app, which lets go of what it holds when it has ended: the process itself is ended by a signal."""
+    """Return the app, closing ``held`` after its shutdown, since a signal ends the process right after."""
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:
         async def last(message: Message) -> None:

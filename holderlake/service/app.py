@@ -21,7 +21,7 @@ from holderlake.service.middleware.client_ip import ProxyHeadersMiddleware, netw
 from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
 from holderlake.service.observability import ObservabilityMiddleware
 from holderlake.service.output.description import complete, errors_table
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
 """The version of the contract's API, not of this program."""
@@ -69,7 +69,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
     complete(app, lambda: supported_chains(store), settings.score_names)
     _watch(backend)
     # The last middleware added is the outermost: the client's address is known before calls are counted.
-    storage = SharedStorage(keys.count_calls, counting) if settings.shared_limits else MemoryStorage()
+    storage = SharedStorage(keys.count_calls, counting) if settings.counts_are_shared else MemoryStorage()
     app.add_middleware(ParsedRequestsMiddleware, backend=backend, handlers=app.exception_handlers)
     app.add_middleware(RateLimitMiddleware, calls_per_minute=settings.calls_per_minute, storage=storage)
     if settings.trusted_proxies:

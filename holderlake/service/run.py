@@ -17,7 +17,7 @@ from holderlake.service.app import create_app
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.server import Server, ServerConfig, listen, listening_socket, serve_app
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 _DEFAULTS = ServiceSettings()
 

@@ -1,4 +1,4 @@
-"""``holderlake serve``: what its settings mean, and the command itself in processes of its own."""
+"""``holderlake serve``: its settings, and the command in its own processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ import pytest
 
 from holderlake.contract.prices import CREDIT
 from holderlake.local.accounts import open_keys
-from holderlake.local.serve import service_settings
-from holderlake.service.settings import ServiceSettings
 from holderlake.settings import Settings, SettingsError, load_settings
 from tests.processes import holderlake
 
@@ -30,7 +28,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory, and no setting in the environment."""
+    """An empty current directory and an environment without settings."""
     for name in [name for name in os.environ if name.startswith("HOLDERLAKE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -56,25 +54,11 @@ def fault() -> str:
 # ------------------------------------------------------------------ settings
 
 
-def test_without_settings_the_service_has_its_own_defaults() -> None:
-    assert service_settings(Settings()) == ServiceSettings()
-
-
-def test_what_is_set_reaches_the_service(toml: Write) -> None:
+def test_networks_urls_and_lifetimes_are_normalised(toml: Write) -> None:
     toml(
         """
         public_url = "https://api.example.org/"
-        workers = 4
-        calls_per_minute = 600
-        shared_limits = true
         trusted_proxies = ["10.0.0.0/8", "::1"]
-        metrics_from = ["192.0.2.7"]
-        header_limit = 4096
-        body_limit = 65536
-        header_seconds = 2.5
-        body_seconds = 3.5
-        answer_seconds = 4.5
-        shutdown_seconds = 5
         cache_megabytes = 64
 
         [service.lifetimes]
@@ -83,27 +67,18 @@ def test_what_is_set_reaches_the_service(toml: Write) -> None:
         older = "1w"
         """
     )
-    assert service_settings(load_settings()) == ServiceSettings(
-        workers=4,
-        calls_per_minute=600,
-        shared_limits=True,
-        trusted_proxies=("10.0.0.0/8", "::1/128"),
-        metrics_from=("192.0.2.7/32",),
-        header_limit=4_096,
-        body_limit=65_536,
-        header_seconds=2.5,
-        body_seconds=3.5,
-        answer_seconds=4.5,
-        shutdown_seconds=5,
-        cache_bytes=64 << 20,
-        lifetimes=((3_600, 10), (86_400, 120), (None, 604_800)),
-        public_url="https://api.example.org",
-    )
+    service = load_settings().service
+    assert service.public_url == "https://api.example.org"
+    assert service.trusted_proxies == ["10.0.0.0/8", "::1/128"]
+    assert service.cache_bytes == 64 << 20
+    assert service.lifetime_table == ((3_600, 10), (86_400, 120), (None, 604_800))
 
 
-def test_several_processes_share_their_limits() -> None:
-    several = Settings().with_service(processes=2)
-    assert service_settings(several).shared_limits
+@pytest.mark.parametrize(
+    ("options", "shared"), [({}, False), ({"processes": 2}, True), ({"shared_limits": True}, True)]
+)
+def test_several_processes_share_call_counts(options: dict[str, Any], shared: bool) -> None:
+    assert Settings().with_service(**options).service.counts_are_shared is shared
 
 
 @pytest.mark.parametrize(
@@ -119,21 +94,21 @@ def test_several_processes_share_their_limits() -> None:
         ("prot = 80", "service.prot: there is no such setting; did you mean port?"),
     ],
 )
-def test_a_bad_value_is_told_in_a_sentence(toml: Write, text: str, sentence: str) -> None:
+def test_invalid_setting_is_reported_in_a_sentence(toml: Write, text: str, sentence: str) -> None:
     path = toml(text)
     assert fault().startswith(f"{path.name}: {sentence}")
 
 
 @pytest.mark.parametrize("name", ["database", "secret"])
-def test_a_secret_of_the_service_does_not_belong_in_the_file(toml: Write, name: str) -> None:
+def test_secrets_in_the_settings_file_are_refused(toml: Write, name: str) -> None:
     toml(f'{name} = "postgresql://holderlake:hiddentext@db/holderlake"')
-    said = fault()
-    assert f"service.{name} does not belong in holderlake.toml" in said
-    assert f"set HOLDERLAKE_SERVICE__{name.upper()}" in said
-    assert "hiddentext" not in said
+    output = fault()
+    assert f"service.{name} does not belong in holderlake.toml" in output
+    assert f"set HOLDERLAKE_SERVICE__{name.upper()}" in output
+    assert "hiddentext" not in output
 
 
-def test_the_environment_names_a_database_and_a_secret(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_sets_database_and_secret(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", "postgresql://holderlake:hiddentext@db/holderlake")
     monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", "hiddentext" * 4)
     settings = load_settings()
@@ -150,15 +125,15 @@ def test_the_environment_names_a_database_and_a_secret(here: Path, monkeypatch: 
         ("postgresql://u:hiddentext@db/x", "hiddentext", "a secret needs 16 characters or more"),
     ],
 )
-def test_a_fault_of_the_secrets_does_not_show_them(
+def test_errors_about_secrets_do_not_show_them(
     here: Path, monkeypatch: pytest.MonkeyPatch, database: str, secret: str | None, sentence: str
 ) -> None:
     monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", database)
     if secret is not None:
         monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", secret)
-    said = fault()
-    assert sentence in said
-    assert "hiddentext" not in said
+    output = fault()
+    assert sentence in output
+    assert "hiddentext" not in output
 
 
 # ------------------------------------------------------------------- command
@@ -166,21 +141,21 @@ def test_a_fault_of_the_secrets_does_not_show_them(
 
 @dataclass(frozen=True)
 class Command:
-    """``holderlake serve`` at work."""
+    """A running ``holderlake serve``."""
 
     running: subprocess.Popen[str]
     url: str
     log: Path
 
     def get(self, path: str, secret: str = "") -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers={"X-ApiKey": secret}, timeout=30, verify=False)
+        return httpx.get(f"{self.url}{path}", headers={"X-ApiKey": secret}, timeout=None, verify=False)
 
-    def wait_until(self, true: Callable[[], bool]) -> None:
-        """Returns when it is true, within a time that is ample."""
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Return when the condition is true; fail if the process ends."""
         for _ in range(600):
             assert self.running.poll() is None, self.log.read_text()
             try:
-                if true():
+                if condition():
                     return
             except httpx.TransportError:
                 pass
@@ -188,13 +163,13 @@ class Command:
         raise TimeoutError(self.log.read_text())
 
     def lines(self) -> list[dict[str, Any]]:
-        """What was logged, all of it JSON."""
+        """Return the log's lines, all of them JSON."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def processes(self) -> set[int]:
-        """Ids of the processes that have begun to answer."""
-        begun = "Application startup complete."
-        return {line["process"] for line in self.lines() if line["message"] == begun}
+        """Return the ids of the processes that have started."""
+        started = "Application startup complete."
+        return {line["process"] for line in self.lines() if line["message"] == started}
 
     def stop(self) -> int:
         self.running.send_signal(signal.SIGTERM)
@@ -203,29 +178,29 @@ class Command:
 
 def environment(home: Path, **settings: object) -> dict[str, str]:
     outer = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
-    given = {f"HOLDERLAKE_SERVICE__{name.upper()}": str(value) for name, value in settings.items()}
-    return {**outer, "HOLDERLAKE_HOME": str(home), **given}
+    options = {f"HOLDERLAKE_SERVICE__{name.upper()}": str(value) for name, value in settings.items()}
+    return {**outer, "HOLDERLAKE_HOME": str(home), **options}
 
 
-def arguments(*given: str) -> list[str]:
-    return [sys.executable, "-m", "pipelines.cli.main", "serve", *given]
+def arguments(*options: str) -> list[str]:
+    return [sys.executable, "-m", "pipelines.cli.main", "serve", *options]
 
 
 @contextmanager
-def serving(home: Path, folder: Path, *given: str) -> Iterator[Command]:
+def serving(home: Path, folder: Path, *options: str) -> Iterator[Command]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     log = folder / "log"
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            arguments("--port", str(port), *given), env=environment(home), cwd=folder, stderr=errors, text=True
+            arguments("--port", str(port), *options), env=environment(home), cwd=folder, stderr=errors, text=True
         ) as running,
     ):
-        made = Command(running, f"http://127.0.0.1:{port}", log)
+        command = Command(running, f"http://127.0.0.1:{port}", log)
         try:
-            made.wait_until(lambda: made.get("/ready").status_code == 200)
-            yield made
+            command.wait_until(lambda: command.get("/ready").status_code == 200)
+            yield command
         finally:
             running.terminate()
             running.wait(60)
@@ -234,27 +209,25 @@ def serving(home: Path, folder: Path, *given: str) -> Iterator[Command]:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Command]]:
     with ExitStack() as stack:
-        yield lambda home, *given: stack.enter_context(serving(home, tmp_path, *given))
+        yield lambda home, *options: stack.enter_context(serving(home, tmp_path, *options))
 
 
-def test_the_command_says_where_it_serves_what(serve: Callable[..., Command], tmp_path: Path) -> None:
+def test_serve_prints_its_address_and_warns_about_an_empty_store(serve: Callable[..., Command], tmp_path: Path) -> None:
     command = serve(tmp_path / "home", "--log", "text")
     assert command.stop() == 0
-    said = command.log.read_text()
-    assert "engine holds no transfers yet; import some, or serve the sample world with --sample." in said
-    assert f"Serving 0 tokens at {command.url}/v0 (docs at /docs, health at /health and /ready, metrics at" in said
-    assert "/ready 200" in said
+    output = command.log.read_text()
+    assert "engine holds no transfers yet; import some, or serve the sample world with --sample." in output
+    assert f"Serving 0 tokens at {command.url}/v0 (docs at /docs, health at /health and /ready, metrics at" in output
+    assert "/ready 200" in output
 
 
 @pytest.fixture(scope="module")
 def sample_home(sample_folder: Path) -> Path:
-    """A home in which the sample world is made already."""
+    """A home that contains the sample world."""
     return sample_folder.parents[1]
 
 
-def test_processes_of_the_command_serve_the_same_keys_and_tokens_and_log_json(
-    serve: Callable[..., Command], sample_home: Path
-) -> None:
+def test_two_processes_serve_the_same_keys_and_log_json(serve: Callable[..., Command], sample_home: Path) -> None:
     with open_keys(Settings(home=sample_home)) as keys:
         secret = keys.create("test", 100 * CREDIT)
     command = serve(sample_home, "--sample", "--processes", "2")
@@ -262,21 +235,21 @@ def test_processes_of_the_command_serve_the_same_keys_and_tokens_and_log_json(
     assert {command.get("/v0/chains", secret).status_code for _ in range(20)} == {200}
     assert command.stop() == 0
     assert command.lines()[0]["message"].startswith("Serving 22 tokens at")
-    asked = [line for line in command.lines() if line.get("route") == "/v0/chains"]
-    assert [(line["status"], line["key"]) for line in asked] == [(200, secret.split("_")[1])] * 20
-    assert {line["process"] for line in asked} == command.processes()
+    requests = [line for line in command.lines() if line.get("route") == "/v0/chains"]
+    assert [(line["status"], line["key"]) for line in requests] == [(200, secret.split("_")[1])] * 20
+    assert {line["process"] for line in requests} == command.processes()
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "sentence"),
+    ("options", "code", "sentence"),
     [
         (["--port", "70000"], 2, "Input should be less than or equal to 65535"),
         (["--processes", "0"], 2, "Input should be greater than or equal to 1"),
         (["--host", "203.0.113.1"], 1, "holderlake: can't listen on 203.0.113.1, port 8014: this machine has no such"),
     ],
 )
-def test_a_bad_option_is_told_in_a_sentence(tmp_path: Path, given: list[str], code: int, sentence: str) -> None:
-    ended = holderlake("serve", *given, env=environment(tmp_path))
+def test_invalid_option_is_reported_in_a_sentence(tmp_path: Path, options: list[str], code: int, sentence: str) -> None:
+    ended = holderlake("serve", *options, env=environment(tmp_path))
     assert ended.returncode == code
     assert sentence in " ".join(ended.stderr.replace("│", "").split())
     assert "Traceback" not in ended.stderr

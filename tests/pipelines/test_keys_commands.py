@@ -1,4 +1,4 @@
-"""``holderlake keys`` and ``holderlake usage``: on the SQLite file under home, and on a PostgreSQL database."""
+"""``holderlake keys`` and ``holderlake usage``, with a SQLite file and with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def environment(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """The settings name the database: PostgreSQL by its URL, or a home with the default file."""
+    """Settings for the ledger's database: a PostgreSQL URL, or a home with the default file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     if ledger.server is None:
@@ -35,9 +35,9 @@ def environment(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _invoke(*arguments: str) -> Result:
-    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def _json(*arguments: str) -> Any:
@@ -53,7 +53,7 @@ def _spend(environment: Ledger, secret: str, endpoint: str, *costs: int) -> None
 
 
 def _fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run a command that can do nothing, and return what it prints."""
+    """Run a command that fails; return its error output."""
     monkeypatch.setattr(sys, "argv", ["holderlake", *arguments])
     with pytest.raises(SystemExit) as caught:
         main()
@@ -61,12 +61,12 @@ def _fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return capsys.readouterr().err
 
 
-def test_a_key_is_made_listed_and_revoked(environment):
+def test_key_is_created_listed_and_revoked(environment):
     secret = _json("keys", "create", "reports", "--credits", "12.50", "--no-custom", "--renewal-day", "9")["key"]
     (line,) = _json("keys", "list")
     assert line["prefix"] == secret.split("_")[1]
-    told = [line[name] for name in ("name", "plan", "state", "spent", "allowance")]
-    assert told == ["reports", "standard", "in force", "0.00", "12.50"]
+    shown = [line[name] for name in ("name", "plan", "state", "spent", "allowance")]
+    assert shown == ["reports", "standard", "in force", "0.00", "12.50"]
     assert line["renews on"].endswith("-09")
     assert line["prefix"] in _invoke("keys", "revoke", line["prefix"]).stdout
     assert _json("keys", "list")[0]["state"] == "ended"
@@ -74,14 +74,14 @@ def test_a_key_is_made_listed_and_revoked(environment):
         assert keys.find(secret) is None
 
 
-def test_a_key_is_shown_to_people_alone_on_a_line(environment):
+def test_create_prints_only_the_key(environment):
     (line,) = _invoke("keys", "create", "reports").stdout.splitlines()
     with environment.open() as keys:
         assert keys.find(line) is not None
     assert "reports" in _invoke("keys", "list").stdout
 
 
-def test_a_key_is_rotated_with_a_grace(environment):
+def test_rotated_key_ends_after_the_grace_period(environment):
     old = _json("keys", "create", "reports")["key"]
     rotated = _json("keys", "rotate", old.split("_")[1], "--grace", "24h")
     with environment.open() as keys:
@@ -93,7 +93,7 @@ def test_a_key_is_rotated_with_a_grace(environment):
     assert states == [f"ends {ends_at:%Y-%m-%d %H:%M}", "in force"]
 
 
-def test_without_a_grace_the_old_key_ends_at_once(environment):
+def test_without_grace_period_the_old_key_ends_at_once(environment):
     old = _json("keys", "create", "reports")["key"]
     new = _invoke("keys", "rotate", f"hl_{old.split('_')[1]}").stdout.strip()
     with environment.open() as keys:
@@ -101,7 +101,7 @@ def test_without_a_grace_the_old_key_ends_at_once(environment):
         assert keys.find(new) is not None
 
 
-def test_a_plan_is_changed(environment):
+def test_plan_is_changed(environment):
     prefix = _json("keys", "create", "reports", "--credits", "10")["key"].split("_")[1]
     changed = _json("keys", "change", prefix, "--credits", "99.01", "--no-custom", "--renewal-day", "15")
     assert changed == {"name": "reports", "plan": "standard", "allowance": "99.01", "renewal day": 15}
@@ -109,7 +109,7 @@ def test_a_plan_is_changed(environment):
     assert "custom" in _invoke("keys", "change", prefix).stdout
 
 
-def test_usage_is_told_by_key_endpoint_and_day_with_totals(environment):
+def test_usage_by_key_endpoint_and_day_with_totals(environment):
     first, second = (_json("keys", "create", name)["key"] for name in ("one", "two"))
     _spend(environment, first, "map", 25_00, 25_00)
     _spend(environment, first, "chains", 1)
@@ -134,12 +134,12 @@ def test_usage_is_told_by_key_endpoint_and_day_with_totals(environment):
     }
     (day,) = _json("usage", "--by", "day")["lines"]
     assert (day["requests"], day["credits_hundredths"]) == (4, 125_01)
-    said = _invoke("usage", "--key", second.split("_")[1]).stdout
-    assert "Together: 1 requests, 75.00 credits." in said
-    assert "one" not in said
+    output = _invoke("usage", "--key", second.split("_")[1]).stdout
+    assert "Together: 1 requests, 75.00 credits." in output
+    assert "one" not in output
 
 
-def test_usage_is_told_of_the_days_that_are_asked_for(environment):
+def test_usage_is_limited_to_a_range_of_days(environment):
     _spend(environment, _json("keys", "create", "one")["key"], "map", 5)
     today = utc_now().date()
     assert _json("usage", "--from", f"{today}", "--to", f"{today}")["totals"]["requests"] == 1
@@ -147,35 +147,35 @@ def test_usage_is_told_of_the_days_that_are_asked_for(environment):
     assert _json("usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
 
 
-def test_a_key_that_is_not_there_is_told_with_the_way_out(environment, monkeypatch, capsys):
+def test_unknown_key_names_the_command_that_lists_keys(environment, monkeypatch, capsys):
     commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("usage", "--key"))
     for command in commands:
         assert "'holderlake keys list' shows them" in _fails(monkeypatch, capsys, *command, "00000000")
 
 
-def test_a_secret_that_does_not_fit_is_told_in_a_sentence(environment, monkeypatch, capsys):
+def test_wrong_secret_is_reported_without_showing_it(environment, monkeypatch, capsys):
     _json("keys", "create", "one")
     monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", "something else of sixteen bytes")
-    said = _fails(monkeypatch, capsys, "keys", "list")
-    assert said.startswith("holderlake: HOLDERLAKE_SERVICE__SECRET is not the secret")
-    assert "something else" not in said
+    output = _fails(monkeypatch, capsys, "keys", "list")
+    assert output.startswith("holderlake: HOLDERLAKE_SERVICE__SECRET is not the secret")
+    assert "something else" not in output
 
 
-def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path, monkeypatch, capsys):
+def test_unreachable_database_is_reported_without_its_password(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", "postgresql://user:hunter2@127.0.0.1:1/name")
     monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", SECRET.decode())
-    said = _fails(monkeypatch, capsys, "keys", "list")
-    assert "can't be reached just now" in said
-    assert "hunter2" not in said
+    output = _fails(monkeypatch, capsys, "keys", "list")
+    assert "can't be reached" in output
+    assert "hunter2" not in output
 
 
-def test_the_settings_lead_to_the_same_keys_that_the_commands_make(environment):
+def test_open_keys_finds_the_commands_keys(environment):
     secret = _json("keys", "create", "one")["key"]
     with open_keys(load_settings()) as keys:
         assert isinstance(keys, KeyStore)
         assert keys.find(secret) is not None
 
 
-def test_a_key_may_be_named_by_its_prefix_or_by_all_of_it():
+def test_prefix_of_accepts_prefixes_and_full_keys():
     assert {prefix_of(text) for text in ("0a1b2c3d", "hl_0a1b2c3d", "hl_0a1b2c3d_" + "0" * 48)} == {"0a1b2c3d"}

@@ -19,7 +19,7 @@ from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 DAY = 86_400
 BEGIN = 1_700_000_000 // DAY * DAY
@@ -171,7 +171,7 @@ def _connect(base_url: str, keys: KeyStore, allowance: int, custom_plan: bool) -
     key = keys.find(secret)
     assert key is not None
     # without 'verify' it would read all certificate authorities, 28 ms a client; this is plain HTTP
-    http = httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=30, verify=False)
+    http = httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=None, verify=False)
     return Caller(http, keys, key, secret)
 
 

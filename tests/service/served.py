@@ -18,7 +18,7 @@ from starlette.routing import Route
 from holderlake.service.observability import Metrics, ObservabilityMiddleware
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
 """A variable that keeps the app from starting."""

@@ -14,7 +14,7 @@ from holderlake.contract import exact_json, requests
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix, utc_now
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 DAY = 86_400
 

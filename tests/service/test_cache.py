@@ -13,7 +13,7 @@ from holderlake.contract.times import dt_update_text, utc_now
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
-from holderlake.service.settings import LIFETIMES, ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 
 
@@ -53,14 +53,14 @@ def test_the_header_says_when_the_kept_answer_was_made(caller, own_world):
 
 
 def test_an_answer_about_the_present_ends_with_its_lifetime(start, own_world):
-    settings = ServiceSettings(lifetimes=((None, 0),))
+    settings = ServiceSettings(lifetimes={"older": "0s"})
     caller = start(settings=settings, store=own_world.store).caller()
     first, second = _map(caller, own_world), _map(caller, own_world)
     assert second.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
 
 
 def test_a_history_answer_has_no_lifetime(start, own_world):
-    caller = start(settings=ServiceSettings(lifetimes=((None, 0),)), store=own_world.store).caller()
+    caller = start(settings=ServiceSettings(lifetimes={"older": "0s"}), store=own_world.store).caller()
     past = {"timestamp": own_world.begin + 2 * DAY}
     assert _map(caller, own_world, **past).content == _map(caller, own_world, **past).content
 
@@ -70,7 +70,7 @@ def test_a_history_answer_has_no_lifetime(start, own_world):
     [(0, 30), (3_599, 30), (3_600, 300), (DAY - 1, 300), (DAY, 3_600), (30 * DAY, 6 * 3_600), (10**9, 6 * 3_600)],
 )
 def test_the_older_a_token_the_longer_its_answers_are_kept(age, kept):
-    assert lifetime_of(age, LIFETIMES) == kept
+    assert lifetime_of(age, ServiceSettings().lifetime_table) == kept
 
 
 def test_an_instant_to_come_is_the_present(caller, own_world):

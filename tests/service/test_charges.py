@@ -443,7 +443,7 @@ def test_a_reservation_of_a_living_process_stays(keys, ledger):
 def test_what_was_given_back_is_not_billed_and_said(keys, ledger, caplog):
     key = account_of(keys, allowance=100)
     charge = keys.reserve(key, "map", 60)
-    keys._presence.close()
+    keys._lease.close()
     with ledger.open() as another:
         assert another.release_abandoned() == 1
     keys.settle(charge)
@@ -505,7 +505,7 @@ def test_after_a_restart_of_the_server_all_goes_on(shared, caplog):
         shared.server.stop()
         try:
             for ask in (lambda: keys.find(secret), lambda: keys.settle(charge), keys.ping):
-                with pytest.raises(KeysBusy, match="can't be reached just now") as caught:
+                with pytest.raises(KeysBusy, match="can't be reached") as caught:
                     ask()
                 assert shared.server.password not in str(caught.value)
         finally:
@@ -538,7 +538,7 @@ def test_a_process_whose_session_was_ended_is_soon_present_again(shared, caplog)
         assert other.release_abandoned() == 0
         keys.settle(charge)
         assert keys.balance(key).spent == 60
-    assert "the session that marks this process was lost" in caplog.text
+    assert "the session of this process's lease was lost" in caplog.text
 
 
 def test_an_account_that_another_session_holds_for_long_is_worth_a_retry(shared):

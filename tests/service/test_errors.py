@@ -17,7 +17,7 @@ from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 from tests.damage import damage
 
 
@@ -307,16 +307,16 @@ def test_a_token_batch_takes_at_most_1000(caller, count, status):
 
 
 def test_a_declared_body_beyond_the_limit_is_too_large(start):
-    caller = start(settings=ServiceSettings(body_limit=1_000)).caller()
-    assert _is(caller.http.post("/v0/tokens/metadata", content=b" " * 1_001), "body_too_large")
-    fitting = b"[]".ljust(1_000)
+    caller = start(settings=ServiceSettings(body_limit=1_024)).caller()
+    assert _is(caller.http.post("/v0/tokens/metadata", content=b" " * 1_025), "body_too_large")
+    fitting = b"[]".ljust(1_024)
     headers = {"content-type": "application/json"}
     assert caller.http.post("/v0/tokens/metadata", content=fitting, headers=headers).status_code == 200
 
 
 def test_a_streamed_body_is_too_large_once_it_has_grown_past_the_limit(start):
-    caller = start(settings=ServiceSettings(body_limit=1_000)).caller()
-    answer = caller.http.post("/v0/tokens/metadata", content=(b" " * 100 for _ in range(11)))
+    caller = start(settings=ServiceSettings(body_limit=1_024)).caller()
+    answer = caller.http.post("/v0/tokens/metadata", content=(b" " * 103 for _ in range(11)))
     assert "content-length" not in answer.request.headers
     assert _is(answer, "body_too_large")
     assert caller.http.post("/v0/tokens/metadata", content=iter([b"[", b"]"])).status_code == 200

@@ -21,7 +21,7 @@ from holderlake.contract.errors import ERROR_KINDS
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability.log import JsonLines
 from holderlake.service.run import BackgroundService
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import Caller, Running, World
 from tests.service.sockets import Answer, Peer
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
 settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True)
 where = where if "://" in where else Path(where)

@@ -28,7 +28,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability import Metrics, observation
 from holderlake.service.observability.log import JsonLines, TextLines
 from holderlake.service.run import BackgroundApp, BackgroundService
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import World
 
 ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'

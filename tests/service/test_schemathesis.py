@@ -27,7 +27,7 @@ import pytest
 from holderlake.contract.prices import CREDIT
 from holderlake.engine.store.store import Store
 from holderlake.service.api.screenshots import PICTURES
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import Running
 
 EXAMPLES = int(os.environ.get("HOLDERLAKE_EXAMPLES", "8"))

@@ -7,7 +7,7 @@ import pytest
 
 from holderlake.contract import exact_json
 from holderlake.contract.models import Screenshot
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from holderlake.service.billing.reservations import Billing
 from holderlake.service.cache import AnswerCache
 from holderlake.service.observability import Metrics
 from holderlake.service.runtime.worker_pool import WorkerPool
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 _MAX_PARSED_REQUESTS: Final = 20_000
 

@@ -230,7 +230,7 @@ def _lifetime(backend: Backend, request: requests.Request, as_of: int) -> int:
         return 0
     history = backend.store.history(request.chain, request.token_address)
     age = as_of - history.first_time if history else 0
-    return lifetime_of(age, backend.settings.lifetimes)
+    return lifetime_of(age, backend.settings.lifetime_table)
 
 
 def _is_refresh(request: requests.Request) -> bool:

@@ -247,8 +247,8 @@ class Charges:
         self._lease.acquire()
         now = self._now()
         ids_of_keys = {request.key_id for request in requested}
-        rows = as_rows({"id": key_id} for key_id in ids_of_keys)
-        locked = connection.execute(self._statements.lock, rows)
+        parameters = as_rows({"id": key_id} for key_id in ids_of_keys)
+        locked = connection.execute(self._statements.lock, parameters)
         known = {row.id: row for row in locked}
         results = _decide(requested, ids, known, self._months(connection, known, now), now)
         if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():

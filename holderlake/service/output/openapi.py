@@ -19,7 +19,7 @@ from holderlake.service.output.formats import Format
 Responses = dict[int | str, dict[str, Any]]
 
 _NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""The answer of ``runtime.protocol`` to a request that it can't parse; the contract's 422 is for wrong values."""
+"""The answer of ``runtime.protocol`` to a request that it can't parse; a 422 is for wrong values."""
 ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)

@@ -23,7 +23,7 @@ from uvicorn.supervisors.multiprocess import Process
 from holderlake.service.observability import Log, log_config
 from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
 from holderlake.service.runtime.server import INTERRUPTED, ServerConfig
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.1

@@ -276,7 +276,7 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._watch_sending()
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Answer earlier requests, then this error, then close. A running request with an incomplete body is dropped."""
+        """Answer earlier requests, then this error, then close. A request with an incomplete body is dropped."""
         _log.debug("a connection was refused: %s", code)
         self._is_over = True
         self._clear_deadline()

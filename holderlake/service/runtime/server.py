@@ -23,7 +23,7 @@ from uvicorn.config import STARTUP_FAILURE
 from holderlake.service.middleware.client_ip import networks
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.protocol import limited_protocol
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Server(uvicorn.Server):
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then exclude existing objects from garbage collection if the process is the server's own."""
+        """Start, then exclude existing objects from garbage collection if this is the main thread."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             gc.collect()

@@ -14,11 +14,7 @@ from holderlake.settings.fields import Section, SigningSecret, distinct, secret_
 from holderlake.units import parse_duration
 
 
-def lifetimes_in_seconds(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
-    """Return the table of lifetimes as (younger than, kept for) in seconds, by rising age; the last one has no age.
-
-    Raises ``ValueError`` if the line for ``older`` is missing or a duration is invalid.
-    """
+def _lifetime_table(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
     if "older" not in table:
         raise ValueError("the lifetime of answers about all older tokens is missing: add a line for 'older'")
     ages = sorted((_seconds(age), _seconds(kept)) for age, kept in table.items() if age != "older")
@@ -30,7 +26,7 @@ def _seconds(text: str) -> int:
 
 
 def _checked_lifetimes(table: dict[str, str]) -> dict[str, str]:
-    lifetimes_in_seconds(table)
+    _lifetime_table(table)
     return table
 
 
@@ -98,6 +94,20 @@ class ServiceSettings(Section):
     score_names: ScoreNames = Field(
         default=[], max_length=8, description="Further names of the score in answers, for clients that expect them"
     )
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.cache_megabytes << 20
+
+    @property
+    def counts_are_shared(self) -> bool:
+        """Whether the database counts calls, for several processes or hosts."""
+        return self.shared_limits or self.processes > 1
+
+    @property
+    def lifetime_table(self) -> tuple[tuple[int | None, int], ...]:
+        """The lifetimes as (younger than, kept for) in seconds, by rising age; the last one has no age."""
+        return _lifetime_table(self.lifetimes)
 
     @model_validator(mode="after")
     def _keyed(self) -> ServiceSettings:

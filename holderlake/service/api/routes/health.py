@@ -21,7 +21,7 @@ from holderlake.contract.models import ErrorBody
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.errors import ServiceError
 from holderlake.service.middleware.client_ip import is_within, networks
-from holderlake.service.settings import ServiceSettings
+from holderlake.settings.sections.service import ServiceSettings
 
 router = APIRouter(tags=["service"])
 
