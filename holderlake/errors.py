@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holderlake.engine.errors import BadSource, EngineError, UnusableStore
-from holderlake.lake.commits import LakeError
+from holderlake.lake.manifests import LakeError
 from holderlake.provider.errors import (
     BudgetExceeded,
     CreditsExhausted,

@@ -23,18 +23,18 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 @pytest.fixture(scope="session")
 def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with all tables, views and macros, and no row; a tenth of a second of making them."""
+    """A warehouse with all tables, views and macros, and no rows."""
     folder = tmp_path_factory.mktemp("empty")
-    made = Warehouse(folder / "warehouse.duckdb")
-    made.load(Lake(folder / "lake"))
-    return made.path
+    warehouse = Warehouse(folder / "warehouse.duckdb")
+    warehouse.load(Lake(folder / "lake"))
+    return warehouse.path
 
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """A warehouse with one row, for tests that only look at what there is."""
+    """A warehouse with one row, for tests that only read."""
     folder = tmp_path_factory.mktemp("small")
-    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    lake, warehouse = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
-    loaded.load(lake)
-    return loaded
+    warehouse.load(lake)
+    return warehouse

@@ -1,4 +1,4 @@
-"""Rows of every table for tests of lake and warehouse."""
+"""Rows of every table, for tests of lake and warehouse."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from holderlake.lake.lake import Lake, Manifest
 from holderlake.warehouse.warehouse import Warehouse
 
 DAYS = [datetime(2026, 11, day) for day in range(1, 29)]
-LEARNT = datetime(2026, 12, 1, 12, 30)
+FETCHED_AT = datetime(2026, 12, 1, 12, 30)
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 
 
 def rows(table: str, chain: str, as_of: datetime, listed: Sequence[Mapping[str, Any]]) -> pa.Table:
-    return build(TABLES[table], [{"chain": chain, "as_of": as_of, **row} for row in listed], LEARNT)
+    return build(TABLES[table], [{"chain": chain, "as_of": as_of, **row} for row in listed], FETCHED_AT)
 
 
 def holders(chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) -> pa.Table:
-    """Holders by token: addresses with their amounts, in ranks from the first on."""
+    """Return holders by token: addresses with their amounts, in the order of their ranks."""
     return rows(
         "holders",
         chain,
@@ -46,7 +46,7 @@ def holders(chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) 
 def map_tables(
     chain: str, as_of: datetime, clusters: Mapping[str, Sequence[Sequence[str]]], score: float = 50.0
 ) -> dict[str, pa.Table]:
-    """The five tables of maps by token, each with clusters of these holders."""
+    """Return the five tables of maps by token, each with clusters of these holders."""
     maps, nodes, transfers, groups, members = [], [], [], [], []
     for token, listed in clusters.items():
         of_token = {"token_address": token}
@@ -79,20 +79,20 @@ def transfer(sender: str, receiver: str, token: str, chain: str, value: str = "5
 
 
 def failures(chain: str, as_of: datetime, *failed: tuple[str, str]) -> pa.Table:
-    """A failure for each endpoint and subject."""
+    """Return a failure for each endpoint and subject."""
     return rows(
         "failures",
         chain,
         as_of,
         [
-            {"endpoint": endpoint, "subject": subject, "code": "no_holders", "reason": f"nobody holds {subject}"}
+            {"endpoint": endpoint, "subject": subject, "code": "no_holders", "reason": f"{subject} has no holders"}
             for endpoint, subject in failed
         ],
     )
 
 
 def write_holders(lake: Lake, chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) -> Manifest:
-    """Commits holders of tokens that were all answered."""
+    """Commit the holders of tokens."""
     return write(lake, "holders", chain, as_of, {"holders": holders(chain, as_of, held)}, set(held))
 
 
@@ -103,11 +103,11 @@ def write_maps(
     clusters: Mapping[str, Sequence[Sequence[str]]],
     score: float = 50.0,
 ) -> Manifest:
-    """Commits maps of tokens that were all answered."""
+    """Commit the maps of tokens."""
     return write(lake, "maps", chain, as_of, map_tables(chain, as_of, clusters, score), set(clusters))
 
 
-def write(  # noqa: PLR0913, PLR0917 - what a commit is made of
+def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
     lake: Lake,
     family: str,
     chain: str,
@@ -118,17 +118,17 @@ def write(  # noqa: PLR0913, PLR0917 - what a commit is made of
     by: str = "token",
     final: bool = False,
 ) -> Manifest:
-    """Commits what was covered, and what failed."""
-    asked = covered | set(failed["subject"].to_pylist() if failed is not None else ())
-    told = {"provider": "tests", "by": by, "asked": asked, "covered": covered, "failures": failed, "final": final}
-    return lake.write(family, chain, as_of, tables, **told)
+    """Commit the tables of covered subjects, and failures."""
+    requested = covered | set(failed["subject"].to_pylist() if failed is not None else ())
+    options = {"requested": requested, "covered": covered, "failures": failed, "final": final}
+    return lake.write(family, chain, as_of, tables, provider="tests", by=by, **options)
 
 
-def asked(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """The answer's rows."""
+def query(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a query."""
     return [tuple(row.values()) for row in warehouse.query(sql, parameters).to_pylist()]
 
 
 def count(warehouse: Warehouse, table: str) -> int:
-    """How many rows a table, view or macro has."""
-    return int(asked(warehouse, f"SELECT count(*) FROM {table}")[0][0])
+    """Return the number of rows of a table, view or macro."""
+    return int(query(warehouse, f"SELECT count(*) FROM {table}")[0][0])

@@ -1,4 +1,4 @@
-"""A real S3 server of the tests' own (moto), on a free port of this machine."""
+"""A real S3 server (moto) for tests, on a free port of this machine."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ KEYS = {"access_key_id": "testing", "secret_access_key": "testing"}
 
 
 def require_s3() -> None:
-    """Skips the test where the server or the client is not installed, or fails it where real parts are required."""
+    """Skip the test if server or client is not installed; fail it where real parts are required."""
     lacking = [name for name in ("obstore", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
     if lacking:
-        missing(f"object storage can't be tried here, for {', '.join(lacking)} is missing: 'make extras'")
+        missing(f"object storage can't be tested here, because {', '.join(lacking)} is missing: run 'make extras'")
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """The server's address while it runs."""
+def s3_server(conditional_puts: bool = True) -> Iterator[str]:
+    """Yield the address of a server; without ``conditional_puts`` it ignores conditions, as several S3 servers do."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
-    app, turn = server._server.app, Lock()
+    app, lock = server._server.app, Lock()
 
     def one_at_a_time(environ: Any, respond: Any) -> Any:
-        with turn:  # moto looks at a put's condition and then puts: in between another thread may
+        if not conditional_puts:
+            environ = {name: text for name, text in environ.items() if not name.startswith("HTTP_IF_")}
+        with lock:  # moto checks a put's condition before it puts: another thread could put in between
             return app(environ, respond)
 
     server._server.app = one_at_a_time

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 from holderlake.ingest.streams.all import STREAMS
-from holderlake.lake.commits import SIDE_TABLES
+from holderlake.lake.manifests import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.schema import OWN_TABLES, Query, queries
 

@@ -125,7 +125,7 @@ class Survey:
         return tuple(subject for subject in subjects if manifest is None or subject not in manifest.answered)
 
     def _read_held(self, chain: str) -> Held:
-        return {(one.family, one.timestamp): one for one in self._lake.whole(chain, self._instants)}
+        return {(one.family, one.timestamp): one for one in self._lake.complete(chain, self._instants)}
 
     def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
         """The addresses of the top holders in the lake, by instant. Damaged files raise ``LakeError``."""

@@ -15,7 +15,7 @@ from holderlake.contract.requests import HoldersRequest, MapRequest, Request
 from holderlake.contract.tables import TABLES
 
 if TYPE_CHECKING:
-    from holderlake.lake.commits import Manifest
+    from holderlake.lake.manifests import Manifest
     from holderlake.settings import Settings
 
 Options: TypeAlias = Mapping[str, Any]

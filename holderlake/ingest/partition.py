@@ -267,7 +267,7 @@ def _write(
         stamped(tables, missing.options, rules),
         provider=context.provider.provider_id,
         by=stream.by,
-        asked=set(missing.subjects),
+        requested=set(missing.subjects),
         covered=batch.covered,
         failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
         final=stream.historic,

@@ -1,6 +1,6 @@
-"""What changed in what we were told of a past instant: two answers about the same, compared row by row.
+"""Rows that changed when the same instant was fetched again: two answers are compared row by row.
 
-When it was learnt (``fetched_at``) and when the provider computed it (``dt_update``) is no difference.
+A later ``fetched_at`` or ``dt_update`` alone is not a change.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from holderlake.contract.tables import TABLES, build
 
-_TOLD_ANEW: Final = frozenset({"fetched_at", "dt_update"})
+_TIMES_OF_THE_ANSWER: Final = frozenset({"fetched_at", "dt_update"})
 _OPTIONS: Final = frozenset({"holder_limit", "use_magic_nodes", "use_time_nodes", "rules"})
-"""Columns of the request's options and the provider's rules; rows of older versions lack them."""
+"""Columns of the request options and the provider's rules. Rows of older versions lack them."""
 
 
 def revisions(
@@ -27,10 +27,9 @@ def revisions(
     column: str,
     subjects: Collection[str],
 ) -> pa.Table:
-    """Rows of the table ``revisions``: a line for each subject and table whose rows differ.
+    """Return rows of the table ``revisions``: one for each subject and table whose rows differ.
 
-    ``before`` and ``after`` hold a partition's rows by table, ``column`` names the subject of a row. Subjects without
-    rows on both sides are left out.
+    ``before`` and ``after`` are a partition's rows by table; ``column`` is the one of a row's subject.
     """
     rows = [
         row
@@ -73,9 +72,9 @@ def _is_known(rows: pa.Table, name: str) -> bool:
 
 
 def _counted(rows: pa.Table, same: Collection[str]) -> Counter[str]:
-    """Count the rows as texts: 0.0 is not -0.0, and a null is itself. Columns in ``same`` make no difference."""
-    told = rows.drop_columns([name for name in rows.column_names if name in _TOLD_ANEW or name in same])
-    return Counter(map(repr, told.to_pylist()))
+    """Count the rows as texts, because 0.0 is not -0.0 and a null equals itself. Columns in ``same`` are ignored."""
+    compared = rows.drop_columns(list(set(rows.column_names) & {*_TIMES_OF_THE_ANSWER, *same}))
+    return Counter(map(repr, compared.to_pylist()))
 
 
 def _latest(rows: pa.Table) -> datetime | None:

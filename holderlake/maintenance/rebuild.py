@@ -24,7 +24,7 @@ from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import Asked, Commit, Group
-from holderlake.lake import commits
+from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
 from holderlake.maintenance.rebuild_report import Missing, Rebuilt
@@ -212,7 +212,7 @@ class Building:
             tables,
             provider=manifest.provider,
             by=family_of(manifest).by,
-            asked=(),
+            requested=(),
             covered=manifest.answered,
             failures=failures,
         )
@@ -298,7 +298,7 @@ def _to_make(workspace: Workspace, made: Sequence[Commit], report: Rebuilt) -> l
 
 def _forget(lake: Lake, commit: Commit | Manifest) -> None:
     """Takes a partition out of a lake that nobody reads yet."""
-    commits.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
+    manifests.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
     for table in (*family_of(commit).tables, *SIDE_TABLES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
 

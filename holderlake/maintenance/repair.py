@@ -14,10 +14,10 @@ from pathlib import Path
 from holderlake import console
 from holderlake.archive import provenance
 from holderlake.contract.times import parse_when, partition_text
-from holderlake.lake import commits
-from holderlake.lake.commits import NO_FILE
-from holderlake.lake.damage import Damage, Place, damaged_files, damages, unlisted
+from holderlake.lake import commits, manifests
+from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.lake.lake import Lake, LakeError
+from holderlake.lake.manifests import NO_FILE, Place
 from holderlake.maintenance.rebuild import Building
 from holderlake.maintenance.rebuild_report import Rebuilt
 from holderlake.maintenance.swap import alone, emptied
@@ -130,10 +130,10 @@ def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool 
 
 
 def _is_whole(lake: Lake, place: Place) -> bool:
-    path = commits.manifest_path(lake.root, *place)
+    path = manifests.manifest_path(lake.root, *place)
     with commits.locked(lake.root, place[1]):
         commits.finish(lake.root, path)
-        manifest = commits.read_manifest(path)
+        manifest = manifests.read_manifest(path)
         return manifest is not None and not any(damaged_files(lake, manifest, every_byte=True))
 
 
@@ -162,13 +162,13 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     report.incomplete += [f"{name}: {path}" for path in made.damaged]
 
 
-def _put_in_place(lake: Lake, fresh: Lake, manifest: commits.Manifest) -> None:
+def _put_in_place(lake: Lake, fresh: Lake, manifest: manifests.Manifest) -> None:
     files = {
-        name: commits.file_of(fresh.root, manifest, name).read_bytes()
+        name: manifests.file_of(fresh.root, manifest, name).read_bytes()
         for name, file in manifest.tables.items()
         if file != NO_FILE
     }
-    path = commits.manifest_path(lake.root, manifest.family, manifest.chain, manifest.timestamp)
+    path = manifests.manifest_path(lake.root, manifest.family, manifest.chain, manifest.timestamp)
     lake.claim(manifest.provider)
     with commits.locked(lake.root, manifest.chain):
         commits.finish(lake.root, path)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from holderlake.lake import commits
+from holderlake.lake import commits, manifests
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse
@@ -61,7 +61,7 @@ def writers_held(old: Sequence[Lake]) -> Iterator[None]:
 
 def _unfinished(root: Path, chain: str) -> list[Path]:
     """The manifests of a chain whose commit was interrupted."""
-    folder = commits.manifest_path(root, "any", chain, "any").parent.parent
+    folder = manifests.manifest_path(root, "any", chain, "any").parent.parent
     return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
 
 
@@ -70,7 +70,7 @@ def _keep_unlisted(before: Path, place: Path) -> None:
     if not before.exists():
         return
     old = Lake(before)
-    ours = {path for manifest in old.manifests() for path in commits.files_of(before, manifest)}
+    ours = {path for manifest in old.manifests() for path in manifests.files_of(before, manifest)}
     for path in sorted(before.rglob("*")):
         if path.is_file() and path not in ours and path.name not in (".lock", old.provider_path.name):
             moved = place / path.relative_to(before)

@@ -18,7 +18,7 @@ from typing import Final
 
 from holderlake.contract.tables import FAMILY_TABLES, TABLES, Table
 from holderlake.contract.text import printable
-from holderlake.lake import commits
+from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
 from holderlake.lake.lake import SIDE_TABLES, Lake
 from holderlake.warehouse import schema
@@ -201,7 +201,7 @@ def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
     """Return the SHA-256 of the manifests of damaged partitions. A partition that is written again has another one."""
     for place in sorted({one.place for one in damaged if one.place}):
         with suppress(OSError):
-            yield hashlib.sha256(commits.manifest_path(root, *place).read_bytes()).hexdigest()
+            yield hashlib.sha256(manifests.manifest_path(root, *place).read_bytes()).hexdigest()
 
 
 def _view(root: Path, table: Table, *, is_empty: bool) -> str:

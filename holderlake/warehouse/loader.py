@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from holderlake.contract.tables import INSTANT_TYPE, TABLES
 from holderlake.contract.times import parse_partition, partition_text, utc_now
-from holderlake.lake import commits
-from holderlake.lake.commits import NO_FILE, DamagedManifest
+from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
+from holderlake.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
@@ -111,7 +111,7 @@ class Loading:
         taken = []
         for one in batch:
             names = one.manifest.tables.keys() - set(SIDE_TABLES)
-            found = self.lake.hold(one.manifest, held, names)
+            found = self.lake.link_files(one.manifest, held, names)
             if found is None:
                 self._note_damage(one.manifest)
                 continue
@@ -142,7 +142,7 @@ class Loading:
             for manifest in self.lake.manifests(chain=chain, as_of=as_of)
             if manifest.tables.get(table, NO_FILE).rows
         ]
-        found = [(manifest, self.lake.hold(manifest, held, [table])) for manifest in manifests]
+        found = [(manifest, self.lake.link_files(manifest, held, [table])) for manifest in manifests]
         for manifest, files in found:
             if files is None:
                 self._note_damage(manifest)
@@ -178,12 +178,12 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
     """
     pending, damaged = [], []
     for path in lake.manifest_paths():
-        family, chain, timestamp = commits.place_of(path)
+        family, chain, timestamp = manifests.place_of(path)
         try:
             text = path.read_bytes()
             sha = hashlib.sha256(text).hexdigest()
             if loaded.get((family, chain, parse_partition(timestamp))) != sha:
-                pending.append(Pending(commits.parsed_manifest(text, path), sha))
+                pending.append(Pending(manifests.parsed_manifest(text, path), sha))
         except FileNotFoundError:  # it was moved to the quarantine meanwhile
             continue
         except (ValueError, DamagedManifest) as error:

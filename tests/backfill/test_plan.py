@@ -190,10 +190,10 @@ def test_the_lake_lists_whole_partitions_only(make_workspace: MakeWorkspace) -> 
     fill(workspace, STREAMS[2], "eth", MAY, JUNE)
     fill(workspace, STREAMS[1], "eth", MAY)
     workspace.lake.path("holders", "eth", JUNE).unlink()
-    whole = {(one.family, one.as_of) for one in workspace.lake.whole("eth", [MAY, JUNE])}
+    whole = {(one.family, one.as_of) for one in workspace.lake.complete("eth", [MAY, JUNE])}
     assert whole == {("holders", MAY), ("tokens", MAY)}
-    assert not list(workspace.lake.whole("eth", [datetime(2026, 5, 2)]))
-    assert not list(workspace.lake.whole("base", [MAY]))
+    assert not list(workspace.lake.complete("eth", [datetime(2026, 5, 2)]))
+    assert not list(workspace.lake.complete("base", [MAY]))
 
 
 def test_only_the_families_of_the_tables_are_planned(make_workspace: MakeWorkspace) -> None:
@@ -445,7 +445,7 @@ def _write(workspace: Workspace, chain: str, when: datetime, tokens: list[str]) 
         tables = {name: build(TABLES[name], rows if name == "holders" else [], when) for name in stream.tables}
         covered = subjects[stream.by]
         workspace.lake.write(
-            stream.name, chain, when, tables, provider="sample", by=stream.by, asked=covered, covered=covered
+            stream.name, chain, when, tables, provider="sample", by=stream.by, requested=covered, covered=covered
         )
 
 

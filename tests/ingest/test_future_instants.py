@@ -20,7 +20,7 @@ from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.ingest.stream import missing, partition_of
 from holderlake.ingest.streams.holders import HOLDERS
-from holderlake.lake import commits
+from holderlake.lake import manifests
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.runs import fill as fill_by_job
@@ -153,7 +153,7 @@ def _materialise(workspace: Workspace, instance: DagsterInstance, day: datetime)
 
 def _commit_early(workspace: Workspace) -> None:
     """Change the manifest to one of a version that fetched instants ahead."""
-    path = commits.manifest_path(workspace.lake.root, HOLDERS.name, CHAIN, "20260501T120000Z")
+    path = manifests.manifest_path(workspace.lake.root, HOLDERS.name, CHAIN, "20260501T120000Z")
     text = msgspec.json.decode(path.read_bytes())
     text["written_at"] = (NOON - timedelta(hours=1)).isoformat()
     path.write_bytes(msgspec.json.encode(text))
@@ -172,7 +172,7 @@ def _rewrite(workspace: Workspace, fetched_at: datetime) -> None:
         {"holders": rows.set_column(place, rows.schema.field(place), column)},
         provider=manifest.provider,
         by="token",
-        asked=manifest.covered,
+        requested=manifest.covered,
         covered=manifest.covered,
         final=True,
     )

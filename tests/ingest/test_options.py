@@ -20,7 +20,7 @@ from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.errors import RunFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake import commits
+from holderlake.lake import manifests
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
@@ -183,14 +183,14 @@ def _forget_options(root: Path, as_of: datetime) -> None:
     import pyarrow.parquet as pq
 
     timestamp = as_of.strftime("%Y%m%dT%H%M%SZ")
-    path = commits.manifest_path(root, "maps", CHAIN, timestamp)
+    path = manifests.manifest_path(root, "maps", CHAIN, timestamp)
     manifest = msgspec.json.decode(path.read_bytes())
     del manifest["options"]
-    file = commits.table_path(root, "maps", CHAIN, timestamp, None)
+    file = manifests.table_path(root, "maps", CHAIN, timestamp, None)
     rows = pq.ParquetFile(file).read().drop_columns(["holder_limit", "use_magic_nodes", "use_time_nodes", "rules"])
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     data = sink.getvalue().to_pybytes()
     file.write_bytes(data)
-    manifest["tables"]["maps"] = msgspec.to_builtins(commits.table_file(rows.num_rows, data))
+    manifest["tables"]["maps"] = msgspec.to_builtins(manifests.table_file(rows.num_rows, data))
     path.write_bytes(msgspec.json.encode(manifest))

@@ -22,7 +22,7 @@ from holderlake.lake.damage import damages
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import dataframes, lake_views, schema
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
-from tests.lakes import LEARNT, failures, holders, map_tables, rows, transfer, write, write_holders
+from tests.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
 from tests.processes import HOLDERLAKE
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def fill(lake: Lake) -> None:
     )
     write(lake, "subgraphs", "eth", INSTANTS[0], {"subgraph_transfers": friends}, {"f"}, by="address_set")
     again = holders("eth", INSTANTS[1], {"0xb": {ONE: 9}})
-    again = again.set_column(again.num_columns - 1, "fetched_at", [[LEARNT + timedelta(days=1)]])
+    again = again.set_column(again.num_columns - 1, "fetched_at", [[FETCHED_AT + timedelta(days=1)]])
     write(lake, "holders", "eth", INSTANTS[1], {"holders": again}, {"0xb"}, final=True)
     nobody = TABLES["holders"].schema.empty_table()
     refused = failures("eth", INSTANTS[3], ("holders", "0xb"))
@@ -280,7 +280,7 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
 
 
 @pytest.fixture(scope="module", params=["warehouse", "lake"])
-def asked(request: pytest.FixtureRequest, home: Path) -> dataframes.Frames:
+def query(request: pytest.FixtureRequest, home: Path) -> dataframes.Frames:
     paths = {"warehouse": home / "warehouse.duckdb", "lake": home / "lake"}
     made: dataframes.Frames = getattr(dataframes, request.param)(paths[request.param])
     return made

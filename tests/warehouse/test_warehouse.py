@@ -18,7 +18,7 @@ from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.lake_views import script
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
-from tests.lakes import DAYS, LEARNT, asked, count, failures, holders, map_tables, write, write_holders, write_maps
+from tests.lakes import DAYS, FETCHED_AT, count, failures, holders, map_tables, query, write, write_holders, write_maps
 from tests.processes import PIPE, run, start
 
 DAY = DAYS[0]
@@ -35,7 +35,7 @@ def test_all_tables_are_there_before_anything_was_fetched(lake: Lake, warehouse:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Warehouse, name: str) -> None:
-    found = asked(
+    found = query(
         small,
         "SELECT column_name, data_type, is_nullable, comment FROM duckdb_columns() WHERE table_name = ?"
         " ORDER BY column_index",
@@ -58,7 +58,7 @@ def test_a_table_has_the_columns_types_and_comments_of_the_contract(small: Wareh
         )
         for field in TABLES[name].schema
     ]
-    ((comment,),) = asked(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
+    ((comment,),) = query(small, "SELECT comment FROM duckdb_tables() WHERE table_name = ?", name)
     assert comment == f"A row is {TABLES[name].row}. Key: {', '.join(schema.key(TABLES[name]))}"
 
 
@@ -74,7 +74,7 @@ VALUES: dict[pa.DataType, Any] = {
 
 def a_row(name: str, nulls: bool) -> pa.Table:
     fields = [field for field in TABLES[name].schema if not (nulls and field.nullable)]
-    return build(TABLES[name], [{field.name: VALUES[field.type] for field in fields} | {"chain": "x"}], LEARNT)
+    return build(TABLES[name], [{field.name: VALUES[field.type] for field in fields} | {"chain": "x"}], FETCHED_AT)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["nulls wherever they may be", "no null"])
@@ -139,7 +139,7 @@ def test_a_partition_that_was_written_anew_is_replaced_and_the_others_stay(lake:
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x9": 7}})
     assert warehouse.load(lake).partitions == 1
-    assert asked(warehouse, "SELECT address FROM holders WHERE chain = 'eth' AND timestamp = '2026-11-02'") == [
+    assert query(warehouse, "SELECT address FROM holders WHERE chain = 'eth' AND timestamp = '2026-11-02'") == [
         ("0x9",)
     ]
     assert count(warehouse, "holders") == 11
@@ -149,12 +149,12 @@ def test_a_late_backfill_slots_in(lake: Lake, warehouse: Warehouse) -> None:
     for day in (DAYS[4], DAYS[0], DAYS[2]):
         write_holders(lake, "eth", day, {"0xa": {"0x1": day.day}})
         warehouse.load(lake)
-    assert asked(warehouse, "SELECT timestamp FROM holders ORDER BY timestamp") == [
+    assert query(warehouse, "SELECT timestamp FROM holders ORDER BY timestamp") == [
         (DAYS[0],),
         (DAYS[2],),
         (DAYS[4],),
     ]
-    assert asked(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
+    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
 
 
 def test_a_partition_that_vanished_from_the_lake_stays(lake: Lake, warehouse: Warehouse) -> None:
@@ -172,10 +172,10 @@ def test_failures_come_and_go_without_touching_those_of_other_families(lake: Lak
     write(lake, "holders", "eth", DAY, {"holders": nothing}, set(), failures("eth", DAY, ("holders", "0xa")))
     write(lake, "maps", "eth", DAY, map_tables("eth", DAY, {}), set(), failures("eth", DAY, ("map", "0xa")))
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT endpoint FROM failures ORDER BY 1") == [("holders",), ("map",)]
+    assert query(warehouse, "SELECT endpoint FROM failures ORDER BY 1") == [("holders",), ("map",)]
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT endpoint FROM failures") == [("map",)]
+    assert query(warehouse, "SELECT endpoint FROM failures") == [("map",)]
 
 
 def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
@@ -186,7 +186,7 @@ def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, ware
     report = warehouse.load(lake)
     size = path.stat().st_size
     assert report.damaged == (f"{path} has {size:,} bytes, and its manifest says {size + 1:,}",)
-    assert asked(warehouse, "SELECT timestamp FROM holders") == [(DAYS[1],)]
+    assert query(warehouse, "SELECT timestamp FROM holders") == [(DAYS[1],)]
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     assert warehouse.load(lake).damaged == ()
     assert count(warehouse, "holders") == 2
@@ -199,7 +199,7 @@ def test_a_damaged_manifest_is_named_and_the_others_are_loaded(lake: Lake, wareh
     path.write_bytes(path.read_bytes()[:-30])
     (damaged,) = warehouse.load(lake).damaged
     assert damaged.startswith(f"{path} is not a valid manifest")
-    assert asked(warehouse, "SELECT chain FROM holders") == [("bsc",)]
+    assert query(warehouse, "SELECT chain FROM holders") == [("bsc",)]
 
 
 def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
@@ -223,13 +223,13 @@ def test_of_relationships_of_many_instants_each_that_is_there_twice_is_named_how
     assert report.duplicates == tuple(
         f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 rows too many for their key" for day in (2, 4, 6)
     )
-    assert asked(warehouse, "SELECT day(timestamp), count(*) FROM grouped_transfers GROUP BY ALL ORDER BY ALL") == [
+    assert query(warehouse, "SELECT day(timestamp), count(*) FROM grouped_transfers GROUP BY ALL ORDER BY ALL") == [
         (day, 3 + (day % 2 == 0)) for day in range(1, 7)
     ]
 
 
 def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
-    return asked(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
+    return query(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
 
 
 def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
@@ -256,12 +256,12 @@ def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
         assert sorted(places(warehouse)) == [place for place in wanted if place[2] > 2 or place[2] <= day.day]
     assert places(warehouse) == wanted, "the small loads were worth writing the file anew"
     assert warehouse.load(lake).partitions == 0
-    assert asked(warehouse, "SELECT sum(row_count), count(*) FROM partitions") == [(40, 10)]
+    assert query(warehouse, "SELECT sum(row_count), count(*) FROM partitions") == [(40, 10)]
     assert sorted(path.name for path in warehouse.path.parent.glob("warehouse*")) == [
         "warehouse.duckdb",
         "warehouse.duckdb.lock",
     ]
-    ((comment,),) = asked(warehouse, "SELECT comment FROM duckdb_tables() WHERE table_name = 'holders'")
+    ((comment,),) = query(warehouse, "SELECT comment FROM duckdb_tables() WHERE table_name = 'holders'")
     assert comment.startswith("A row is a holder")
 
 
@@ -429,7 +429,7 @@ def test_a_query_takes_parameters_and_a_statement_without_rows_answers_nothing(
     lake: Lake, warehouse: Warehouse
 ) -> None:
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT ? + 1", 41) == [(42,)]
+    assert query(warehouse, "SELECT ? + 1", 41) == [(42,)]
     assert warehouse.query("SET threads = 1").num_rows == 0
 
 
@@ -456,11 +456,11 @@ def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: 
     with start(tool, imports=["holderlake.warehouse.warehouse"], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
-        for ask in (lambda: asked(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
+        for ask in (lambda: query(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
             with pytest.raises(WarehouseError, match="close it there, or connect that program read-only"):
                 ask()
         process.communicate("\n")
-    assert asked(warehouse, "FROM maps") == []
+    assert query(warehouse, "FROM maps") == []
 
 
 def test_a_file_that_is_no_warehouse_is_kept(lake: Lake, warehouse: Warehouse) -> None:
@@ -468,7 +468,7 @@ def test_a_file_that_is_no_warehouse_is_kept(lake: Lake, warehouse: Warehouse) -
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
     with pytest.raises(WarehouseError, match="no warehouse; move it away"):
         warehouse.load(lake)
-    assert asked(warehouse, "FROM mine") == [(1,)]
+    assert query(warehouse, "FROM mine") == [(1,)]
     warehouse.path.write_bytes(b"not DuckDB at all")
     warehouse.load(lake)
     (aside,) = warehouse.path.parent.glob("warehouse.duckdb.damaged-*")

@@ -15,12 +15,12 @@ from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import (
     DAYS,
-    LEARNT,
-    asked,
+    FETCHED_AT,
     count,
     failures,
     holders,
     map_tables,
+    query,
     rows,
     transfer,
     write,
@@ -46,7 +46,7 @@ def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse
     assert about.strip()
     small.query(example)
     source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
-    ((comment,),) = asked(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
+    ((comment,),) = query(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
     assert comment == query.comment
 
 
@@ -57,40 +57,40 @@ def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, war
     write_holders(lake, "base", DAYS[1], {"0xa": {"0x1": 5}})
     warehouse.load(lake)
     latest = "SELECT chain, token_address, amount FROM {} ORDER BY ALL"
-    assert asked(warehouse, latest.format("latest_holders")) == [
+    assert query(warehouse, latest.format("latest_holders")) == [
         ("base", "0xa", 5),
         ("eth", "0xa", 4),
         ("eth", "0xb", 2),
     ]
-    assert asked(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
+    assert query(warehouse, latest.format("holders_as_of('2026-11-08 23:59:59')")) == [
         ("base", "0xa", 5),
         ("eth", "0xa", 3),
         ("eth", "0xb", 2),
     ]
-    assert asked(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
+    assert query(warehouse, latest.format("holders_as_of(TIMESTAMP '2026-11-01')")) == [
         ("eth", "0xa", 1),
         ("eth", "0xb", 2),
     ]
     assert count(warehouse, "holders_as_of('2026-10-31')") == 0
-    assert asked(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
+    assert query(warehouse, "SELECT token_address, service_score FROM latest_maps ORDER BY 1") == [
         ("0xa", 9.0),
         ("0xb", 1.0),
     ]
-    assert asked(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
+    assert query(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
 
 
 def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
     write_maps(lake, "eth", DAYS[1], {"0xa": []})
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
+    assert query(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
 
 
 def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY address",
         "2026-11-03",
@@ -109,7 +109,7 @@ def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake,
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
     warehouse.load(lake)
-    changes = asked(
+    changes = query(
         warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
     )
     assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
@@ -127,7 +127,7 @@ def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake:
         write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
     write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT service_score, score_change, round(top_10_share, 9), holders_listed FROM concentration_history"
         " ORDER BY timestamp",
@@ -145,7 +145,7 @@ def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse:
     for day, clusters in zip(DAYS, history, strict=False):
         write_maps(lake, "eth", day, {"0xa": clusters})
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT day(timestamp), cluster_id, previous_cluster_id, round(overlap, 3), event FROM cluster_lineage"
         " ORDER BY 1, 2 NULLS LAST, 3",
@@ -169,7 +169,7 @@ def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, wareho
     write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
     write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
+    assert query(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
 
 
 def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
@@ -194,7 +194,7 @@ def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_
         by="address_set",
     )
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT from_address, total_value, timestamp FROM flows_between(?, ?) ORDER BY 1",
         other.upper().replace("0X", "0x"),
@@ -211,9 +211,9 @@ def test_a_token_that_was_answered_with_nothing_has_no_holders_any_more(lake: La
     nobody = TABLES["holders"].schema.empty_table()
     write(lake, "holders", "eth", DAYS[1], {"holders": nobody}, {"0xa"}, failures("eth", DAYS[1], ("holders", "0xa")))
     warehouse.load(lake)
-    assert asked(warehouse, "SELECT token_address FROM latest_holders") == [("0xb",)]
-    assert asked(warehouse, "SELECT token_address FROM holders_as_of('2026-11-01') ORDER BY 1") == [("0xa",), ("0xb",)]
-    assert asked(warehouse, "SELECT address, left_at FROM holding_periods WHERE token_address = '0xa'") == [
+    assert query(warehouse, "SELECT token_address FROM latest_holders") == [("0xb",)]
+    assert query(warehouse, "SELECT token_address FROM holders_as_of('2026-11-01') ORDER BY 1") == [("0xa",), ("0xb",)]
+    assert query(warehouse, "SELECT address, left_at FROM holding_periods WHERE token_address = '0xa'") == [
         ("0x1", DAYS[1])
     ]
 
@@ -230,7 +230,7 @@ def test_a_token_that_was_answered_with_nothing_has_no_holders_any_more(lake: La
     ],
 )
 def test_an_instant_is_read_from_whatever_tells_one(small: Warehouse, text: str, meant: datetime) -> None:
-    assert asked(small, f"SELECT instant({text})") == [(meant,)]
+    assert query(small, f"SELECT instant({text})") == [(meant,)]
 
 
 @pytest.fixture(scope="module")
@@ -244,9 +244,9 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         told = told.set_column(told.num_columns - 1, "fetched_at", [[learnt]])
         write(lake, "holders", "eth", day, {"holders": told}, {token}, final=True)
 
-    learn(DAYS[0], LEARNT, 1)
-    learn(DAYS[0], LEARNT + timedelta(days=4), 5)
-    learn(DAYS[1], LEARNT + timedelta(days=2), 2)
+    learn(DAYS[0], FETCHED_AT, 1)
+    learn(DAYS[0], FETCHED_AT + timedelta(days=4), 5)
+    learn(DAYS[1], FETCHED_AT + timedelta(days=2), 2)
     loaded.load(lake)
     return loaded
 
@@ -265,8 +265,8 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 def test_known_at_gives_what_we_held_true_of_t_then_and_nothing_rather_than_what_was_told_later(
     told_twice: Warehouse, t: str, known: str, amounts: list[int], replaced: list[bool]
 ) -> None:
-    assert asked(told_twice, "SELECT amount FROM holders_known_at(?, ?)", t, known) == [(amount,) for amount in amounts]
-    found = asked(told_twice, "SELECT replaced FROM answered_known_at('holders', ?, ?)", t, known)
+    assert query(told_twice, "SELECT amount FROM holders_known_at(?, ?)", t, known) == [(amount,) for amount in amounts]
+    found = query(told_twice, "SELECT replaced FROM answered_known_at('holders', ?, ?)", t, known)
     assert found == [(one,) for one in replaced]
 
 
@@ -285,12 +285,12 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
     totals = (
         "SELECT exact_total(amount, amount_exact) AS total FROM holders GROUP BY token_address ORDER BY token_address"
     )
-    assert asked(warehouse, totals) == [
+    assert query(warehouse, totals) == [
         (f"{huge + 120 * 10**18}.85",),
         ("4",),
         ("1.00000000000000000000001",),
     ]
-    assert asked(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
+    assert query(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
         (None, f"{huge + 120 * 10**18}.85"),
         (Decimal(4), None),
         (Decimal(1), "1.00000000000000000000001"),
@@ -317,15 +317,15 @@ def comings_and_goings(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 def test_entries_and_exits_are_told_partition_by_partition(comings_and_goings: Warehouse) -> None:
     entries = "SELECT day(timestamp), address, day(previous_timestamp), amount FROM holder_entries(?, ?) ORDER BY ALL"
-    assert asked(comings_and_goings, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
-    assert asked(comings_and_goings, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
+    assert query(comings_and_goings, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
+    assert query(comings_and_goings, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
     exits = "SELECT day(timestamp), address, day(last_timestamp), amount FROM holder_exits(?, ?) ORDER BY ALL"
-    assert asked(comings_and_goings, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
-    assert asked(comings_and_goings, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
+    assert query(comings_and_goings, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
+    assert query(comings_and_goings, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
 
 
 def test_holding_periods_break_where_a_list_lacks_the_address(comings_and_goings: Warehouse) -> None:
-    found = asked(
+    found = query(
         comings_and_goings,
         "SELECT chain, address, period, day(entered_at), day(last_seen_at), day(left_at), days, partitions,"
         " from_the_start, first_amount, last_amount FROM holding_periods ORDER BY ALL",
@@ -340,7 +340,7 @@ def test_holding_periods_break_where_a_list_lacks_the_address(comings_and_goings
 
 
 def test_an_address_s_history_is_its_own_on_every_chain(comings_and_goings: Warehouse) -> None:
-    found = asked(
+    found = query(
         comings_and_goings,
         "SELECT chain, day(timestamp), held, amount, amount_change, role, cluster_id, cluster_holders"
         " FROM address_history('Ab') ORDER BY ALL",
@@ -373,7 +373,7 @@ def test_overlap_pairs_each_two_tokens_once_and_tells_wallets_from_exchanges(lak
     ]
     write(lake, "holders", "eth", DAY, {"holders": rows("holders", "eth", DAY, listed)}, set(of_token))
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT token_a, token_b, common_holders, common_wallets, holders_of_a, holders_of_b, overlap,"
         " round(share_of_a, 9), round(share_of_b, 9), wallets_share_of_a FROM holder_overlap('2026-11-02')",
@@ -396,7 +396,7 @@ def test_cluster_lineage_tells_mergers_and_splits_and_a_line_keeps_its_name(lake
         lake, "maps", "eth", DAYS[3], map_tables("eth", DAYS[3], {}), {"0xa"}, failures("eth", DAYS[3], ("map", "0xa"))
     )
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT day(timestamp), cluster_id, previous_cluster_id, event, merged_from, split_from FROM cluster_lineage"
         " ORDER BY 1, 2 NULLS LAST, 3",
@@ -412,7 +412,7 @@ def test_cluster_lineage_tells_mergers_and_splits_and_a_line_keeps_its_name(lake
         (4, None, 2, "died", None, None),
         (4, None, 3, "died", None, None),
     ]
-    lines = asked(
+    lines = query(
         warehouse,
         "SELECT lineage, list(cluster_id ORDER BY timestamp), list(members ORDER BY timestamp)"
         " FROM cluster_history('0xA') GROUP BY lineage ORDER BY lineage",
@@ -458,7 +458,7 @@ def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, w
     at(DAYS[0], 1)
     at(DAYS[1], 3)
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT from_kind, coalesce(from_cluster_id::VARCHAR, from_exchange), to_kind,"
         " coalesce(to_cluster_id::VARCHAR, to_exchange), total_value, total_value_exact, total_transfers, senders"
@@ -474,12 +474,12 @@ def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, w
     of_exchange = (
         "SELECT exchange, cluster_id, deposits, withdrawals, net, deposit_count FROM exchange_flows(?) ORDER BY 2"
     )
-    assert asked(warehouse, of_exchange, DAYS[5]) == [
+    assert query(warehouse, of_exchange, DAYS[5]) == [
         ("Bourse", 1, 900, 0, 900, 4),
         ("Bourse", 2, 0, 21, -21, 0),
         ("Bourse", None, 3, 0, 3, 2),
     ]
-    sent = asked(
+    sent = query(
         warehouse,
         "SELECT direction, counterparty, total_value, total_value_exact, is_window FROM address_transfers('a1')"
         " ORDER BY ALL",
@@ -513,7 +513,7 @@ def test_data_quality_names_each_kind_of_fault(lake: Lake, warehouse: Warehouse)
     tables["grouped_transfers"] = rows("grouped_transfers", "eth", DAYS[0], [odd])
     write(lake, "maps", "eth", DAYS[0], tables, {"0xa"})
     warehouse.load(lake)
-    found = asked(
+    found = query(
         warehouse,
         "SELECT issue, severity, day(timestamp), subject, round(found, 3) FROM data_quality "
         "WHERE issue <> 'odd_address' ORDER BY ALL NULLS FIRST",

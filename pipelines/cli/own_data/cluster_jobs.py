@@ -215,7 +215,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
             stamped(rows, options, rules),
             provider=own_store_id(workspace.settings),
             by="token",
-            asked=set(tokens),
+            requested=set(tokens),
             covered=set(tokens),
             failures=tables.build(TABLES["failures"], failures, at),
             final=True,

@@ -1,0 +1,192 @@
+"""Manifests: the files of one partition with their rows, bytes and checksums, and the paths of both.
+
+A partition is a family of tables at one chain and instant. Readers trust manifests only. ``commits`` writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+import msgspec
+
+from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.times import parse_partition
+from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
+
+FAILURES: Final = "failures"
+REVISIONS: Final = "revisions"
+SIDE_TABLES: Final = (FAILURES, REVISIONS)
+"""Tables about a family's requests instead of their rows. Each family has its own files of them."""
+MANIFESTS: Final = "_manifests"
+
+Place = tuple[str, str, str]
+"""A partition: its family, chain and timestamp."""
+
+
+class LakeError(Exception):
+    """The lake cannot read or write something. The message names it and the remedy."""
+
+
+class DamagedManifest(LakeError):
+    """A manifest cannot be read, or contains an invalid name. The message names the file and the fault."""
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table's file in a partition: its rows, bytes and SHA-256. A side table without rows has no file."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+NO_FILE: Final = TableFile(0, 0, "")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of a partition. ``timestamp`` is the partition's text, ``written_at`` is UTC.
+
+    ``covered`` are the subjects (tokens, address sets, …) that were answered, also those without rows. ``options`` are
+    the request options of all of them; None if they are not known.
+    """
+
+    family: str
+    chain: str
+    timestamp: str
+    provider: str
+    written_at: datetime
+    commit: str
+    tables: dict[str, TableFile]
+    covered: frozenset[str]
+    options: dict[str, Any] | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.family, self.chain, self.timestamp
+
+    @property
+    def as_of(self) -> datetime:
+        """The partition's instant."""
+        return parse_partition(self.timestamp)
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """The covered subjects; none if the commit is older than the instant, because its rows cannot be final."""
+        return frozenset() if self.written_at < self.as_of else self.covered
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the family's own tables."""
+        return sum(file.rows for table, file in self.tables.items() if table not in SIDE_TABLES)
+
+    @property
+    def failures(self) -> int:
+        """The number of requests without an answer."""
+        return self.tables[FAILURES].rows
+
+    @property
+    def revisions(self) -> int:
+        """The number of times that rows changed when the same instant was fetched again."""
+        return self.tables.get(REVISIONS, NO_FILE).rows
+
+
+def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
+    """Return the path of a manifest, existing or not."""
+    return root / MANIFESTS / f"chain={chain}" / f"timestamp={timestamp}" / f"{family}.json"
+
+
+def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
+    """Return the path of a table's file, existing or not. A side table has one file a family."""
+    return Path(_table_path(root, table, chain, timestamp, family))
+
+
+def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
+    """Return the path as text, which is much faster to make for tens of thousands of files."""
+    name = f"part-{family}.parquet" if table in SIDE_TABLES else "part-0.parquet"
+    return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
+
+
+def place_of(path: Path) -> Place:
+    """Return family, chain and timestamp of a manifest's path."""
+    return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return a manifest; None if it is missing or damaged."""
+    try:
+        return parsed_manifest(path.read_bytes(), path)
+    except (FileNotFoundError, DamagedManifest):
+        return None
+
+
+def parsed_manifest(data: bytes, path: PurePath) -> Manifest:
+    """Decode a manifest and check every name in it against its own path and the contract's tables.
+
+    Paths are made from these names, and files at them are replaced and deleted. Raises ``DamagedManifest``.
+    """
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+        _check_names(manifest, path)
+    except (msgspec.DecodeError, BadName, UnicodeDecodeError) as error:
+        raise DamagedManifest(f"{path} is not a valid manifest: {error}") from error
+    return manifest
+
+
+def _check_names(manifest: Manifest, path: PurePath) -> None:
+    """Raise ``BadName`` if a name in a manifest differs from its path, or is not in the contract."""
+    named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
+    if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
+        raise BadName(f"it names {manifest.family} of {manifest.chain} at {manifest.timestamp}, another partition")
+    commit_name(manifest.commit)
+    known = FAMILY_TABLES.get(manifest.family, frozenset())
+    for name, file in manifest.tables.items():
+        if name not in known and name not in SIDE_TABLES:
+            raise BadName(f"it names the table {name!r}, which the family {manifest.family} does not have")
+        if file == NO_FILE and name in SIDE_TABLES:
+            continue
+        digest_name(file.sha256)
+        if file.rows < 0 or file.bytes < 0:
+            raise BadName(f"its file of {name} has {file.rows} rows and {file.bytes} bytes")
+
+
+def file_of(root: Path, manifest: Manifest, table: str) -> Path:
+    """Return the path of a table's file in a partition."""
+    return table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)
+
+
+def files_of(root: Path, manifest: Manifest) -> list[Path]:
+    """Return all files of a partition: its manifest and its tables' files."""
+    path = manifest_path(root, manifest.family, manifest.chain, manifest.timestamp)
+    return [path, *(file_of(root, manifest, name) for name, file in manifest.tables.items() if file != NO_FILE)]
+
+
+def has_its_files(root: Path, manifest: Manifest) -> bool:
+    """Return True if each file exists with the size in the manifest. The files are not read."""
+    return all(
+        _size(_table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)) == file.bytes
+        for table, file in manifest.tables.items()
+        if file != NO_FILE
+    )
+
+
+def is_intact(data: bytes, file: TableFile) -> bool:
+    """Return True if the bytes have the size and the checksum of the file."""
+    return len(data) == file.bytes and hashlib.sha256(data).hexdigest() == file.sha256
+
+
+def table_file(rows: int, data: bytes) -> TableFile:
+    """Return a manifest's entry for a file with these bytes."""
+    return TableFile(rows, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - see _table_path
+    except FileNotFoundError:
+        return -1

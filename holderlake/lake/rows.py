@@ -1,0 +1,103 @@
+"""Rows of a partition: check them against the table's schema, merge old and new ones, encode them as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from holderlake.contract.tables import TABLES, conform
+from holderlake.lake.manifests import REVISIONS, SIDE_TABLES, LakeError
+
+SUBJECT_COLUMNS: Final = {
+    "chain": "chain",
+    "token": "token_address",
+    "address_set": "address_set",
+    "address": "address",
+}
+"""The column of a row's subject (what its request was about), by the kind of subject."""
+_INSTANTS: Final = ("as_of", "fetched_at")
+_LONG_RUN: Final = 100
+"""Rows of a subject on average from which on moving them in blocks is faster than one by one."""
+
+
+def subject_column(table: str, kind: str) -> str:
+    """Return the column of a row's subject."""
+    return "subject" if table in SIDE_TABLES else SUBJECT_COLUMNS[kind]
+
+
+def empty(table: str) -> pa.Table:
+    """Return a table without rows in its declared schema."""
+    return TABLES[table].schema.empty_table()
+
+
+def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Table:
+    """Return the rows in the table's schema, without rounding. Raises ``LakeError`` if they don't fit the partition."""
+    schema = TABLES[name].schema
+    if set(rows.column_names) != set(schema.names):
+        odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
+        raise LakeError(f"the rows of {name} have other columns than the table: {odd}")
+    for field in schema:
+        given = rows.schema.field(field.name).type
+        if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
+            raise LakeError(f"{name}.{field.name} is a {given}, which is not exact: use {field.type}")
+        if not field.nullable and rows[field.name].null_count:
+            raise LakeError(f"{name}.{field.name} may not be null")
+    try:
+        cast = rows.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise LakeError(f"the rows of {name} do not fit the table: {error}") from error
+    for column, value in (("chain", chain), ("as_of", as_of)):
+        if set(pc.unique(cast[column]).to_pylist()) - {value}:
+            raise LakeError(f"rows of {name} do not belong to the partition: their {column} is not {value}")
+    return cast
+
+
+def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:
+    """Return new and old rows by subject, without old rows of the subjects that are answered again."""
+    if old is not None:
+        replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
+        new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
+    return _by_subject(new, subject)
+
+
+def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:
+    """Return the subjects with rows that were fetched before their instant."""
+    early = [
+        rows.filter(pc.less(rows["fetched_at"], as_of))[subject_column(name, kind)].to_pylist()
+        for name, rows in tables.items()
+        if name != REVISIONS and rows.num_rows and pc.min(rows["fetched_at"]).as_py() < as_of
+    ]
+    return frozenset().union(*early)
+
+
+def to_parquet(rows: pa.Table) -> bytes:
+    """Encode rows as Parquet.
+
+    Only texts and instants get a dictionary, because they repeat. Only the first three columns (chain, instant,
+    subject) get statistics, because readers skip files by them; statistics of all columns would cost a tenth more time.
+    """
+    repeating = [field.name for field in rows.schema if pa.types.is_string(field.type) or field.name in _INSTANTS]
+    sink = pa.BufferOutputStream()
+    statistics = rows.schema.names[:3]
+    pq.write_table(rows, sink, compression="zstd", use_dictionary=repeating, write_statistics=statistics)
+    return bytes(sink.getvalue())
+
+
+def from_parquet(table: str, data: bytes) -> pa.Table:
+    """Decode a table's file. No bytes are no rows."""
+    return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read()) if data else empty(table)
+
+
+def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
+    """Sort rows by subject, stable. Long runs of one subject are moved as blocks."""
+    runs = pc.run_end_encode(rows[subject].combine_chunks())
+    if len(runs.values) * _LONG_RUN >= rows.num_rows:
+        return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))
+    ends = runs.run_ends.to_pylist()
+    blocks = zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)
+    return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(blocks)])
