@@ -185,7 +185,7 @@ _IMPORT_ON_AND_ON = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from holderlake.engine.catalog.opening_balances import OPENINGS
+from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.store.store import Store
 from tests.engine.world import table, transfer
 with Store(Path(sys.argv[1])) as store:
@@ -200,7 +200,7 @@ with Store(Path(sys.argv[1])) as store:
             store.roll_back("eth", number)
         opened = {"chain": "eth", "token_address": f"window{number}", "block_number": 1, "block_time": 1}
         balances = [opened | {"address": name, "balance": "5"} for name in "abc"]
-        store.add_opening_balances(pa.Table.from_pylist(balances, OPENINGS))
+        store.add_opening_balances(pa.Table.from_pylist(balances, OPENING_BALANCES))
 """
 
 

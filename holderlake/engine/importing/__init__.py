@@ -1,6 +1,6 @@
-"""How transfers come into the store, and leave it, in memory that is bounded whatever their number.
+"""Imports and roll backs of transfers, within a budget of memory for any number of rows.
 
-``change`` is one import or roll back, step by step. ``sorting`` puts rows that come in order, token by token,
-``judging`` tells which of them are new, ``numbering`` gives addresses their numbers; ``rows``, ``part_files`` and
-``run_files`` write what is kept. ``piles`` and ``merging`` are how any of them works on more than fits into memory.
+``change`` does the steps: ``sort`` orders rows token by token, ``deduplicate`` finds the new ones, ``address_ids``
+numbers addresses, ``rows`` and ``writers`` write files. ``spill`` and ``merge`` work on data larger than memory.
+Reading files of users belongs in ``sources``.
 """

@@ -1,7 +1,7 @@
-"""Addresses get their numbers at an import: known ones keep theirs, new ones get the next.
+"""Numbers of addresses during an import: known addresses keep theirs, new ones get the next.
 
-New addresses are kept in memory while they are few. When they are more they go to a volume of their own, which is
-mapped: what an import holds of its addresses is bounded, and the next import finds them on disk as they are.
+New addresses are kept in memory while they are few, then written to a volume that is mapped. The memory of an import is
+therefore bounded, however many new addresses it has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADDRESS_BYTES: Final = 80
 
 
 class AddressIds:
-    """The dictionary while it grows. ``volumes`` are those that the catalogue names."""
+    """The dictionary during an import. ``volumes`` are those that the catalogue lists."""
 
     def __init__(
         self,
@@ -47,23 +47,23 @@ class AddressIds:
 
     @property
     def dictionary(self) -> Dictionary:
-        """The addresses of now."""
+        """All addresses so far."""
         return Dictionary([*self._mapped, *self._fresh])
 
     def ranks(self, numbers: Array) -> Array:
-        """See ``Dictionary.ranks``."""
+        """Return ``Dictionary.ranks``."""
         return self.dictionary.ranks(numbers)
 
     def numbered(self, rows: pa.Table) -> pa.Table:
-        """The rows with the numbers of both addresses, ``sender`` and ``receiver``."""
+        """Add the numbers of both addresses to the rows, as columns ``sender`` and ``receiver``."""
         ends = pa.concat_arrays([*rows["from_address"].chunks, *rows["to_address"].chunks, pa.array([], pa.string())])
         encoded = ends.dictionary_encode()
-        each = self._learn(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
+        each = self._number(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
         senders, receivers = each[: rows.num_rows], each[rows.num_rows :]
         return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))
 
-    def _learn(self, texts: pa.Array) -> Array:
-        """The number of each of the distinct addresses; those without one get the next ones."""
+    def _number(self, texts: pa.Array) -> Array:
+        """Return the numbers of distinct addresses. Those without one get the next numbers."""
         hashed, known = digests(texts), self.dictionary
         found = known.find_hashed(texts, hashed)
         new = np.flatnonzero(found == UNKNOWN)
@@ -73,7 +73,7 @@ class AddressIds:
         return found
 
     def _append(self, volume: Volume) -> None:
-        """Adds a volume, joined with those before it in memory that are not twice its size."""
+        """Add a volume, joined with those before it in memory that are at most twice its size."""
         following = [volume]
         while self._fresh and self._fresh[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._fresh.pop())
@@ -82,15 +82,14 @@ class AddressIds:
             self._spill()
 
     def _spill(self) -> None:
-        """Writes the addresses in memory to disk, with the volumes of this import before them that are not twice as
-        many."""
+        """Write the addresses in memory to disk, joined with volumes of this import that are at most twice as large."""
         following, self._fresh = self._fresh, []
         while self._spilled and self._spilled[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._mapped.pop())
-            self._opened.path(self._spilled.pop().file, "volume").unlink()  # nobody else knows of it
+            self._opened.path(self._spilled.pop().file, "volume").unlink()  # no reader knows it
         self._spilled.append(self._write(following))
         path = self._opened.path(self._spilled[-1].file, "volume")
-        self._mapped.append(Volume(following[0].first, **read_arrays(path)))  # and let go of with the list
+        self._mapped.append(Volume(following[0].first, **read_arrays(path)))
 
     def _write(self, volumes: Sequence[Volume]) -> VolumeFile:
         name = self._new_name()
@@ -98,7 +97,7 @@ class AddressIds:
         return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
 
     def save(self, catalog: sqlite3.Connection) -> None:
-        """Name the new addresses in the catalogue, in one volume that replaces the small ones before them."""
+        """List the new addresses in the catalogue, in one volume that replaces the small ones before it."""
         if not self._fresh and not self._spilled:
             return
         new, stored = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored)
@@ -116,7 +115,7 @@ class AddressIds:
 
 
 def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
-    """Writes volumes that follow one another as one, some addresses at a time."""
+    """Write consecutive volumes as one, in chunks."""
     size = sum(volume.size for volume in volumes)
     with ArrayFile(path) as file:
         file.add("texts", (texts for volume in volumes for texts in _cut(volume.texts, 64 * chunk)))
@@ -146,7 +145,7 @@ def _starts(volumes: Sequence[Volume], chunk: int) -> Iterator[Array]:
 
 
 def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Array]]:
-    """Hashes of all volumes, rising, and the places of their addresses in the whole. Hashes are spread evenly."""
+    """Return the hashes of all volumes, rising, and the places of their addresses, in chunks of about equal size."""
     parts = 1 + 2 * sum(volume.size for volume in volumes) // chunk
     edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
     cuts = [[0, *np.searchsorted(volume.hashes, edges).tolist(), volume.size] for volume in volumes]

@@ -1,4 +1,4 @@
-"""How a budget of memory is shared out, so that an import of any size stays within it."""
+"""The memory budget of an import, and the shares of its steps."""
 
 from __future__ import annotations
 
@@ -16,35 +16,39 @@ _BATCH: Final = 131_072
 
 @dataclass(frozen=True)
 class Budget:
-    """What an import of so many bytes of memory may hold at a time: anonymous memory, for pages of mapped files are the
-    system's to take back. The query engine has a quarter of it, see ``Store``."""
+    """Shares of ``memory`` bytes. They count anonymous memory, because the system can take back pages of mapped files.
+
+    DuckDB has a quarter of the budget, see ``Store``.
+    """
 
     memory: int
 
     @property
     def group(self) -> int:
-        """Bytes of rows that are put in order at once; four to five times as many are held then."""
+        """Bytes of rows that are sorted at once. Sorting needs four to five times as many."""
         return self.memory // 24
 
     @property
     def batch(self) -> int:
-        """Rows that are read and written at a time."""
+        """Number of rows that are read and written at once."""
         return min(_BATCH, max(self.group // _ROW_BYTES, 16))
 
     @property
     def chunk(self) -> int:
-        """Changes of balances, or entries of the adjacency, that are put in order at once; each takes up to 300 bytes.
-        More than half a million at once are only slower."""
+        """Number of balance changes, or entries of the adjacency, that are sorted at once.
+
+        Each takes up to 300 bytes. More than half a million at once are slower.
+        """
         return min(_CHUNK, max(self.memory // 2_048, 16))
 
     @property
     def waiting(self) -> int:
-        """Bytes that wait to be written to piles."""
+        """Bytes of rows that wait in memory for their buckets."""
         return self.memory // 48
 
 
 def release_freed_memory() -> None:
-    """Lets the system have the memory that was freed; the allocators would keep it for later."""
+    """Return freed memory to the system; the allocators would keep it for later."""
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:
         _TRIM(0)

@@ -1,7 +1,7 @@
-"""An import or roll back, step by step: what is new is found, and written to new files that the catalogue then names.
+"""An import or roll back, step by step: it writes new files, which the catalogue then lists in one transaction.
 
-All that a ``Change`` writes lies under new names until the catalogue, in one transaction, names it; killed at any
-moment it leaves nothing but abandoned files. All work is done in pieces that fit into its budget of memory.
+If the process is killed at any moment, it leaves only unlisted files. All work is done in pieces that fit into the
+memory budget.
 """
 
 from __future__ import annotations
@@ -55,69 +55,69 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
 _TAILS: Final = 8
-"""How many small parts or runs there are before they are made one."""
+"""Number of small parts or runs that are merged into one."""
 
 
 class Change:
-    """A change of the store under way, in the transaction of ``catalog``. ``memory`` is its budget in bytes."""
+    """A change of the store in a transaction of ``catalog``. ``memory`` is its budget in bytes."""
 
     def __init__(
         self,
-        place: ImportFolder,
+        folder: ImportFolder,
         catalog: sqlite3.Connection,
         connect: Callable[[], duckdb.DuckDBPyConnection],
         checks: FileChecks,
         memory: int,
     ) -> None:
-        record_sums(catalog, place.root)  # of a store of an earlier version
+        record_sums(catalog, folder.root)  # a store of an earlier version has none yet
         self.manifest = read_manifest(catalog)
-        self._root = place.root
-        self._place = place
-        self._spool = place.spool
+        self._root = folder.root
+        self._import = folder
+        self._spool = folder.spool
         self._catalog = catalog
         self._connect = connect
         self._budget = Budget(memory)
-        self._opened = OpenFiles(place.root, checks)
+        self._opened = OpenFiles(folder.root, checks)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
-        self._dealt = EntryBuffer(self._spool, self._budget)
-        self._ends = ExitStack()
+        self._entries = EntryBuffer(self._spool, self._budget)
+        self._exit = ExitStack()
 
     def __enter__(self) -> Change:
         cursor = self._connect()
-        self._ends.callback(cursor.close)
+        self._exit.callback(cursor.close)
         self._coding = Coding()
-        self._numbering = AddressIds(
-            self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._place.new_name
+        self._addresses = AddressIds(
+            self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._import.new_name
         )
-        self._sorting = Sorter(self._coding, self._numbering.numbered, self._spool, self._budget)
-        self._judge = Deduplicator(cursor, self._coding, self._spool, self._budget)
+        self._sorter = Sorter(self._coding, self._addresses.numbered, self._spool, self._budget)
+        self._deduplicator = Deduplicator(cursor, self._coding, self._spool, self._budget)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ends.close()
+        self._exit.close()
 
     # ------------------------------------------------------------------ transfers
 
     def add_transfers(
-        self, transfers: pa.Table | pa.RecordBatchReader, is_new_token: Callable[[TokenRows], None]
+        self, transfers: pa.Table | pa.RecordBatchReader, assume_token: Callable[[TokenRows], None]
     ) -> Counts:
-        """Adds the transfers that are new. ``is_new_token`` is called for each token in them."""
+        """Add the transfers that are new. Call ``assume_token`` for each token among the transfers."""
         counts = Counts()
-        for incoming in self._sorting.by_token(transfers):
+        for incoming in self._sorter.by_token(transfers):
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
             stored = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
-            known, files = [self._keys(part) for part in stored], (self._stored("transfers", p.file) for p in stored)
-            added = self._judge.new_rows(incoming, known, files, counts)
+            known = [self._keys(part) for part in stored]
+            added = self._deduplicator.new_rows(incoming, known, map(self._stored, stored), counts)
             if added is not None:
                 counts.first_times.append(self._add(number, added, stored).first_time)
                 self._refuse_overlap((incoming.chain, incoming.address), number)
-            is_new_token(incoming)
+            assume_token(incoming)
         return counts
 
     def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
-        """Writes new rows of a token, together with those of the parts that are made one with them."""
+        """Write new rows of a token, merged with small parts."""
         merged = _to_merge(stored, added.rows)
         kind = BASE if len(merged) == len(stored) else TAIL
         return self._write(number, kind, added.tables(), [added.keys], merged)
@@ -125,49 +125,47 @@ class Change:
     def _write(
         self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
     ) -> Period:
-        """Writes numbered rows of a token, in order, as a part that replaces those merged."""
-        noted, name = RowSummary(number, self._spool, self._dealt if kind != OPENING else None), self._place.new_name()
+        """Write numbered, sorted rows of a token and the merged parts as one part, which replaces these."""
+        summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
+        name = self._import.new_name()
         folder = "openings" if kind == OPENING else "transfers"
-        old = [self._stored(folder, part.file) for part in merged]
-        rows = joined_rows((self._plain(table) for table in noted.passing(tables)), old, self._budget.batch)
+        old = [self._stored(part) for part in merged]
+        rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old, self._budget.batch)
         write_rows(self._path(folder, name), rows)
-        self._write_part(name, [*(self._moves(part) for part in merged), *noted.moves],
+        self._write_part(name, [*(self._moves(part) for part in merged), *summary.moves],
                          [*keys, *(self._keys(part) for part in merged)])  # fmt: skip
-        period = joined_period(noted.periods)
+        period = joined_period(summary.periods)
         self._replace(number, merged, _part_file(name, number, kind, period, merged))
         return period
 
     def _plain(self, rows: pa.Table) -> pa.Table:
-        """Rows of transfers, whether they are on their way or came from a file."""
+        """Return the rows of transfers, from encoded rows or rows of a file."""
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
 
     def take_over(self, chain: str, address: str, file: str) -> None:
-        """Makes the arrays of a token's transfers, which lie as Parquet in ``transfers`` already."""
+        """Make the arrays of a token whose transfers are already in a Parquet file of the store."""
         number = self._number((chain, address))
         path = self._path("transfers", file)
-        noted = RowSummary(number, self._spool, self._dealt)
+        summary = RowSummary(number, self._spool, self._entries)
         keys = SortedKeys(count_rows(path), self._spool, self._budget)
-        for _ in noted.passing(self._keyed(read_rows(path, self._budget.batch), keys)):
-            pass
-        self._write_part(file, noted.moves, [keys.array()])
-        self._replace(number, [], _part_file(file, number, BASE, joined_period(noted.periods), []))
+        summary.read(self._keyed(read_rows(path, self._budget.batch), keys))
+        self._write_part(file, summary.moves, [keys.array()])
+        self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
-        """Stored rows, numbered; their keys are added to ``keys``."""
+        """Number stored rows, and add the hashes of their keys to ``keys``."""
         for rows in tables:
             keys.add(self._coding.keys(rows))
-            yield self._numbering.numbered(rows)
+            yield self._addresses.numbered(rows)
 
     # ------------------------------------------------------------------ repair
 
     def remake_part(self, part: PartFile) -> None:
-        """Write the arrays of a part again from its rows, under the same name. All addresses have to be known."""
+        """Write the arrays of a part again from its rows, under the same name. All its addresses must be known."""
         is_opening = part.kind == OPENING
-        noted, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        rows = read_rows(self._stored("openings" if is_opening else "transfers", part.file), self._budget.batch)
-        for _ in noted.passing(self._keyed(rows, keys)):
-            pass
-        self._write_part(part.file, noted.moves, [np.empty(0, np.uint64) if is_opening else keys.array()])
+        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        summary.read(self._keyed(read_rows(self._stored(part), self._budget.batch), keys))
+        self._write_part(part.file, summary.moves, [np.empty(0, np.uint64) if is_opening else keys.array()])
         self._catalog.execute("DELETE FROM files WHERE path = ?", (f"arrays/{part.file}.part",))
 
     def remake_runs(self) -> None:
@@ -177,9 +175,9 @@ class Change:
         for number, parts in self._parts.items():
             for part in parts:
                 if part.kind != OPENING:
-                    self._dealt.add(number, self._moves(part))
-        if self._dealt.count:
-            self._write_run(self._dealt.entries(), self._dealt.count, self._dealt.is_wide)
+                    self._entries.add(number, self._moves(part))
+        if self._entries.count:
+            self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
 
     def record_files(self) -> None:
         """Record the sums of new files in the catalogue, and which files they replace."""
@@ -190,13 +188,13 @@ class Change:
     # ------------------------------------------------------------------ opening balances
 
     def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
-        """Adds opening balances of a token (columns of ``TRANSFERS``, from the zero address) as a part of their own."""
+        """Add opening balances of a token (columns of ``TRANSFERS``, from the zero address) as one part."""
         number = self._number(key)
-        self._write(number, OPENING, [self._numbering.numbered(rows)], [np.empty(0, np.uint64)], [])
+        self._write(number, OPENING, [self._addresses.numbered(rows)], [np.empty(0, np.uint64)], [])
         self._refuse_overlap(key, number)
 
     def remove_openings(self, key: tuple[str, str]) -> int:
-        """Removes all opening balances of a token. Returns how many there were."""
+        """Remove all opening balances of a token. Return their number."""
         number = self._numbers.get(key, -1)
         openings = [part for part in self._parts.get(number, ()) if part.kind == OPENING]
         if openings:
@@ -209,34 +207,33 @@ class Change:
         refuse_overlap(key, openings, [part for part in parts if part.kind != OPENING and part.transfers])
 
     def opening_rows(self, key: tuple[str, str]) -> pa.Table:
-        """The opening balances of a token that are stored."""
+        """Return the stored opening balances of a token."""
         parts = [part for part in self.manifest.parts_of(key) if part.kind == OPENING]
-        tables = [pq.read_table(self._stored("openings", part.file)).cast(TRANSFERS) for part in parts]
+        tables = [pq.read_table(self._stored(part)).cast(TRANSFERS) for part in parts]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
 
     # ------------------------------------------------------------------ roll back
 
     def roll_back(self, chain: str, after_block: int) -> tuple[int, int | None]:
-        """Removes the chain's rows of later blocks. Returns how many there were, and the second of the first one."""
+        """Remove the chain's rows of later blocks. Return their number, and the second of the first one."""
         rows, first_times, removed = 0, [], EntryBuffer(self._spool, self._budget)
         for key, number in sorted(self._numbers.items()):
             for part in list(self._parts.get(number, ())) if key[0] == chain else []:
                 if part.last_block > after_block:
-                    gone = self._cut(part, after_block, removed)
-                    rows += gone.rows
-                    first_times.append(gone.first_time)
+                    period = self._cut(part, after_block, removed)
+                    rows += period.rows
+                    first_times.append(period.first_time)
         if removed.count:
             self._remove_entries(removed)
         return rows, min(first_times, default=None)
 
     def _cut(self, part: PartFile, after_block: int, removed: EntryBuffer) -> Period:
-        path = self._stored("openings" if part.kind == OPENING else "transfers", part.file)
-        batch = self._budget.batch
-        later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, batch))
-        gone = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
-        for _ in gone.passing(self._numbering.numbered(rows) for rows in later if rows.num_rows):
-            pass
-        period = joined_period(gone.periods)
+        """Remove the later rows of a part, whose entries are added to ``removed``. Return their period."""
+        path = self._stored(part)
+        later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, self._budget.batch))
+        summary = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
+        summary.read(self._addresses.numbered(rows) for rows in later if rows.num_rows)
+        period = joined_period(summary.periods)
         if period.rows == part.transfers:
             self._replace(part.token, [part], None)
         else:
@@ -244,19 +241,19 @@ class Change:
         return period
 
     def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
-        """Writes what is left of a part that loses its later rows."""
+        """Write a part again without its later rows."""
         kept, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        name = self._place.new_name()
+        name = self._import.new_name()
         earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
-        rows = kept.passing(self._keyed((rows for rows in earlier if rows.num_rows), keys))
+        rows = kept.observe(self._keyed((rows for rows in earlier if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
         self._write_part(name, kept.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
 
-    def _remove_entries(self, dealt: EntryBuffer) -> None:
-        """Takes entries out of the small runs first, and of the large one only where they are in no other."""
+    def _remove_entries(self, buffer: EntryBuffer) -> None:
+        """Remove entries from small runs first, and from the large run only if they are in no other."""
         removed = ArrayBuckets(self._spool, self._budget.waiting)
-        for entries in dealt.entries():
+        for entries in buffer.entries():
             removed.add(0, entries)
         for run in reversed(self.manifest.runs):
             opened = self._opened.run(run.file, self.manifest.sums)
@@ -273,10 +270,10 @@ class Change:
     # ------------------------------------------------------------------ files
 
     def finish(self) -> None:
-        """Writes what all tokens share, and names every new file in the catalogue."""
-        if self._dealt.count:
+        """Write the adjacency and the new addresses, and list all new files in the catalogue."""
+        if self._entries.count:
             self._add_run()
-        self._numbering.save(self._catalog)
+        self._addresses.save(self._catalog)
         self.record_files()
 
     def _number(self, key: tuple[str, str]) -> int:
@@ -289,9 +286,9 @@ class Change:
     def _path(self, folder: str, name: str) -> Path:
         return self._root / folder / f"{name}.parquet"
 
-    def _stored(self, folder: str, name: str) -> Path:
-        """A stored file of rows. Raises ``DamagedFile`` where it is not as it was written."""
-        return self._opened.checks.path(f"{folder}/{name}.parquet", self.manifest.sums)
+    def _stored(self, part: PartFile) -> Path:
+        """Return the path of a part's rows. Raises ``DamagedFile`` if the file has changed since it was written."""
+        return self._opened.checks.path(part.paths[0], self.manifest.sums)
 
     def _moves(self, part: PartFile) -> Moves:
         return self._opened.part(part.file, self.manifest.sums).moves
@@ -300,7 +297,7 @@ class Change:
         return self._opened.arrays(part.file, "part", self.manifest.sums)["keys"]
 
     def _write_part(self, name: str, pieces: list[Moves], keys: list[Array]) -> None:
-        dictionary = self._numbering.dictionary
+        dictionary = self._addresses.dictionary
         write_part(self._opened.path(name, "part"), pieces, keys, dictionary, self._spool, self._budget)
 
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
@@ -315,8 +312,8 @@ class Change:
         self._parts[number] = kept
 
     def _add_run(self) -> None:
-        """Writes the entries of what is new, with those of runs that are small beside them."""
-        runs, count = list(self.manifest.runs), self._dealt.count
+        """Write the new entries, merged with small runs, as one run."""
+        runs, count = list(self.manifest.runs), self._entries.count
         tails = runs[1:]
         if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
             merged = runs
@@ -326,8 +323,8 @@ class Change:
         for run in merged:
             self._drop_run(run.file)
         rows = max(self._budget.chunk // (len(merged) + 1), 16)
-        sources = [*(entries_of_run(run, rows) for run in opened), self._dealt.entries()]
-        is_wide = self._dealt.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
+        sources = [*(entries_of_run(run, rows) for run in opened), self._entries.entries()]
+        is_wide = self._entries.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
         self._write_run(merged_entries(sources), count + sum(run.entries for run in merged), is_wide)
 
     def _drop_run(self, file: str) -> None:
@@ -335,32 +332,37 @@ class Change:
 
     def _write_run(self, entries: Iterator[Entries], count: int, is_wide: bool) -> None:
         if count:
-            name = self._place.new_name()
+            name = self._import.new_name()
             write_run(self._opened.path(name, "run"), entries, count, is_wide, self._spool, self._budget)
             self._catalog.execute("INSERT INTO runs VALUES (?, ?)", (name, count))
 
 
 class RowSummary:
-    """What is noted of numbered rows while they pass: their moves, their period, and who dealt with whom."""
+    """Collects transfers, period and adjacency entries of numbered rows while they are written."""
 
-    def __init__(self, number: int, spool: Path, dealt: EntryBuffer | None) -> None:
+    def __init__(self, number: int, spool: Path, buffer: EntryBuffer | None) -> None:
         self.moves: list[Moves] = []
         self.periods: list[Period] = []
         self._number = number
         self._spool = spool
-        self._dealt = dealt
+        self._entries = buffer
 
-    def passing(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The same rows. Where they come in several tables, their moves are kept on disk."""
+    def observe(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the same rows. The transfers of more than one table are kept on disk."""
         for rows in tables:
             self.periods.append(period_of(rows))
             moves = moves_of(rows)
-            if self._dealt is not None:
-                self._dealt.add(self._number, moves)
+            if self._entries is not None:
+                self._entries.add(self._number, moves)
             if len(self.moves) == 1 and len(self.periods) == 2:
                 self.moves = [self._spooled(self.moves[0])]
             self.moves.append(self._spooled(moves) if len(self.periods) > 1 else moves)
             yield rows
+
+    def read(self, tables: Iterable[pa.Table]) -> None:
+        """Collect from rows that are not written."""
+        for _ in self.observe(tables):
+            pass
 
     def _spooled(self, moves: Moves) -> Moves:
         self._spool.mkdir(exist_ok=True)
@@ -368,7 +370,7 @@ class RowSummary:
         names = ("times", "senders", "receivers", "values")
         write_arrays(path, {name: getattr(moves, name) for name in names}, durable=False)
         arrays = read_arrays(path)
-        path.unlink()  # it stays for as long as it is mapped
+        path.unlink()  # the mapping keeps the data
         return Moves(*(arrays[name] for name in names))
 
 
@@ -377,7 +379,7 @@ def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
 
 
 def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
-    """The parts that are made one with what is added: all of them when the tail passes a tenth of the base."""
+    """Return the parts to merge with new rows: all of them if the tail exceeds a tenth of the base."""
     tails = [part for part in stored if part.kind == TAIL]
     base = sum(part.transfers for part in stored if part.kind == BASE)
     if 10 * (added + sum(part.transfers for part in tails)) > base:

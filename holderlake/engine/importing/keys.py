@@ -1,6 +1,6 @@
-"""Hashes of transfers' keys in order, and which of them are doubtful: whatever their number, a part at a time.
+"""Hashes of the keys of transfers, sorted in parts that fit into memory, and the hashes that occur repeatedly.
 
-They are hashes, so equal ranges of them are about equally full.
+Hashes are spread evenly, so equal ranges hold about equally many.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from holderlake.engine.numeric.bigint import Array
 
 
 def part_of(keys: Array, parts: int) -> Array:
-    """Which of so many equal ranges each of the hashes lies in."""
+    """Return the number of each hash's range, of ``parts`` equal ranges."""
     return ((keys >> np.uint64(48)).astype(np.int64) * parts) >> 16
 
 
 class SortedKeys:
-    """Hashes that come in any order, about as many as ``rows``, put in order on disk."""
+    """Sorts about ``rows`` hashes, on disk if they are many."""
 
     def __init__(self, rows: int, spool: Path, budget: Budget) -> None:
         self._spool = spool
         self._parts = 1 + 2 * rows // budget.chunk
-        self._piles = ArrayBuckets(spool, budget.waiting)
+        self._buckets = ArrayBuckets(spool, budget.waiting)
 
     def add(self, keys: Array) -> None:
-        """Adds hashes."""
-        self._piles.sort_out(part_of(keys, self._parts), (keys,))
+        """Add hashes in any order."""
+        self._buckets.distribute(part_of(keys, self._parts), (keys,))
 
     def array(self) -> Array:
-        """All of them, rising."""
-        pieces = (np.sort(self._piles.take(number)[0]) for number in self._piles.numbers())
+        """Return all hashes, rising."""
+        pieces = (np.sort(self._buckets.take(number)[0]) for number in self._buckets.numbers())
         return next(pieces) if self._parts == 1 else map_temporary_file(pieces, self._spool)
 
 
 def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
-    """Arrays one after another, in a mapped file that goes with them."""
+    """Write arrays one after another to a file and map it. The file has no name, so it goes with the mapping."""
     spool.mkdir(exist_ok=True)
     path = spool / f"{uuid.uuid4().hex}.keys"
     write_arrays(path, {"keys": pieces}, durable=False)
@@ -52,7 +52,7 @@ def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
 
 
 def merged_keys(keys: Sequence[Array], chunk: int) -> Array | Iterable[Array]:
-    """All hashes of sorted arrays, rising."""
+    """Merge sorted arrays of hashes into one, or into chunks of one."""
     size = sum(map(len, keys))
     if len(keys) == 1:
         return keys[0]
@@ -67,7 +67,7 @@ def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
 
 
 class RepeatedKeys:
-    """The hashes that stand twice among sorted keys, or are also among the known ones (several sorted arrays)."""
+    """The hashes that occur twice in ``keys`` (sorted), or also in ``known`` (several sorted arrays)."""
 
     _STEP: Final = 1 << 18
 
@@ -78,20 +78,20 @@ class RepeatedKeys:
 
     def _pieces(self, keys: Array, known: Sequence[Array]) -> Iterator[Array]:
         for start in range(0, len(keys), self._STEP):
-            some = keys[start : start + self._STEP + 1]  # and the first one of the next
-            doubtful = np.concatenate([some[1:] == some[:-1], [False]])
+            some = keys[start : start + self._STEP + 1]  # and the first hash of the next chunk
+            repeated = np.concatenate([some[1:] == some[:-1], [False]])
             for other in known:
                 if len(other):
                     places = np.minimum(np.searchsorted(other, some), len(other) - 1)
-                    doubtful |= other[places] == some
-            yield np.unique(some[doubtful])
+                    repeated |= other[places] == some
+            yield np.unique(some[repeated])
 
     def any(self) -> bool:
-        """Return whether there is any."""
+        """Return whether there are any."""
         return bool(len(self._found))
 
     def among(self, keys: Array) -> Array:
-        """Of each key, whether it is one of them."""
+        """Return a mask of the keys that are repeated."""
         if not len(self._found):
             return np.zeros(len(keys), np.bool_)
         places = np.minimum(np.searchsorted(self._found, keys), len(self._found) - 1)

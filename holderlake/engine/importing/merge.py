@@ -1,4 +1,4 @@
-"""Rows in order from several sources made one, some at a time: whatever their number, a few of each are in memory."""
+"""Merge sorted sources of rows. Only a batch of each source is in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holderlake.engine.numeric.bigint import Array
 
 
 class Rows(Protocol):
-    """Rows of which there is a number."""
+    """A batch of rows."""
 
     def __len__(self) -> int: ...
 
@@ -25,9 +25,10 @@ def merged(
     part: Callable[[T, slice], T],
     joined: Callable[[list[T]], T],
 ) -> Iterator[T]:
-    """The rows of all sources by rising key, some at a time; those of one key are together, the first source's first.
+    """Return the rows of all sources in batches by rising key. The rows of one key are in one batch.
 
-    Each source tells its own rows by rising key, and ``joined`` puts rows in order.
+    Each source yields its rows by rising key. ``part`` returns a slice of a batch, ``joined`` several batches in order,
+    where rows of an earlier source come first.
     """
     heads: list[T | None] = [next(source, None) for source in sources]
     ended = [head is None for head in heads]

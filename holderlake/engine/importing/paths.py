@@ -1,7 +1,7 @@
-"""Where an import writes: names for its files, a folder for its spool, and which files are left of a killed one.
+"""Names of an import's files, its spool folder, and the removal of files that a killed import left.
 
-The names of an import's files begin with its number, and so does the spool, which is there until the import ended. A
-file of a killed import is recognised by that.
+The names of an import's files begin with its id. The spool folder ``.spool-<id>`` exists until the import ends, so a
+spool of another import means, to the one writer, that this import was killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPOOL: Final = ".spool-"
 
 
 class ImportFolder:
-    """The files of one import in a store's folder."""
+    """The folders and file names of one import in the store in ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -28,16 +28,16 @@ class ImportFolder:
         self.spool = root / f"{_SPOOL}{self._id}"
 
     def new_name(self) -> str:
-        """A name that no other file has."""
+        """Return a new file name."""
         return f"{self._id}-{next(self._count)}"
 
     def remove_files(self, listed: Collection[str]) -> None:
-        """Remove what the import wrote and the catalogue does not list."""
+        """Remove the files of this import that the catalogue does not list."""
         _remove(self.root, self._id, listed)
 
     @contextmanager
     def opened(self) -> Iterator[ImportFolder]:
-        """Hold the spool for the block, which has to contain the transaction."""
+        """Keep the spool for the block, which has to contain the transaction."""
         self.spool.mkdir()
         try:
             yield self
@@ -46,35 +46,35 @@ class ImportFolder:
 
 
 def imports_under_way(root: Path) -> set[str]:
-    """The numbers of imports that did not end: they run in another process, or were killed."""
+    """Return the ids of imports that have not ended: they run in another process, or were killed."""
     return {path.name.removeprefix(_SPOOL) for path in root.glob(f"{_SPOOL}*")}
 
 
 def import_of(name: str) -> str:
-    """The number of the import that gave a file its name."""
+    """Return the id of the import that wrote the file of that name."""
     return name.lstrip(".").partition(".")[0].partition("-")[0]
 
 
-def remove_killed_imports(root: Path, listed: Collection[str], mine: ImportFolder) -> None:
-    """Remove spools and unlisted files of other imports; each was killed, for the caller alone may write now."""
-    for number in imports_under_way(root):
-        if root / f"{_SPOOL}{number}" != mine.spool:
-            _remove(root, number, listed)
-            remove_spool(root, number)
+def remove_killed_imports(root: Path, listed: Collection[str], own: ImportFolder) -> None:
+    """Remove spools and unlisted files of all other imports, which were killed: the caller is the one writer."""
+    for import_id in imports_under_way(root):
+        if root / f"{_SPOOL}{import_id}" != own.spool:
+            _remove(root, import_id, listed)
+            remove_spool(root, import_id)
 
 
-def remove_spool(root: Path, number: str) -> None:
-    """Remove what an import that did not end left on disk of its intermediate results."""
-    shutil.rmtree(root / f"{_SPOOL}{number}", ignore_errors=True)
+def remove_spool(root: Path, import_id: str) -> None:
+    """Remove the intermediate results of an import that did not end."""
+    shutil.rmtree(root / f"{_SPOOL}{import_id}", ignore_errors=True)
 
 
-def files_of_import(root: Path, number: str) -> list[str]:
-    """The files that an import wrote, as paths within the store."""
+def files_of_import(root: Path, import_id: str) -> list[str]:
+    """Return the files that an import wrote, as paths within the store."""
     found = ((folder, path.name) for folder in FOLDERS for path in (root / folder).iterdir())
-    return sorted(f"{folder}/{name}" for folder, name in found if import_of(name) == number)
+    return sorted(f"{folder}/{name}" for folder, name in found if import_of(name) == import_id)
 
 
-def _remove(root: Path, number: str, listed: Collection[str]) -> None:
-    for path in files_of_import(root, number):
+def _remove(root: Path, import_id: str, listed: Collection[str]) -> None:
+    for path in files_of_import(root, import_id):
         if path not in listed:
             (root / path).unlink(missing_ok=True)

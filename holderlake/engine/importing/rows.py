@@ -1,14 +1,14 @@
-"""Transfers as rows: how they are while they are imported, and the Parquet files that keep them.
+"""Rows of transfers during an import, and the Parquet files that keep them.
 
-While rows are on their way, texts that few rows differ in are numbers (``Codes``), and each has the hash of its key.
-A file's rows stand in order of block and place in the block.
+During an import, rows are encoded: repetitive texts are numbers (``Codes``), and each row has the hash of its key. The
+rows of a file come by block and place in the block.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ _ROW_GROUP: Final = 131_072
 TOKEN_COLUMNS: Final = ("chain", "token_address")
 KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source")
 _REPETITIVE: Final = [*TOKEN_COLUMNS, *KIND_COLUMNS, "token_id"]
-"""Columns in which few values stand again and again; a dictionary of the others would be as long as they are."""
+"""Columns of few distinct values, which Parquet stores as a dictionary."""
 
 _OWN_COLUMNS: Final = [name for name in TRANSFERS.names if name not in (*TOKEN_COLUMNS, *KIND_COLUMNS)]
 
@@ -45,7 +45,7 @@ _ENCODED: Final = pa.schema(
 
 
 class Codes:
-    """Combinations of texts of some columns, by number."""
+    """Numbers for combinations of texts of some columns."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -56,11 +56,11 @@ class Codes:
         return len(self._known)
 
     def texts(self, number: int) -> tuple[str, ...]:
-        """The combination of that number."""
+        """Return the combination of that number."""
         return self._known[number]
 
     def encode(self, table: pa.Table) -> Array:
-        """The number of each row's combination; new ones get the next numbers."""
+        """Return the number of each row's combination. New ones get the next numbers."""
         combined = np.zeros(table.num_rows, np.int64)
         dictionaries: list[list[str]] = []
         for name in self._columns:
@@ -85,7 +85,7 @@ class Codes:
         return self._numbers[texts]
 
     def decode(self, numbers: Array) -> dict[str, pa.Array]:
-        """The columns of rows of these numbers."""
+        """Return the columns of rows with these numbers."""
         distinct, which = np.unique(numbers, return_inverse=True)
         places = pa.array(which.astype(np.int32))
         return {
@@ -95,19 +95,21 @@ class Codes:
 
 
 class Coding:
-    """Rows of transfers (``TRANSFERS``) to rows on their way and back. Those have columns ``token`` and ``kind``, the
-    numbers of their texts, and ``key``, the hash of the key."""
+    """Encodes and decodes rows of transfers (schema ``TRANSFERS``).
+
+    Encoded rows have columns ``token`` and ``kind``, numbers of their texts, and ``key``, the hash of the key.
+    """
 
     def __init__(self) -> None:
         self.tokens = Codes(TOKEN_COLUMNS)
         self._kinds = Codes(KIND_COLUMNS)
 
     def standard(self, kind: int) -> str:
-        """The standard of rows of the kind."""
+        """Return the token standard of rows of the kind."""
         return self._kinds.texts(kind)[KIND_COLUMNS.index("token_standard")]
 
     def encoded(self, table: pa.Table) -> pa.Table:
-        """Rows of transfers as rows on their way."""
+        """Encode rows of transfers."""
         codes = {"token": self.tokens.encode(table), "kind": self._kinds.encode(table), "key": self.keys(table)}
         return pa.table(
             {name: pa.array(code) for name, code in codes.items()}
@@ -116,19 +118,21 @@ class Coding:
 
     @staticmethod
     def nothing() -> pa.Table:
-        """No transfers, with keys."""
+        """Return an empty table of transfers with hashes."""
         return TRANSFERS.append(pa.field("key", pa.uint64())).empty_table()
 
     def decoded(self, rows: pa.Table) -> pa.Table:
-        """Rows on their way as they were."""
+        """Decode encoded rows."""
         columns = self.tokens.decode(rows["token"].to_numpy()) | self._kinds.decode(rows["kind"].to_numpy())
         columns |= {name: rows[name] for name in _OWN_COLUMNS}
         return pa.table([columns[name] for name in TRANSFERS.names], _ENCODED)
 
     @staticmethod
     def keys(table: pa.Table) -> Array:
-        """Hashes of the keys, (tx_hash, log_index, token_id); a row without a transaction is keyed by its block and
-        addresses. The same in every version and on every machine."""
+        """Return the hashes of the keys (tx_hash, log_index, token_id), the same in every version.
+
+        A row without a transaction is keyed by its block and addresses.
+        """
         transactions, items = table["tx_hash"], pc.fill_null(table["token_id"], "")
         if transactions.null_count:
             ends = (table[name] for name in ("from_address", "to_address"))
@@ -140,7 +144,7 @@ class Coding:
 
 
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
-    """Rows by block, place in the block, transaction, item and addresses; ``tokens``: those of a token together."""
+    """Sort rows by block, place in the block, transaction, item and addresses; with ``tokens``, by token first."""
     blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
     rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
     order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
@@ -159,7 +163,7 @@ def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
 
 
 def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
-    """The order with those rows put right that are told apart by their texts only."""
+    """Return the order with rows of the same block and place sorted by their texts."""
     tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     group = np.cumsum(~np.concatenate([[False], same]))[tied]
     among = order[tied]
@@ -173,17 +177,17 @@ def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(found, pa.ChunkedArray):  # as it is where there is no chunk
+    if isinstance(found, pa.ChunkedArray):  # combine_chunks returns it unchanged if it has no chunk
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
     return found
 
 
-# ---------------------------------------------------------------------- moves and periods
+# ---------------------------------------------------------------------- transfers as arrays, and periods
 
 
 @dataclass(frozen=True)
 class Period:
-    """How many rows there are, and their first and last seconds and blocks."""
+    """Number of rows, and their first and last seconds and blocks."""
 
     rows: int
     first_time: int
@@ -193,13 +197,13 @@ class Period:
 
 
 def period_of(rows: pa.Table) -> Period:
-    """Size and period of rows of transfers, of which there is at least one."""
+    """Return size and period of at least one row of transfers."""
     times, blocks = rows["block_time"].to_numpy(), rows["block_number"].to_numpy()
     return Period(len(times), int(times.min()), int(times.max()), int(blocks.min()), int(blocks.max()))
 
 
 def joined_period(periods: Sequence[Period]) -> Period:
-    """Size and period of all of them together."""
+    """Return size and period of all of them together."""
     return Period(
         sum(one.rows for one in periods),
         min(one.first_time for one in periods),
@@ -210,7 +214,7 @@ def joined_period(periods: Sequence[Period]) -> Period:
 
 
 def moves_of(rows: pa.Table) -> Moves:
-    """The numbered rows that move something, by rising time."""
+    """Return the numbered rows whose value is above 0, by rising time."""
     values = from_texts(_whole(rows["value"]))
     whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
@@ -221,7 +225,7 @@ def moves_of(rows: pa.Table) -> Moves:
 
 
 def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Writes transfers as a Parquet file that is there whole or not at all, and there to stay."""
+    """Write transfers as a Parquet file, atomically, and force it to the disk."""
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with building.open("wb") as file:
@@ -241,7 +245,7 @@ def _write(file: object, tables: Iterable[pa.Table]) -> None:
         "compression": "zstd",
         "use_dictionary": _REPETITIVE,
         "store_schema": False,
-        "write_page_checksum": True,  # for a rebuild that has no catalogue
+        "write_page_checksum": True,  # for a rebuild without a catalogue
     }
     with pq.ParquetWriter(file, schema, **options) as writer:
         writer.write_table(first.cast(schema), row_group_size=_ROW_GROUP)
@@ -251,25 +255,25 @@ def _write(file: object, tables: Iterable[pa.Table]) -> None:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        # pre_buffer would keep all that was read until the end
+        # pre_buffer would keep everything in memory until the end
         return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
     except pa.ArrowInvalid as error:
-        raise BadSource(f"{path} is no whole Parquet file: {error}") from error
+        raise BadSource(f"{path} is no complete Parquet file: {error}") from error
 
 
 def count_rows(path: Path) -> int:
-    """How many rows a file has. Raises ``BadSource`` where it is no whole Parquet file."""
+    """Return the number of rows of a file. Raises ``BadSource`` if it is no complete Parquet file."""
     return int(_opened(path).metadata.num_rows)
 
 
 def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
-    """The rows of a file in their order, some at a time. Raises ``BadSource`` where it is no whole Parquet file."""
+    """Return the rows of a file in batches. Raises ``BadSource`` if it is no complete Parquet file."""
     for found in _opened(path).iter_batches(batch):
         yield pa.Table.from_batches([found]).select(TRANSFERS.names).cast(TRANSFERS)
 
 
 def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
-    """The rows of files and those that are added, in one order."""
+    """Merge the rows of files with added ones, by block."""
     if not stored:
         yield from added
         return
@@ -285,11 +289,3 @@ def _blocks(rows: pa.Table) -> Array:
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else in_order(pa.concat_tables(tables))
-
-
-def upto_block(path: Path, batch: int, is_kept: Callable[[Array], Array]) -> Iterator[pa.Table]:
-    """The rows of a file whose blocks are kept, some at a time, and no empty table."""
-    for rows in read_rows(path, batch):
-        kept = is_kept(rows["block_number"].to_numpy())
-        if kept.any():
-            yield rows if kept.all() else rows.filter(pa.array(kept))

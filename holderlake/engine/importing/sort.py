@@ -1,7 +1,7 @@
-"""Rows that come in any order are put in order, token by token.
+"""Sort the rows of an import, which come in any order, token by token.
 
-What fits into memory is sorted there. What does not is first sorted out on disk into piles of tokens, and those of a
-token that is too large for that into piles of blocks.
+Rows that fit into memory are sorted there. Others are first distributed into buckets of tokens on disk, and the rows of
+a token that is too large for memory into buckets of blocks.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holderlake.engine.records import TRANSFERS
 
 _BUCKETS: Final = 64
 _LARGE: Final = 256
-"""A token that has more than one in so many of the first rows gets a pile of its own."""
+"""A token with more than this fraction (1/256) of the first rows gets its own bucket."""
 
 
 class TokenRows(Protocol):
-    """Rows of one token that are to be imported: of ``chain`` and ``address``, with the ``keys``' sorted hashes."""
+    """Rows to import of one token, given by ``chain`` and ``address``. ``keys`` are the sorted hashes of their keys."""
 
     chain: str
     address: str
@@ -37,19 +37,19 @@ class TokenRows(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
 
     @property
     def standard(self) -> str:
-        """The standard of the token's first row."""
+        """Token standard of the first row."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows in order, some at a time."""
+        """Return the rows in order, in batches."""
 
 
 @dataclass
 class RowsInMemory:
-    """Rows of a token in memory, in order."""
+    """Rows of a token in memory, sorted."""
 
     chain: str
     address: str
@@ -59,39 +59,39 @@ class RowsInMemory:
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return int(self.table.num_rows)
 
     def tables(self) -> Iterator[pa.Table]:
-        """All rows at once."""
+        """Return all rows as one batch."""
         yield self.table
 
     def only(self, kept: Array) -> RowsInMemory:
-        """The same with some of its rows."""
+        """Return the rows of a mask."""
         table = self.table.filter(pa.array(kept))
         return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
 
 
 class RowsOnDisk:
-    """Rows of a token on disk, more than are held at once. ``pile`` of ``piles`` is theirs, and is used up."""
+    """Rows of a token on disk, more than fit into memory. They are in one bucket, and can be read once."""
 
-    def __init__(self, piles: TableBuckets, pile: int, sorting: Sorter) -> None:
-        self.piles = piles
-        self.pile = pile
+    def __init__(self, buckets: TableBuckets, bucket: int, sorting: Sorter) -> None:
+        self.buckets = buckets
+        self.bucket = bucket
         self._sorting = sorting
-        self.rows, self.bytes = piles.rows_of(pile), piles.bytes_of(pile)
+        self.rows, self.bytes = buckets.rows_of(bucket), buckets.bytes_of(bucket)
         self._blocks = Sample()
-        self._spans: list[tuple[int, int, int]] = []  # of each block of the pile: rows, first and last block number
+        self._spans: list[tuple[int, int, int]] = []  # of each batch: rows, first and last block number
         self.keys, token, kind = self._read_through()
         self.chain, self.address = sorting.coding.tokens.texts(token)
         self.standard = sorting.coding.standard(kind)
 
     def _read_through(self) -> tuple[Array, int, int]:
-        """The sorted keys, and numbers of the token and of the first row's kind."""
+        """Return the sorted hashes, and the numbers of the token and of the first row's kind."""
         sorting = self._sorting
         sorted_keys = SortedKeys(self.rows, sorting.spool, sorting.budget)
         earliest, kind, token = (2**63, 2**63), 0, 0
-        for rows in self.piles.blocks_of(self.pile, ["token", "kind", "block_number", "log_index", "key"]):
+        for rows in self.buckets.blocks_of(self.bucket, ["token", "kind", "block_number", "log_index", "key"]):
             numbers = rows["block_number"].to_numpy()
             sorted_keys.add(rows["key"].to_numpy())
             self._blocks.add(numbers)
@@ -102,18 +102,18 @@ class RowsOnDisk:
                 earliest, kind, token = place, rows["kind"][first].as_py(), rows["token"][first].as_py()
         return sorted_keys.array(), token, kind
 
-    def instead(self, piles: TableBuckets, pile: int) -> RowsOnDisk:
-        """Other rows of the same token."""
-        return RowsOnDisk(piles, pile, self._sorting)
+    def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
+        """Return other rows of the same token, in another bucket."""
+        return RowsOnDisk(buckets, bucket, self._sorting)
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows in order, some at a time; they can be told once."""
+        """Return the rows in order, in batches, once."""
         for rows in self._slices():
             yield self._sorting.numbered(in_order(rows))
             release_freed_memory()
 
     def _slices(self) -> Iterator[pa.Table]:
-        """The rows in piles of blocks, one after another: as they came where they came by time, or sorted out again."""
+        """Return the rows by ranges of blocks: in the order of arrival if that is by block, else distributed again."""
         budget = self._sorting.budget
         most = max(self.rows * budget.group // max(self.bytes, 1), 1)
         counts, firsts, lasts = (np.array(column, np.int64) for column in zip(*self._spans, strict=True))
@@ -125,25 +125,25 @@ class RowsOnDisk:
             yield from self._by_block(-(-self.rows // most))
             return
         held: list[pa.Table] = []
-        ends = dict(zip(edges[1:], [*sizes[1:].tolist(), 0], strict=True))  # and how many come until the next
-        for place, rows in enumerate(self.piles.blocks(self.pile), start=1):
+        ends = dict(zip(edges[1:], [*sizes[1:].tolist(), 0], strict=True))  # last batch of a range: rows of the next
+        for place, rows in enumerate(self.buckets.blocks(self.bucket), start=1):
             held.append(rows)
             if place in ends and (sum(map(len, held)) + ends[place] > most or place == len(counts)):
                 yield pa.concat_tables(held).combine_chunks()
                 held.clear()
-        self.piles.drop(self.pile)
+        self.buckets.drop(self.bucket)
 
     def _by_block(self, parts: int) -> Iterator[pa.Table]:
-        cuts, piles = self._blocks.cuts(parts), TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
-        for rows in self.piles.blocks(self.pile):
-            piles.sort_out(np.searchsorted(cuts, rows["block_number"].to_numpy(), side="right"), rows)
-        self.piles.drop(self.pile)
-        for number in piles.numbers():
-            yield piles.take(number)
+        cuts, buckets = self._blocks.cuts(parts), TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
+        for rows in self.buckets.blocks(self.bucket):
+            buckets.distribute(np.searchsorted(cuts, rows["block_number"].to_numpy(), side="right"), rows)
+        self.buckets.drop(self.bucket)
+        for number in buckets.numbers():
+            yield buckets.take(number)
 
 
 class Sorter:
-    """Puts an import's rows in order. ``numbered`` gives rows in order their addresses' numbers."""
+    """Sorts the rows of an import. ``numbered`` adds the numbers of addresses to sorted rows."""
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
         self.coding = coding
@@ -152,7 +152,7 @@ class Sorter:
         self.budget = budget
 
     def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
-        """The rows (``TRANSFERS``, in any order), token by token."""
+        """Return the rows (schema ``TRANSFERS``, in any order) token by token."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
         rest = (self._encoded(rows) for batch in batches for rows in _cut(batch, self.budget.batch))
         held: list[pa.Table] = []
@@ -161,7 +161,7 @@ class Sorter:
             held.append(rows)
             size += rows.nbytes
             if size > self.budget.group:
-                yield from self._of_piles(held, rest)
+                yield from self._from_buckets(held, rest)
                 return
         if held:
             yield from self._in_memory(pa.concat_tables(held))
@@ -182,56 +182,56 @@ class Sorter:
                     chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start)
                 )
 
-    def _of_piles(self, held: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[TokenRows]:
-        piles = TableBuckets(self.spool, self.budget.waiting)
+    def _from_buckets(self, held: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[TokenRows]:
+        buckets = TableBuckets(self.spool, self.budget.waiting)
         own = _frequent(np.concatenate([rows["token"].to_numpy() for rows in held]))
         place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(own.tolist())}
-        pile_of = np.empty(0, np.int64)
-        for rows in _drained(held, rest):
-            if len(pile_of) < len(self.coding.tokens):
-                new = range(len(pile_of), len(self.coding.tokens))
-                pile_of = np.concatenate([pile_of, [place.get(token, self._bucket(token)) for token in new]])
-            piles.sort_out(pile_of[rows["token"].to_numpy()], rows)
+        bucket_of = np.empty(0, np.int64)
+        for rows in _chain_and_free(held, rest):
+            if len(bucket_of) < len(self.coding.tokens):
+                new = range(len(bucket_of), len(self.coding.tokens))
+                bucket_of = np.concatenate([bucket_of, [place.get(token, self._bucket(token)) for token in new]])
+            buckets.distribute(bucket_of[rows["token"].to_numpy()], rows)
         release_freed_memory()
-        for number in piles.numbers():
-            yield from self._of_pile(piles, number)
+        for number in buckets.numbers():
+            yield from self._from_bucket(buckets, number)
             release_freed_memory()
 
     def _bucket(self, token: int) -> int:
         return zlib.crc32("/".join(self.coding.tokens.texts(token)).encode()) % _BUCKETS
 
-    def _of_pile(self, piles: TableBuckets, number: int) -> Iterator[TokenRows]:
-        if piles.bytes_of(number) <= self.budget.group:
-            yield from self._in_memory(piles.take(number))
+    def _from_bucket(self, buckets: TableBuckets, number: int) -> Iterator[TokenRows]:
+        if buckets.bytes_of(number) <= self.budget.group:
+            yield from self._in_memory(buckets.take(number))
             return
         counts = np.zeros(len(self.coding.tokens), np.int64)
-        for rows in piles.blocks_of(number, ["token"]):
+        for rows in buckets.blocks_of(number, ["token"]):
             counts += np.bincount(rows["token"].to_numpy(), minlength=len(counts))
         if np.count_nonzero(counts) == 1:
-            yield RowsOnDisk(piles, number, self)
+            yield RowsOnDisk(buckets, number, self)
             return
-        most = piles.rows_of(number) * self.budget.group // piles.bytes_of(number)
-        # tokens one after another, a new pile wherever one would not fit
+        most = buckets.rows_of(number) * self.budget.group // buckets.bytes_of(number)
+        # fill buckets with one token after another, and begin a new one when a token does not fit
         tokens = np.flatnonzero(counts)
-        places, pile, filled = np.zeros(len(counts), np.int64), 0, 0
+        places, bucket, filled = np.zeros(len(counts), np.int64), 0, 0
         for token in tokens.tolist():
             if filled and filled + counts[token] > most:
-                pile, filled = pile + 1, 0
-            places[token] = pile
+                bucket, filled = bucket + 1, 0
+            places[token] = bucket
             filled += int(counts[token])
-        apart = TableBuckets(self.spool, self.budget.waiting)
-        for rows in piles.blocks(number):
-            apart.sort_out(places[rows["token"].to_numpy()], rows)
-        piles.drop(number)
-        for one in apart.numbers():
-            if apart.bytes_of(one) > self.budget.group and np.count_nonzero(places[tokens] == one) == 1:
-                yield RowsOnDisk(apart, one, self)
+        smaller = TableBuckets(self.spool, self.budget.waiting)
+        for rows in buckets.blocks(number):
+            smaller.distribute(places[rows["token"].to_numpy()], rows)
+        buckets.drop(number)
+        for one in smaller.numbers():
+            if smaller.bytes_of(one) > self.budget.group and np.count_nonzero(places[tokens] == one) == 1:
+                yield RowsOnDisk(smaller, one, self)
             else:
-                yield from self._in_memory(apart.take(one))
+                yield from self._in_memory(smaller.take(one))
 
 
 def _frequent(tokens: Array) -> Array:
-    """Those of the tokens that a large part of rows is of."""
+    """Return the tokens that have a large part of the rows."""
     return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
 
 
@@ -240,7 +240,7 @@ def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([batch.slice(start, size)])
 
 
-def _drained(first: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _chain_and_free(first: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[pa.Table]:
     while first:
         yield first.pop(0)
     yield from rest

@@ -1,4 +1,4 @@
-"""Rows sorted out into piles, each small enough to be taken up at once: in memory while they are few, then on disk."""
+"""Partition rows into buckets that each fit into memory. Buckets are in memory while small, then in files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ T = TypeVar("T", Columns, pa.Table)
 _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-class _Piles(ABC, Generic[T]):
-    """Piles of rows by number. Up to ``held`` bytes wait in memory; what is more goes to files in ``folder``."""
+class _Buckets(ABC, Generic[T]):
+    """Buckets of rows by number. Up to ``held`` bytes wait in memory; beyond that, rows go to files in ``folder``."""
 
     def __init__(self, folder: Path, held: int) -> None:
         self._folder = folder
@@ -33,56 +33,56 @@ class _Piles(ABC, Generic[T]):
         self._written: set[int] = set()
 
     def numbers(self) -> list[int]:
-        """The piles that hold anything, rising."""
+        """Return the numbers of buckets that have rows, rising."""
         return sorted(self._sizes)
 
     def bytes_of(self, number: int) -> int:
-        """How much a pile takes in memory."""
+        """Return the bytes of a bucket in memory."""
         return self._sizes[number][1] if number in self._sizes else 0
 
     def rows_of(self, number: int) -> int:
-        """How many rows a pile has."""
+        """Return the number of rows of a bucket."""
         return self._sizes[number][0] if number in self._sizes else 0
 
     def add(self, number: int, rows: T) -> None:
-        """Puts rows on a pile."""
+        """Add rows to a bucket."""
         count, size = self._measure(rows)
         if not count:
             return
-        whole = self._sizes.setdefault(number, [0, 0])
-        whole[0] += count
-        whole[1] += size
+        size_of = self._sizes.setdefault(number, [0, 0])
+        size_of[0] += count
+        size_of[1] += size
         self._waiting.setdefault(number, []).append(rows)
         self._waiting_bytes += size
         if self._waiting_bytes > self._held:
             self._write()
 
-    def sort_out(self, numbers: Array, rows: T) -> None:
-        """Puts each row on the pile whose number it is given; the rows of a pile stay in their order."""
+    def distribute(self, numbers: Array, rows: T) -> None:
+        """Add each row to the bucket of its number. The rows of a bucket keep their order."""
         if not len(numbers):
             return
-        order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # counted, not compared
+        order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
         ordered: Array = numbers[order]
         edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-        sorted_out = rows if len(edges) == 2 else self._taken(rows, order)
+        by_bucket = rows if len(edges) == 2 else self._taken(rows, order)
         for start, end in itertools.pairwise(edges):
-            self.add(int(ordered[start]), self._part(sorted_out, start, end))
+            self.add(int(ordered[start]), self._part(by_bucket, start, end))
 
     def blocks(self, number: int) -> Iterator[T]:
-        """The rows of a pile as they were put there, some at a time."""
+        """Return the rows of a bucket in batches, in the order of adding."""
         if number in self._written:
             with self._path(number).open("rb") as file:
                 yield from self._read(number, file)
         yield from self._waiting.get(number, [])
 
     def take(self, number: int) -> T:
-        """All rows of a pile that holds something, which is no more then."""
+        """Return all rows of a bucket, which has some, and remove it."""
         rows = self._joined(list(self.blocks(number)))
         self.drop(number)
         return rows
 
     def drop(self, number: int) -> None:
-        """Removes a pile."""
+        """Remove a bucket."""
         self._sizes.pop(number, None)
         self._waiting_bytes -= sum(self._measure(rows)[1] for rows in self._waiting.pop(number, []))
         if number in self._written:
@@ -120,8 +120,8 @@ class _Piles(ABC, Generic[T]):
     def _read(self, number: int, file: BinaryIO) -> Iterator[T]: ...
 
 
-class ArrayBuckets(_Piles[Columns]):
-    """Piles of rows as columns of arrays, which agree in all but their length."""
+class ArrayBuckets(_Buckets[Columns]):
+    """Buckets of rows as columns of arrays, whose types and shapes are the same in all rows."""
 
     def __init__(self, folder: Path, held: int) -> None:
         super().__init__(folder, held)
@@ -129,7 +129,7 @@ class ArrayBuckets(_Piles[Columns]):
         self._lengths: dict[int, list[int]] = {}
 
     def drop(self, number: int) -> None:
-        """Removes a pile."""
+        """Remove a bucket."""
         super().drop(number)
         self._lengths.pop(number, None)
 
@@ -159,11 +159,11 @@ class ArrayBuckets(_Piles[Columns]):
             )
 
 
-class TableBuckets(_Piles[pa.Table]):
-    """Piles of rows as Arrow tables of one schema."""
+class TableBuckets(_Buckets[pa.Table]):
+    """Buckets of rows as Arrow tables of one schema."""
 
     def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """As ``blocks``, and no more than some columns of them are read."""
+        """Return some columns of a bucket's rows in batches; see ``blocks``."""
         if number in self._written:
             with self._path(number).open("rb") as file:
                 yield from self._streams(file, columns)
@@ -200,7 +200,7 @@ class TableBuckets(_Piles[pa.Table]):
 
 
 class Sample:
-    """Evenly spaced ones of many numbers, of which it is not known beforehand how many come."""
+    """An evenly spaced sample of a stream of numbers of unknown length."""
 
     _MOST: Final = 1 << 16
 
@@ -210,7 +210,7 @@ class Sample:
         self._kept = 0
 
     def add(self, numbers: Array) -> None:
-        """Takes its part of the numbers."""
+        """Add numbers of the stream."""
         self._pieces.append(numbers[:: self._step].copy())
         self._kept += len(self._pieces[-1])
         while self._kept > 2 * self._MOST:
@@ -219,7 +219,7 @@ class Sample:
             self._step *= 2
 
     def cuts(self, parts: int) -> Array:
-        """Numbers, rising, that cut those that were added into about so many parts of the same size."""
+        """Return rising numbers that divide the stream into about ``parts`` parts of the same size."""
         if not self._pieces or parts < 2:
             return np.empty(0, np.int64)
         ordered = np.sort(np.concatenate(self._pieces))

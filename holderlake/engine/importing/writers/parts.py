@@ -1,6 +1,6 @@
-"""How a part is written: transfers by time, balances by size, keys by hash, each put in order some at a time.
+"""Write parts: transfers by time, intervals by balance and hashes of keys, each sorted in pieces of limited size.
 
-What a part is, and how it is read, is told in ``parts``.
+``files.parts`` describes a part and reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 def write_part(
     path: Path, pieces: Sequence[Moves], keys: Sequence[Array], dictionary: Dictionary, spool: Path, budget: Budget
 ) -> None:
-    """Writes a part of all pieces, each by rising time, and the hashes of its rows' keys, given as sorted arrays."""
+    """Write a part of all pieces, each by rising time. ``keys`` are the hashes of its rows' keys, as sorted arrays."""
     width = width_for(sum(total(piece.values) for piece in pieces))
     with ArrayFile(path) as file:
         changes = _write_moves(file, pieces, width, spool, budget)
@@ -35,7 +35,7 @@ def write_part(
 
 
 def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
-    """Writes the transfers by time. Returns what they add to balances, in piles by number of address."""
+    """Write the transfers by time. Return their changes of balances, in buckets by number of address."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
@@ -51,15 +51,15 @@ def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Pa
             file.fill(name, row, column)
         row += len(whole)
         if len(cuts):
-            addresses, days, spread = _by_address_and_day(*_dated_changes(whole))
-            changes.sort_out(np.searchsorted(cuts, addresses, side="right"), (addresses, days, spread))
+            addresses, days, digits = _by_address_and_day(*_dated_changes(whole))
+            changes.distribute(np.searchsorted(cuts, addresses, side="right"), (addresses, days, digits))
         else:
             changes.add(0, _dated_changes(whole))
     return changes
 
 
 def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
-    """Unix seconds take four bytes each where they fit."""
+    """Return the type of unix seconds: four bytes if all fit."""
     some = [piece.times for piece in pieces if len(piece)]
     fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in some)
     return np.uint32 if fits else np.int64
@@ -74,7 +74,7 @@ def _cuts_of_addresses(pieces: Sequence[Moves], parts: int) -> Array:
 
 
 def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
-    """All transfers by rising time, some at a time."""
+    """Return all transfers by rising time, in batches."""
     if sum(map(len, pieces)) <= rows or len(pieces) == 1:
         whole = joined_moves(list(pieces))
         yield from (whole.at(slice(start, start + rows)) for start in range(0, len(whole), rows))
@@ -82,7 +82,7 @@ def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
     chains: list[list[Moves]] = []
     for piece in pieces:
         if len(piece) and chains and chains[-1][-1].times[-1] <= piece.times[0]:
-            chains[-1].append(piece)  # as nearly all do, which come by block
+            chains[-1].append(piece)  # the usual case, as rows come by block
         elif len(piece):
             chains.append([piece])
     sources = [_slices(chain, max(rows // len(chains), 16)) for chain in chains]
@@ -97,22 +97,22 @@ def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
 
 
 def _dated_changes(moves: Moves) -> Columns:
-    """Addresses, days and signed limbs of what the transfers add to them."""
-    addresses, spread = changes_of(moves)
+    """Return addresses, days and signed digits of the changes of balances."""
+    addresses, digits = changes_of(moves)
     days = (moves.times[moves.senders != moves.receivers].astype(np.int64) // DAY).astype(np.int32)
-    return addresses, np.concatenate([days, days]), spread
+    return addresses, np.concatenate([days, days]), digits
 
 
-def _by_address_and_day(addresses: Array, days: Array, spread: Array) -> Columns:
-    """The changes of an address on a day as one, so that none has very many."""
+def _by_address_and_day(addresses: Array, days: Array, digits: Array) -> Columns:
+    """Sum the changes of an address on a day, so that no address has very many."""
     if not len(addresses):
-        return addresses, days, spread
+        return addresses, days, digits
     keys = (addresses.astype(np.int64) << 32) | days
     order = np.argsort(keys)
     ordered = keys[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     first = order[starts]
-    return addresses[first], days[first], np.add.reduceat(spread[order], starts, axis=0)
+    return addresses[first], days[first], np.add.reduceat(digits[order], starts, axis=0)
 
 
 # ---------------------------------------------------------------------- intervals
@@ -136,31 +136,31 @@ def _write_intervals(
     file.reserve("balances", np.uint64, count, (width,))
     is_small, row = count <= budget.chunk, 0
     places = np.empty(count, np.int32) if is_small else file.map_reserved("places")
-    for pile in _by_size(by_holder, sizes, dictionary, spool, budget):
-        order = _order(pile[0], pile[1], dictionary)
-        for name, column in zip(_INTERVALS, pile[:4], strict=True):
+    for group in _by_size(by_holder, sizes, dictionary, spool, budget):
+        order = _order(group[0], group[1], dictionary)
+        for name, column in zip(_INTERVALS, group[:4], strict=True):
             file.fill(name, row, column[order])
-        places[pile[4][order]] = np.arange(row, row + len(order), dtype=np.int32)
+        places[group[4][order]] = np.arange(row, row + len(order), dtype=np.int32)
         row += len(order)
     if is_small:
         file.fill("places", 0, places)
 
 
-def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:
-    """Holders, balances, first days and end days by holder and day."""
+def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
+    """Return holders, balances, first days and end days, by holder and day."""
     if not len(addresses):
         empty = np.empty(0, np.int32)
-        return empty, np.empty((0, spread.shape[1] // 2), np.uint64), empty, empty
+        return empty, np.empty((0, digits.shape[1] // 2), np.uint64), empty, empty
     order = np.argsort((addresses.astype(np.int64) << 32) | days)
     addresses, days = addresses[order], days[order]
-    reached = np.cumsum(spread[order], axis=0)
+    totals = np.cumsum(digits[order], axis=0)
     is_last_of_address = np.concatenate([addresses[1:] != addresses[:-1], [True]])
     is_last_of_day = np.concatenate([days[1:] != days[:-1], [True]]) | is_last_of_address
     ends = np.flatnonzero(is_last_of_day)
-    # what had been added up before each address began
+    # the running total before each address
     address_ends = np.flatnonzero(is_last_of_address)
-    before = np.concatenate([np.zeros((1, spread.shape[1]), np.int64), reached[address_ends[:-1]]])
-    balances = from_digits(reached[ends] - before[np.searchsorted(address_ends, ends)])
+    before = np.concatenate([np.zeros((1, digits.shape[1]), np.int64), totals[address_ends[:-1]]])
+    balances = from_digits(totals[ends] - before[np.searchsorted(address_ends, ends)])
     first_days = days[ends]
     end_days = np.concatenate([first_days[1:], first_days[:1]])
     end_days[is_last_of_address[ends]] = FOREVER
@@ -171,55 +171,57 @@ def _intervals_of(addresses: Array, days: Array, spread: Array) -> Columns:
 def _by_size(
     by_holder: ArrayBuckets, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """The intervals and their places by holder, in piles by falling balance, then address: what is in one pile comes
-    before all that is in the next."""
+    """Return the intervals, and their places by holder, in groups by falling balance, then address.
+
+    All intervals of a group come before those of the next.
+    """
     if not by_holder.rows_of(0):
         return
     cuts = sizes.cuts(-(-by_holder.rows_of(0) // budget.chunk))
-    piles, place = ArrayBuckets(spool, budget.waiting), 0
+    buckets, place = ArrayBuckets(spool, budget.waiting), 0
     for block in by_holder.blocks(0):
         own_places = np.arange(place, place + len(block[0]), dtype=np.int32)
         if len(cuts):
             smaller = np.searchsorted(cuts, _rough_sizes(block[1]), side="right")
-            piles.sort_out(len(cuts) - smaller, (*block, own_places))
+            buckets.distribute(len(cuts) - smaller, (*block, own_places))
         else:
-            piles.add(0, (*block, own_places))
+            buckets.add(0, (*block, own_places))
         place += len(own_places)
     by_holder.drop(0)
-    for number in piles.numbers():
-        if piles.rows_of(number) <= 4 * budget.chunk:
-            yield piles.take(number)
-        else:  # very many of about the same size, as the holders of single items
-            yield from _by_exact_size(piles, number, dictionary, spool, budget)
+    for number in buckets.numbers():
+        if buckets.rows_of(number) <= 4 * budget.chunk:
+            yield buckets.take(number)
+        else:  # very many balances of about the same size, such as of single items
+            yield from _by_exact_size(buckets, number, dictionary, spool, budget)
 
 
 def _by_exact_size(
-    piles: ArrayBuckets, number: int, dictionary: Dictionary, spool: Path, budget: Budget
+    buckets: ArrayBuckets, number: int, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """A pile that is too large as several: those of its most frequent balance apart, and these by their addresses."""
-    (_, sample, *_) = next(piles.blocks(number))
+    """Divide a large group: its most frequent balance by addresses, the others into larger and smaller ones."""
+    (_, sample, *_) = next(buckets.blocks(number))
     distinct, counts = np.unique(sample, axis=0, return_counts=True)
     frequent = distinct[np.argmax(counts)]
-    apart, heads = ArrayBuckets(spool, budget.waiting), Sample()
-    for block in piles.blocks(number):
+    by_side, heads = ArrayBuckets(spool, budget.waiting), Sample()
+    for block in buckets.blocks(number):
         is_frequent = (block[1] == frequent).all(axis=1)
-        larger = ~is_frequent & _is_larger(block[1], frequent)
-        apart.sort_out(np.where(is_frequent, 1, np.where(larger, 0, 2)), block)
+        larger = ~is_frequent & _mask_larger(block[1], frequent)
+        by_side.distribute(np.where(is_frequent, 1, np.where(larger, 0, 2)), block)
         heads.add(dictionary.heads(block[0][is_frequent]))
-    piles.drop(number)
-    for side in apart.numbers():
+    buckets.drop(number)
+    for side in by_side.numbers():
         if side != 1:
-            yield apart.take(side)
+            yield by_side.take(side)
             continue
-        cuts, by_head = heads.cuts(-(-apart.rows_of(1) // budget.chunk)), ArrayBuckets(spool, budget.waiting)
-        for block in apart.blocks(1):
-            by_head.sort_out(np.searchsorted(cuts, dictionary.heads(block[0]), side="right"), block)
-        apart.drop(1)
+        cuts, by_head = heads.cuts(-(-by_side.rows_of(1) // budget.chunk)), ArrayBuckets(spool, budget.waiting)
+        for block in by_side.blocks(1):
+            by_head.distribute(np.searchsorted(cuts, dictionary.heads(block[0]), side="right"), block)
+        by_side.drop(1)
         for head in by_head.numbers():
             yield by_head.take(head)
 
 
-def _is_larger(balances: Array, than: Array) -> Array:
+def _mask_larger(balances: Array, than: Array) -> Array:
     both = np.concatenate([than[None], balances])
     ranks = np.empty(len(both), np.int64)
     ranks[descending_order(both)] = np.arange(len(both))
@@ -228,7 +230,7 @@ def _is_larger(balances: Array, than: Array) -> Array:
 
 
 def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
-    """The order of the intervals by falling balance, then address, then day, as they come by holder and day."""
+    """Return the order by falling balance, then address, then day, of intervals that come by holder and day."""
     order = descending_order(balances)
     ordered = balances[order]
     same = (ordered[1:] == ordered[:-1]).all(axis=1)
@@ -242,7 +244,7 @@ def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
 
 
 def _rough_sizes(balances: Array) -> Array:
-    """Integers that never fall when the balance rises: what cuts the intervals into piles."""
+    """Return integers that never fall when the balance rises. They divide the intervals into groups."""
     highest = balances[:, -1].astype(np.int64)
     if balances.shape[1] == 1:
         return highest

@@ -1,6 +1,6 @@
-"""How a run of the adjacency is written: entries by address and time, a part of them at a time, an address's own too.
+"""Write runs of the adjacency: entries by address and time, in batches that may divide the entries of an address.
 
-What a run is, and how it is read, is told in ``adjacency``.
+``files.adjacency`` describes a run and reads it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BITS: Final = (ANY, INWARD, OUTWARD)
 
 
 class Entries(NamedTuple):
-    """Entries of addresses: number of the owner and of its counterparty, unix seconds, and ``kinds``: number of the
-    token times two, plus one where the transfer came in."""
+    """Entries of the adjacency: numbers of owner and counterparty, unix seconds, and ``kinds``, the number of the token
+    times two, plus one for an incoming transfer."""
 
     owners: Array
     others: Array
@@ -33,22 +33,22 @@ class Entries(NamedTuple):
 
     @property
     def keys(self) -> Array:
-        """What rises by owner, and within an owner never falls by time."""
+        """Numbers that rise by owner, and never fall by time within an owner."""
         return (self.owners.astype(np.int64) << 32) | np.clip(self.times, 0, 2**32 - 1).astype(np.int64)
 
     def at(self, places: Array | slice) -> Entries:
-        """Some of them."""
+        """Return the entries at some places."""
         return Entries(*(column[places] for column in self))
 
     def ordered(self) -> Entries:
-        """The same by owner and time."""
+        """Return the entries by owner and time."""
         if len(self.times) and self.times.min() >= 0 and self.times.max() < 2**32:
             return self.at(np.argsort(self.keys))
         return self.at(np.lexsort((self.times, self.owners)))
 
 
 class EntryBuffer:
-    """Transfers that came in or went, as entries of both addresses: kept in memory while they are few."""
+    """Collects transfers and returns them as entries of both addresses. It spills to disk if they are many."""
 
     def __init__(self, spool: Path, budget: Budget) -> None:
         self._spool = spool
@@ -59,7 +59,7 @@ class EntryBuffer:
         self.is_wide = False
 
     def add(self, number: int, moves: Moves) -> None:
-        """Notes transfers of the token of that number."""
+        """Add transfers of the token of that number."""
         if not len(moves):
             return
         tokens = np.broadcast_to(np.int32(number), len(moves))
@@ -72,19 +72,19 @@ class EntryBuffer:
             self._sample.add((side[some].astype(np.int64) << 32) | np.clip(times[some], 0, 2**32 - 1))
 
     def entries(self) -> Iterator[Entries]:
-        """All entries by owner and time, some at a time. They can be told once."""
+        """Return all entries by owner and time, in batches, once."""
         cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
-        piles = ArrayBuckets(self._spool, self._budget.waiting)
+        buckets = ArrayBuckets(self._spool, self._budget.waiting)
         for block in self._moves.blocks(0):
             for start in range(0, len(block[0]), self._budget.chunk):
                 found = _entries_of(*(column[start : start + self._budget.chunk] for column in block))
                 if len(cuts):
-                    piles.sort_out(np.searchsorted(cuts, found.keys, side="right"), found)
+                    buckets.distribute(np.searchsorted(cuts, found.keys, side="right"), found)
                 else:
-                    piles.add(0, found)
+                    buckets.add(0, found)
         self._moves.drop(0)
-        for number in piles.numbers():
-            yield Entries(*piles.take(number)).ordered()
+        for number in buckets.numbers():
+            yield Entries(*buckets.take(number)).ordered()
 
 
 def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -> Entries:
@@ -99,7 +99,7 @@ def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -
 
 
 def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
-    """The entries of a run in their order, so many at a time."""
+    """Return the entries of a run in order, in batches of ``rows``."""
     for start in range(0, len(run.others), rows):
         end = min(start + rows, len(run.others))
         first = int(np.searchsorted(run.starts, start, side="right")) - 1
@@ -113,7 +113,7 @@ def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
 
 
 def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
-    """The entries of all sources, each by owner and time, as one."""
+    """Merge the entries of sources, each by owner and time."""
     if len(sources) == 1:
         yield from sources[0]
         return
@@ -121,7 +121,7 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
 
 
 class _Rows:
-    """Entries that have as many as there are rows, as ``merged`` wants them."""
+    """Entries whose length is their number of rows, for ``merged``; a tuple's length is that of its columns."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -151,12 +151,12 @@ def _joined(several: list[_Rows]) -> _Rows:
 
 
 def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool, spool: Path, budget: Budget) -> None:
-    """Writes a run of ``count`` entries, at least one, by owner and time; ``is_wide``: seconds need eight bytes."""
+    """Write a run of ``count`` entries (at least one) by owner and time. ``is_wide``: seconds need eight bytes."""
     times = np.int64 if is_wide else np.uint32
     with ArrayFile(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
-        owners, across = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
+        owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
         parts = 1 + count // budget.chunk
         row, before = 0, -1
         for found, after in _with_next_owner(entries):
@@ -164,24 +164,24 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
                 file.fill(name, row, column)
             firsts = _firsts(found)
             file.fill("firsts", row, firsts)
-            # of an address that goes on from one part to the next, first ones of each part may not be the first of all
-            torn = np.flatnonzero(((found.owners == before) | (found.owners == after)) & (firsts != 0))
-            others = found.others[torn]
-            across.sort_out(others % parts, (found.owners[torn], others, firsts[torn], torn + row))
+            # a batch may divide an address: the first entry of a pair in a batch need not be the first of all
+            divided = np.flatnonzero(((found.owners == before) | (found.owners == after)) & (firsts != 0))
+            others = found.others[divided]
+            repeated.distribute(others % parts, (found.owners[divided], others, firsts[divided], divided + row))
             begins = _is_first(found.owners)
             begins[0] = found.owners[0] != before
             starts = np.flatnonzero(begins)
             owners.add(0, (found.owners[starts], starts + row, found.times[starts].astype(times)))
             row, before = row + len(found.owners), int(found.owners[-1])
         firsts = file.map_reserved("firsts")
-        for pile in across.numbers():
-            _put_right(firsts, across.take(pile))
+        for bucket in repeated.numbers():
+            _keep_first_bits(firsts, repeated.take(bucket))
         file.add("sums", _sums(firsts, budget.chunk))
         _write_places(file, owners, count, budget.chunk)
 
 
 def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:
-    """Each part of the entries, and the owner of the first entry after it, -1 for none."""
+    """Return each batch, and the owner of the first entry after it, -1 for none."""
     waiting: Entries | None = None
     for found in entries:
         if not len(found.owners):
@@ -194,7 +194,7 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
 
 
 def _firsts(entries: Entries) -> Array:
-    """Which entries, of those that stand by owner and time, are the first of their pair: at all, and each way."""
+    """Return bits that mark the first entry of each pair at all, and in each direction."""
     apart = np.flatnonzero(entries.owners != entries.others)
     pairs = (entries.owners[apart].astype(np.int64) << 32) | entries.others[apart]
     order = np.argsort(pairs, kind="stable")
@@ -208,15 +208,15 @@ def _firsts(entries: Entries) -> Array:
 
 
 def _is_first(ordered: Array) -> Array:
-    """Of numbers in order, which ones are other than the one before."""
+    """Return a mask of the sorted numbers that differ from the one before."""
     found = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
     return found
 
 
-def _put_right(firsts: Array, across: Columns) -> None:
-    """Of entries that are each the first of its pair in its own part, keeps the marks of the first ones of all."""
-    owners, others, bits, rows = across
+def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
+    """Correct ``firsts`` of entries that are the first of their pair in several batches: keep the first bits of all."""
+    owners, others, bits, rows = repeated
     pairs = (owners.astype(np.int64) << 32) | others
     order = np.argsort(pairs, kind="stable")
     found = np.zeros(len(rows), np.uint8)
@@ -227,21 +227,21 @@ def _put_right(firsts: Array, across: Columns) -> None:
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
-    """How many of each mark there are before every so many entries."""
-    reached = np.zeros((1, 3), np.int64)
-    yield reached
+    """Return how often each bit is set before every ``STEP``-th entry."""
+    totals = np.zeros((1, 3), np.int64)
+    yield totals
     rows = max(chunk // STEP, 1) * STEP
     whole = len(firsts) // STEP * STEP
     for start in range(0, whole, rows):
         steps = firsts[start : min(start + rows, whole)].reshape(-1, STEP)
         found = np.stack([np.count_nonzero(steps & bit, axis=1) for bit in _BITS], axis=1)
-        sums = reached[-1:] + np.cumsum(found, axis=0)
+        sums = totals[-1:] + np.cumsum(found, axis=0)
         yield sums
-        reached = sums[-1:]
+        totals = sums[-1:]
 
 
 def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
-    """``addresses``, ``starts`` and ``begun``: a place for each number where most of them have entries."""
+    """Write ``addresses``, ``starts`` and ``begun``. Each number gets a place if many numbers have entries."""
     size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
     if 4 * owners.rows_of(0) < size:
         file.add("addresses", (block[0] for block in owners.blocks(0)))
@@ -266,7 +266,7 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 
 
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """All numbers from 0 to the last, some at a time, each with the block that its own or the next entry is in."""
+    """Return all numbers from 0 to the last, in batches, with the block that holds their own or the next owner."""
     number = 0
     for block in owners.blocks(0):
         last = int(block[0][-1])
@@ -276,11 +276,11 @@ def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]
             number += len(numbers)
 
 
-# ---------------------------------------------------------------------- taking out
+# ---------------------------------------------------------------------- removing
 
 
 def may_contain(run: Run, entries: Entries) -> bool:
-    """Return whether the run may have any of the entries: one of the owner at the very second."""
+    """Return whether the run may contain any of the entries: one of the same owner at the same second."""
     starts, ends = run.entries(entries.owners)
     low, high = starts.copy(), ends.copy()
     while (opened := np.flatnonzero(low < high)).size:
@@ -293,7 +293,7 @@ def may_contain(run: Run, entries: Entries) -> bool:
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
-    """The entries of the run less those removed, each as often as it is among these; and those that it has not."""
+    """Return the entries of a run without the removed ones, and removed ones that it does not contain, in batches."""
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0
         entries = Entries(found.owners, found.others, found.times, (found.kinds & 0xFFFFFFFF).astype(np.int32))
@@ -304,10 +304,10 @@ def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[
         same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in entries])
         group = np.empty(len(order), np.int64)
         group[order] = np.cumsum(np.concatenate([[True], ~same])) - 1
-        gone, there = np.bincount(group[is_removed], minlength=len(order)), group[~is_removed]
-        theirs = group[is_removed]
-        kept = _rank_among_equals(there) >= gone[there]
-        missed = _rank_among_equals(theirs) >= np.bincount(there, minlength=len(order))[theirs]
+        removed_counts, present = np.bincount(group[is_removed], minlength=len(order)), group[~is_removed]
+        removed_groups = group[is_removed]
+        kept = _rank_among_equals(present) >= removed_counts[present]
+        missed = _rank_among_equals(removed_groups) >= np.bincount(present, minlength=len(order))[removed_groups]
         yield (
             entries.at(np.flatnonzero(~is_removed)[kept]),
             entries.at(np.flatnonzero(is_removed)[missed]),
