@@ -32,7 +32,7 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.embedded import make_workspace, sample_period
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.jobs import stretches
+from pipelines.backfill import groups_of_days
 
 Found = dict[str, float]
 
@@ -44,7 +44,7 @@ def engine(home: Path, days: int) -> Found:
         assert at_hand is not None
         began = _clock()
         for chain, tokens in settings.watchlist.items():
-            for some in stretches(_instants(days), len(tokens)):
+            for some in groups_of_days(_instants(days), len(tokens)):
                 for stream in (HOLDERS, MAPS):
                     assert stream.compute is not None
                     stream.compute(at_hand, settings, chain, tokens, sorted(some))
@@ -79,7 +79,7 @@ def _filled(workspace: Workspace, days: int) -> Found:
         async with workspace.provider("benchmark") as provider:
             context = IngestContext(provider, workspace)
             for chain, tokens in workspace.settings.watchlist.items():
-                for some in stretches(_instants(days), len(tokens)):
+                for some in groups_of_days(_instants(days), len(tokens)):
                     for stream in (HOLDERS, MAPS):
                         landed += await ingest(context, stream, chain, some)
         return landed

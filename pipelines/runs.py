@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -18,18 +19,19 @@ from holderlake.backfill.plan import streams_of
 from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import within_plan
 from holderlake.dagster.alert_checks import ALERT_PREFIX
-from holderlake.dagster.partitions import CHAINS, partition_key
+from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS
+from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
+from pipelines.backfill import BACKFILL
 from pipelines.definitions import build_defs
-from pipelines.history import let_go, quicken
-from pipelines.jobs import BACKFILL, INGEST
+from pipelines.jobs import INGEST
 
 _DAGSTER_YAML: Final = """\
-# Dagster's own settings. Nothing is told to anyone.
+# Dagster's own settings. No telemetry is sent.
 telemetry:
   enabled: false
 nux:
@@ -37,30 +39,40 @@ nux:
 concurrency:
   runs:
     max_concurrent_runs: 2
-event_log_storage:
-  module: pipelines.history
-  class: QuickEventLog
 """
+_FORMER_EVENT_LOG: Final = re.compile(
+    r"^event_log_storage:[ \t]*\n[ \t]+module: pipelines\.history[ \t]*\n[ \t]+class: QuickEventLog[ \t]*\n?",
+    re.MULTILINE,
+)
+"""Lines that version 0.1.0 wrote into ``dagster.yaml``."""
+_FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
 def prepare_dagster_home(home: Path) -> None:
-    """Makes Dagster's folder with telemetry off, and points Dagster at it."""
+    """Create Dagster's folder with telemetry off, and set ``DAGSTER_HOME`` to it."""
     home.mkdir(parents=True, exist_ok=True)
     config = home / "dagster.yaml"
     if not config.exists():
-        config.write_text(_DAGSTER_YAML)
+        write_whole(config, _DAGSTER_YAML.encode())
+    elif (text := config.read_text()) != (standard := _FORMER_EVENT_LOG.sub("", text)):
+        write_whole(config, standard.encode())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
 
 
 @contextmanager
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
-    """Dagster's history under a home. Raises ``DatabaseError`` where a file of it is damaged or can't be written."""
+    """Open Dagster's history under a home, with the fast event log unless ``dagster.yaml`` chooses a storage.
+
+    Raises ``DatabaseError`` if one of its files is damaged or can't be written.
+    """
+    config = home / "dagster.yaml"
     try:
-        prepare_dagster_home(home)
-        quicken()
         with ExitStack() as opened:
-            with _explained_settings(home / "dagster.yaml"):
-                instance = opened.enter_context(DagsterInstance.get())
+            with _explained_settings(config):
+                prepare_dagster_home(home)
+                # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
+                instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
+                opened.enter_context(instance)
             yield instance
     except (SQLAlchemyError, sqlite3.DatabaseError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
@@ -68,8 +80,15 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
             f"Dagster's history in {home} can't be used ({reason}); move that folder away: it holds the history of "
             "runs, and no data"
         ) from error
-    finally:
-        let_go()
+
+
+def _fast_event_log(config: Path) -> dict[str, Any]:
+    """Return the settings of the fast event log; none if the user chose a storage."""
+    if re.search(r"^(storage|event_log_storage):", config.read_text(), re.MULTILINE):
+        return {}
+    module, name = _FAST_EVENT_LOG
+    folder = str(config.parent.resolve() / "history" / "runs")
+    return {"event_log_storage": {"module": module, "class": name, "config": {"base_dir": folder}}}
 
 
 @contextmanager
@@ -79,13 +98,13 @@ def _explained_settings(path: Path) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.DatabaseError, OSError):
         raise
-    except Exception as error:  # of Dagster, of YAML, or of what they name
+    except Exception as error:  # from Dagster, from YAML, or from a module that they name
         reason = str(error).splitlines()[0]
-        raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is made again") from error
+        raise DatabaseError(f"{path} can't be used ({reason}); move it away, and it is created again") from error
 
 
 def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Give each chain and a context for its run, so that only the last chain's run loads the warehouse, for all."""
+    """Yield each chain and a context for its run, so that only the last chain's run loads the warehouse, for all."""
     for place, chain in enumerate(chains):
         yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
 
@@ -98,15 +117,15 @@ def ingest_day(
     tokens: Sequence[str] = (),
     refresh: bool = False,
 ) -> None:
-    """Materialises a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
+    """Materialise a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
     workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
-    config = {"ops": {family.name: {"config": options} for family in STREAMS}}
-    instance.add_dynamic_partitions(CHAINS.name or "chain", [chain])
+    config = {"ops": {stream.name: {"config": options} for stream in STREAMS}}
+    instance.add_dynamic_partitions(CHAIN, [chain])
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
 
 
-def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
+def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     workspace: Workspace,
     instance: DagsterInstance,
     chains: Sequence[str],
@@ -117,13 +136,13 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
     plan: str = "",
     refresh_since: str = "",
 ) -> None:
-    """Fills the lake at many instants in one run, with progress. Raises ``RunFailed``; what was finished stays.
+    """Fill the lake at many instants in one run, with a progress bar. Raises ``RunFailed``; finished partitions stay.
 
-    ``tables`` narrows it to what fills them; all where none is named. ``plan``: what the plan says, for the run's log.
+    ``tables`` limits it to these tables and those fetched with them. ``plan`` is the plan's text for the run's log.
     """
     workspace.check()
-    families, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
-    if not families:
+    streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
+    if not streams:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
     workspace.skipped |= {one.family: one.reason for one in left_out}
     options = {
@@ -135,18 +154,18 @@ def fill(  # noqa: PLR0913, PLR0917 - what a backfill is for, and how it is done
         "refresh_since": refresh_since,
         "plan": plan,
     }
-    instance.add_dynamic_partitions(CHAINS.name or "chain", list(chains))
-    progress = Progress(len(chains) * len(instants) * len(families))
+    instance.add_dynamic_partitions(CHAIN, list(chains))
+    progress = Progress(len(chains) * len(instants) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
-        heard_before = workspace.on_result
+        on_result = workspace.on_result
 
-        def heard(one: PartitionResult) -> None:
-            heard_before(one)
-            progress.add(one)
+        def show(result: PartitionResult) -> None:
+            on_result(result)
+            progress.add(result)
             bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
 
-        workspace.on_result = heard
-        workspace.on_check = lambda one: _print_failed_checks([one])
+        workspace.on_result = show
+        workspace.on_check = lambda check: _print_failed_checks([check])
         _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
@@ -157,17 +176,20 @@ def _run(
     config: Mapping[str, Any],
     partition: str | None,
 ) -> None:
-    definition = build_defs(workspace).resolve_job_def(job)
-    result = definition.execute_in_process(
-        run_config={**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-        instance=instance,
-        partition_key=partition,
-        raise_on_error=False,
+    result = (
+        build_defs(workspace)
+        .resolve_job_def(job)
+        .execute_in_process(
+            run_config={**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            instance=instance,
+            partition_key=partition,
+            raise_on_error=False,
+        )
     )
     _print_failed_checks(result.get_asset_check_evaluations())
-    ended = instance.get_run_by_id(result.run_id)
-    if ended is not None and ended.status == DagsterRunStatus.CANCELED:
-        raise RunCancelled("the run was cancelled; what had landed by then is kept")
+    run = instance.get_run_by_id(result.run_id)
+    if run is not None and run.status == DagsterRunStatus.CANCELED:
+        raise RunCancelled("the run was cancelled; partitions that were finished by then are kept")
     if not result.success:
         raise RunFailed(_first_error(result))
 
@@ -176,11 +198,11 @@ def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
     """Print the checks that failed, with their first faults. Alerts are reported by ``holderlake alerts``."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
-            found: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}
+            values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}
             name, table = check.check_name.replace("_", " "), check.asset_key.to_user_string()
-            first = "".join(f"; first: {fault}" for fault in found.pop("first faults", [])[:1])
-            said = ", ".join(f"{name} {value}" for name, value in found.items())
-            console.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {said}{first}")
+            first = "".join(f"; first: {fault}" for fault in values.pop("first faults", [])[:1])
+            text = ", ".join(f"{name} {value}" for name, value in values.items())
+            console.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {text}{first}")
 
 
 def _first_error(result: ExecuteInProcessResult) -> str:

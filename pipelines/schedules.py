@@ -1,33 +1,46 @@
-"""The daily schedules: the partitions of every watched chain whose instants have passed, and yesterday's transfers."""
+"""The schedules: tables of the days whose instants have passed, yesterday's transfers, and freshness."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
-from dagster import DefaultScheduleStatus, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule
+from dagster import ResourceParam, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule
 
 from holderlake.contract.times import partition_text
-from holderlake.dagster.partitions import CHAINS, partition_key, tick_before
+from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
+from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.jobs import INGEST, TRANSFERS
+from pipelines.jobs import FRESHNESS, INGEST, TRANSFERS
 
 
-def daily_schedule(workspace: Workspace) -> ScheduleDefinition:
-    """One run a chain at the cron time of the settings (UTC)."""
+def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
+    """Return the schedules, all stopped until someone starts them; transfers only where the settings name nodes."""
+    freshness = ScheduleDefinition(
+        name="freshness",
+        job_name=FRESHNESS,
+        cron_schedule="30 */6 * * *",
+        execution_timezone="UTC",
+        description="Checks every six hours that the newest instant of each table is not too old.",
+    )
+    transfers = [_transfers_schedule(settings)] if settings.node_chains else []
+    return [_daily_schedule(settings), freshness, *transfers]
+
+
+def _daily_schedule(settings: Settings) -> ScheduleDefinition:
+    """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
 
     @schedule(
         name="daily",
         job_name=INGEST,
-        cron_schedule=workspace.settings.schedule.cron,
+        cron_schedule=settings.schedule.cron,
         execution_timezone="UTC",
-        default_status=DefaultScheduleStatus.STOPPED,
-        description="Fetches the partition of every watched chain whose instants have passed since the tick before.",
+        description="Fetches the partition of every watched chain whose instants have passed since the last tick.",
     )
-    def daily(context: ScheduleEvaluationContext) -> Iterator[RunRequest]:
+    def daily(context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]) -> Iterator[RunRequest]:
         chosen = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
-        context.instance.add_dynamic_partitions(CHAINS.name or "chain", chains)
+        context.instance.add_dynamic_partitions(CHAIN, chains)
         tick = context.scheduled_execution_time.replace(tzinfo=None)
-        for day in due_days(tick, tick_before(chosen.cron, tick), chosen.offsets):
+        for day in due_days(tick, previous_tick(chosen.cron, tick), chosen.offsets):
             for chain in chains:
                 key = partition_key(chain, day)
                 # a day of several instants may have a run after each of them
@@ -36,28 +49,26 @@ def daily_schedule(workspace: Workspace) -> ScheduleDefinition:
     return daily
 
 
-def due_days(tick: datetime, before: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
-    """Return the days of two ticks (``before`` the earlier) that have an instant which passed between them."""
-    days = sorted({datetime.combine(when, time()) for when in (before, tick)})
-    return [day for day in days if any(before < day + offset <= tick for offset in offsets)]
+def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
+    """Return the days that have an instant which passed between two ticks."""
+    days = sorted({datetime.combine(when, time()) for when in (previous, tick)})
+    return [day for day in days if any(previous < day + offset <= tick for offset in offsets)]
 
 
-def transfers_schedule(workspace: Workspace) -> ScheduleDefinition:
-    """One run a chain that nodes are named for, at the cron time of the settings (UTC), for the day that has ended."""
+def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
+    """Return the schedule of one run per chain with nodes, at the cron time of the settings, for the previous day."""
 
     @schedule(
         name="daily_transfers",
         job_name=TRANSFERS,
-        cron_schedule=workspace.settings.schedule.cron,
+        cron_schedule=settings.schedule.cron,
         execution_timezone="UTC",
-        default_status=DefaultScheduleStatus.STOPPED,
-        description="Imports yesterday's transfers of every chain that nodes are named for.",
+        description="Imports yesterday's transfers of every chain that the settings name nodes for.",
     )
     def daily_transfers(context: ScheduleEvaluationContext) -> Iterator[RunRequest]:
-        chains = workspace.settings.node_chains
-        context.instance.add_dynamic_partitions(CHAINS.name or "chain", chains)
+        context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
         yesterday = context.scheduled_execution_time - timedelta(days=1)
-        for chain in chains:
+        for chain in settings.node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 

@@ -1,14 +1,20 @@
-"""Sensors: new chains of the provider, parked backfills that can go on, and alerts that are to be told."""
+"""The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
+
+A sensor only looks and launches; the work is done by the job that it launches.
+"""
 
 import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from dagster import (
+    AssetSelection,
+    AutomationConditionSensorDefinition,
     DefaultSensorStatus,
+    ResourceParam,
     RunRequest,
     SensorDefinition,
     SensorEvaluationContext,
@@ -17,107 +23,136 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import tell
-from holderlake.backfill.paused import Parked
-from holderlake.backfill.paused import parked_backfills as parked_backfills_of
+from holderlake.alerts.delivery import WEBHOOK
+from holderlake.alerts.outbox import AlertBook
+from holderlake.backfill.paused import Parked, parked_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
-from holderlake.dagster.partitions import CHAINS
+from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.ingest.stream import partition_of
-from holderlake.ingest.streams.chains import CHAINS as CHAINS_FAMILY
-from holderlake.ingest.streams.chains import listed
+from holderlake.ingest.streams.chains import CHAINS, listed
+from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.jobs import BACKFILL
+from pipelines.backfill import BACKFILL
+from pipelines.jobs import ALERTS
 
-_LATE_IS_LOOKED_FOR: Final = timedelta(minutes=15)
-"""Late data is noticed by the clock, not by a load."""
+_EVALUATE_EVERY: Final = timedelta(minutes=15)
+"""Late data is found by the clock, not by a load."""
 
 
-def chain_sensor(workspace: Workspace) -> SensorDefinition:
-    """Adds a partition for each new chain; it costs 0.01 credit a day, whatever its interval."""
+def all_sensors(settings: Settings) -> list[SensorDefinition]:
+    """Return the sensors. Those of paused backfills and alerts run where the settings ask for it."""
+    automation = AutomationConditionSensorDefinition(
+        "warehouse_automation",
+        target=AssetSelection.assets("warehouse"),
+        minimum_interval_seconds=60,
+        description="Loads the warehouse after tables of the last two days were fetched without it.",
+    )
+    return [_chain_sensor(), paused_sensor(settings), _alerts_sensor(settings), automation]
 
+
+def _chain_sensor() -> SensorDefinition:
     @sensor(
         name="new_chains",
         minimum_interval_seconds=3_600,
         default_status=DefaultSensorStatus.STOPPED,
-        description="Looks whether the provider lists a chain that has no partition yet, and adds it.",
+        description="Adds a partition for each new chain of the provider; costs 0.01 credit a day.",
     )
-    def new_chains(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        listed = asyncio.run(_listed(workspace))
-        known = set(context.instance.get_dynamic_partitions(CHAINS.name or "chain"))
-        new = [chain for chain in listed if chain not in known]
+    def new_chains(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SensorResult | SkipReason:
+        chains = asyncio.run(_chains_of_provider(workspace))
+        known = set(context.instance.get_dynamic_partitions(CHAIN))
+        new = [chain for chain in chains if chain not in known]
         if not new:
-            return SkipReason(f"all {len(listed)} chains of the provider are known")
-        return SensorResult(dynamic_partitions_requests=[CHAINS.build_add_request(new)])
+            return SkipReason(f"all {len(chains)} chains of the provider are known")
+        by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
+        return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
 
     return new_chains
 
 
-def parked_sensor(workspace: Workspace) -> SensorDefinition:
-    """Starts what is parked again once there are credits for it; it runs where the settings say so."""
-    wanted = workspace.settings.schedule.resume_parked
+async def _chains_of_provider(workspace: Workspace) -> list[str]:
+    partition = partition_of(workspace, "", workspace.now())
+    async with workspace.provider("sensor new_chains") as provider:
+        fetched = await provider.fetch(ChainsRequest(), CHAINS.archive_as_of(partition))
+    return listed(fetched)
+
+
+def paused_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that resumes paused backfills; it runs where the settings say so."""
+    is_chosen = settings.schedule.resume_parked
 
     @sensor(
         name="parked_backfills",
         job_name=BACKFILL,
         minimum_interval_seconds=600,
-        default_status=DefaultSensorStatus.RUNNING if wanted else DefaultSensorStatus.STOPPED,
-        description="Goes on with backfills that ran out of credits, from the day on which there are some again.",
+        default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
+        description="Resumes backfills that ran out of credits, from the day on which there are credits again.",
     )
-    def parked_backfills(context: SensorEvaluationContext) -> Iterator[RunRequest | SkipReason]:
-        parked = parked_backfills_of(workspace)
-        for one in parked:
-            if one.is_due(workspace):
-                lists = ("instants", "chains", "tokens", "tables")
-                since = one.of.refresh_since
-                options: dict[str, object] = {"refresh": bool(since), "refresh_since": since}
-                options |= {name: list(getattr(one.of, name)) for name in lists}
-                # one try a day, date and budget: a run that lacks credits parks itself again, with a later date
-                budget = hashlib.sha256(workspace.settings.budget.model_dump_json().encode()).hexdigest()[:8]
-                key = f"{one.of.id} {one.resume_on} {utc_now():%Y-%m-%d} {budget}"
-                yield RunRequest(run_key=key, run_config={"ops": {"fill_history": {"config": options}}})
-        if not any(one.is_due(workspace) for one in parked):
-            yield SkipReason(_waits_for(parked))
+    def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
+        paused = parked_backfills(workspace)
+        due = [one for one in paused if one.is_due(workspace)]
+        for one in due:
+            yield RunRequest(
+                run_key=_key_of_attempt(one, workspace.settings),
+                run_config={"ops": {"fill_history": {"config": _options_of(one)}}},
+            )
+        if not due:
+            yield SkipReason(_reason_to_wait(paused))
 
-    return parked_backfills
+    return resume
 
 
-def alerts_sensor(workspace: Workspace) -> SensorDefinition:
-    """Tells alerts after each load of the warehouse; it runs where the settings name rules or a webhook."""
-    chosen = workspace.settings.alerts
-    wanted = chosen.is_chosen or workspace.settings.has_webhook
+def _key_of_attempt(paused: Parked, settings: Settings) -> str:
+    """Return a key that allows one attempt per day, date and budget.
+
+    A run that lacks credits pauses the backfill again, with a later date.
+    """
+    budget = hashlib.sha256(settings.budget.model_dump_json().encode()).hexdigest()[:8]
+    return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"
+
+
+def _options_of(paused: Parked) -> dict[str, object]:
+    since = paused.of.refresh_since
+    lists = {name: list(getattr(paused.of, name)) for name in ("instants", "chains", "tokens", "tables")}
+    return {"refresh": bool(since), "refresh_since": since, **lists}
+
+
+def _reason_to_wait(paused: Sequence[Parked]) -> str:
+    if not paused:
+        return "no backfill is paused"
+    return f"{len(paused)} backfills are paused; the first resumes on {paused[0].resume_on}"
+
+
+def _alerts_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that launches the alerts job; it runs where the settings name rules or a webhook."""
+    is_chosen = settings.alerts.is_chosen or settings.has_webhook
 
     @sensor(
         name="alerts",
+        job_name=ALERTS,
         minimum_interval_seconds=60,
-        default_status=DefaultSensorStatus.RUNNING if wanted else DefaultSensorStatus.STOPPED,
-        description="Evaluates the alert rules when the warehouse was loaded, and delivers what is new, once.",
+        default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
+        description="Launches the alerts job after each load of the warehouse, every 15 minutes, and for retries.",
     )
-    def alerts(context: SensorEvaluationContext) -> SkipReason:
-        now = utc_now()
-        loaded = workspace.warehouse.version
-        if loaded is None:
+    def alerts(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> RunRequest | SkipReason:
+        now, version = utc_now(), workspace.warehouse.version
+        if version is None:
             return SkipReason("there is no warehouse yet")
-        seen = json.loads(context.cursor or "{}")
-        is_due = seen.get("loaded") != loaded or now - parse_when(seen["at"]) >= _LATE_IS_LOOKED_FOR
-        told = tell(workspace, now, anew=is_due)
-        if is_due and not told.is_busy:
-            context.update_cursor(json.dumps({"loaded": loaded, "at": now.isoformat()}))
-        for error in told.errors:
-            context.log.warning(error)
-        return SkipReason(str(told))
+        last = json.loads(context.cursor or "{}")
+        evaluate = last.get("loaded") != version or now - parse_when(last["at"]) >= _EVALUATE_EVERY
+        if not evaluate and not _has_unsent(workspace, now):
+            return SkipReason("no new data, and no alert to send")
+        if evaluate:
+            context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
+        config = {"ops": {"send_alerts": {"config": {"evaluate": evaluate}}}}
+        return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}", run_config=config)
 
     return alerts
 
 
-def _waits_for(parked: Sequence[Parked]) -> str:
-    if not parked:
-        return "no backfill is parked"
-    return f"{len(parked)} parked, the first to go on is due on {parked[0].resume_on}"
-
-
-async def _listed(workspace: Workspace) -> list[str]:
-    part = partition_of(workspace, "", workspace.now())
-    async with workspace.provider("sensor new_chains") as provider:
-        fetched = await provider.fetch(ChainsRequest(), CHAINS_FAMILY.archive_as_of(part))
-    return listed(fetched)
+def _has_unsent(workspace: Workspace, now: datetime) -> bool:
+    """Return whether an alert is due at a destination that the settings still name."""
+    path = workspace.settings.alerts_book
+    if not path.exists():
+        return False
+    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in AlertBook(path).due(now))

@@ -1,1 +1,35 @@
-"""Factories of Dagster assets, checks and partitions. The only package of the library that imports Dagster."""
+"""Factories of Dagster assets, checks, partitions and resources, for this application and for projects of your own.
+
+The only package of the library that imports Dagster; jobs, schedules and sensors belong to ``pipelines``.
+"""
+
+from holderlake.dagster.alert_checks import alert_checks
+from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.checks import freshness_checks, stream_checks
+from holderlake.dagster.partitions import chain_by_day, days_of, partition_key
+from holderlake.dagster.resources import (
+    EngineResource,
+    LakeResource,
+    ProviderResource,
+    WarehouseResource,
+    WorkspaceResource,
+)
+from holderlake.dagster.transfers import transfers_asset
+from holderlake.dagster.warehouse import warehouse_asset
+
+__all__ = [
+    "EngineResource",
+    "LakeResource",
+    "ProviderResource",
+    "WarehouseResource",
+    "WorkspaceResource",
+    "alert_checks",
+    "chain_by_day",
+    "days_of",
+    "freshness_checks",
+    "partition_key",
+    "stream_asset",
+    "stream_checks",
+    "transfers_asset",
+    "warehouse_asset",
+]

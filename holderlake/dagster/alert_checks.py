@@ -1,10 +1,9 @@
 """Alert rules as asset checks: a rule that finds something in a run's partitions warns, with the evidence.
 
-They look into the warehouse, so they wait for it. A check tells what is so; who is told, and just once, is the alerts'
-sensor's matter.
+The rules query the warehouse, so the checks run after it is loaded. Sending alerts is the ``alerts`` job's task.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, time
 from typing import Any, Final
 
@@ -15,57 +14,70 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
-    AssetKey,
     MetadataValue,
     ResourceParam,
     multi_asset_check,
 )
 
-from holderlake.alerts.rules import TABLE_OF, Alert, Span, evaluate, tokens_of
+from holderlake.alerts.rules import TABLE_OF, Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
-from holderlake.dagster.checks import days_of_run, results
+from holderlake.dagster.assets import asset_key
+from holderlake.dagster.checks import as_results, days_of_run
+from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 
 ALERT_PREFIX: Final = "alert_"
-"""Checks of alert rules are named by the rule, behind this."""
-_SHOWN: Final = 20
+"""The name of a rule's check is this prefix and the rule's name."""
+_LISTED: Final = 20
 _END_OF_DAY: Final = time(23, 59, 59, 999_999)
 
 
-def alert_checks(workspace: Workspace) -> list[AssetChecksDefinition]:
-    """One step that tries all rules in force; none where none is."""
-    rules = workspace.settings.alerts.in_force
+def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[AssetChecksDefinition]:
+    """Return one step that evaluates all rules in force; none if there are no rules."""
+    rules = settings.alerts.in_force
     if not rules:
         return []
+    specs = [_spec(name, rule, key_prefix) for name, rule in rules.items()]
 
-    @multi_asset_check(name="alerts", specs=[_spec(name, rule) for name, rule in rules.items()])
+    @multi_asset_check(name="__".join([*key_prefix, "alert_checks"]), specs=specs)
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
         days, warehouse = days_of_run(context), workspace.warehouse
         if warehouse.is_postponed and days is not None:
             warehouse.postponed_days |= set(days)
-            yield from results(_later(name, rule) for name, rule in rules.items())
+            yield from as_results(_postponed(name, rule, key_prefix) for name, rule in rules.items())
             return
         if days is not None:
             days = sorted({*days, *warehouse.postponed_days})
             warehouse.postponed_days.clear()
-        yield from results(evaluate_alerts(workspace, days))
+        yield from as_results(evaluate_alerts(workspace, days, key_prefix))
 
     return [check]
 
 
-def evaluate_alerts(workspace: Workspace, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
-    """The outcome of each rule from the first to the last of the (chain, day) pairs; of what is news without any."""
+def evaluate_alerts(
+    workspace: Workspace, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
+) -> Iterator[AssetCheckEvaluation]:
+    """Yield the outcome of each rule from the first to the last of the (chain, day) pairs; of recent data for None."""
     span = _span(workspace, None if days is None else [day for _, day in days])
     chains = None if days is None else {chain for chain, _ in days}
     for name, rule in workspace.settings.alerts.in_force.items():
         tokens = tokens_of(rule, workspace.settings.watchlist, chains)
-        yield _outcome(name, rule, evaluate(workspace.warehouse, name, rule, tokens, span))
+        alerts = evaluate(workspace.warehouse, name, rule, tokens, span)
+        metadata: dict[str, Any] = {"alerts": len(alerts), "threshold": rule.limit}
+        if alerts:
+            metadata["first alerts"] = MetadataValue.json(
+                [
+                    {"alert": alert.sentence, "measured": alert.measured, "evidence": dict(alert.evidence)}
+                    for alert in alerts[:_LISTED]
+                ]
+            )
+        yield _evaluation(name, rule, key_prefix, passed=not alerts, metadata=metadata)
 
 
 def _span(workspace: Workspace, days: list[str] | None) -> Span:
-    """The days of a run's partitions; without any, all that is news."""
+    """Return the time that the rules look at: the days of a run's partitions, or all recent data."""
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
     now = utc_now()
@@ -75,38 +87,29 @@ def _span(workspace: Workspace, days: list[str] | None) -> Span:
     return Span(datetime.fromisoformat(min(days)), min(now, last), interval)
 
 
-def _spec(name: str, rule: AlertRule) -> AssetCheckSpec:
+def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSpec:
     table = TABLE_OF[rule.rule]
     return AssetCheckSpec(
         f"{ALERT_PREFIX}{name}",
-        asset=table,
-        additional_deps=[] if table == "warehouse" else ["warehouse"],
+        asset=asset_key(table, key_prefix),
+        additional_deps=[] if table == "warehouse" else [asset_key("warehouse", key_prefix)],
         description=f"Alert {name}: {rule.rule.replace('_', ' ')}, threshold {rule.limit:g}.",
     )
 
 
-def _later(name: str, rule: AlertRule) -> AssetCheckEvaluation:
-    """The outcome of a rule in a run whose rows a later run of the same command loads, and tries the rule on."""
-    return AssetCheckEvaluation(
-        passed=True,
-        check_name=f"{ALERT_PREFIX}{name}",
-        asset_key=AssetKey(TABLE_OF[rule.rule]),
-        severity=AssetCheckSeverity.WARN,
-        metadata={"tried": "in the last run of this command, for all its chains"},
-    )
+def _postponed(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
+    """Return the outcome of a rule in a run whose rows are loaded, and checked, by a later run of the same command."""
+    metadata = {"evaluated": "in the last run of this command, for all its chains"}
+    return _evaluation(name, rule, key_prefix, passed=True, metadata=metadata)
 
 
-def _outcome(name: str, rule: AlertRule, found: list[Alert]) -> AssetCheckEvaluation:
-    metadata: dict[str, Any] = {"alerts": len(found), "threshold": rule.limit}
-    if found:
-        told = [
-            {"alert": one.sentence, "measured": one.measured, "evidence": dict(one.evidence)} for one in found[:_SHOWN]
-        ]
-        metadata["first alerts"] = MetadataValue.json(told)
+def _evaluation(
+    name: str, rule: AlertRule, key_prefix: Sequence[str], *, passed: bool, metadata: dict[str, Any]
+) -> AssetCheckEvaluation:
     return AssetCheckEvaluation(
-        passed=not found,
+        passed=passed,
         check_name=f"{ALERT_PREFIX}{name}",
-        asset_key=AssetKey(TABLE_OF[rule.rule]),
+        asset_key=asset_key(TABLE_OF[rule.rule], key_prefix),
         severity=AssetCheckSeverity.WARN,
         metadata=metadata,
     )

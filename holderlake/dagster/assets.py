@@ -1,26 +1,25 @@
-"""Families as Dagster assets: partitions to instants, errors to failures, what landed to metadata.
+"""A stream's tables as Dagster assets: one asset per table, partitioned by chain and day.
 
-An asset run over a range of partitions is one run (``single_run``). Should it fail midway, the partitions that were
-finished are logged as materialised, so that the next run is for the rest only.
+An asset run over a range of partitions is one run (``single_run``). If it fails midway, the partitions that were
+finished are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from dagster import (
     AssetExecutionContext,
+    AssetKey,
     AssetMaterialization,
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
     Config,
-    Failure,
-    FreshnessPolicy,
     MaterializeResult,
-    MultiPartitionKey,
+    MultiPartitionsDefinition,
+    OpExecutionContext,
     ResourceParam,
     TableColumn,
     TableColumnConstraints,
@@ -31,139 +30,106 @@ from pydantic import Field
 
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import FAMILY_TABLES, TABLES
-from holderlake.contract.times import InstantAhead, check_passed, parse_when
-from holderlake.dagster.interrupts import end_as_cancelled, retried
-from holderlake.dagster.partitions import CHAIN_BY_DAY, instants_of, partition_key
-from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.preparing import prepare_run
-from holderlake.ingest.run import ingest
-from holderlake.ingest.stream import IngestContext, PartitionResult, Stream, missing, partition_of
-from holderlake.lake.lake import LakeError
-from holderlake.provider.errors import Cancelled, PermanentError, TransientError
-from holderlake.settings import SettingsError
-from holderlake.storage.sqlite import DatabaseError
-from holderlake.warehouse.warehouse import WarehouseError
+from holderlake.contract.times import check_passed, parse_when
+from holderlake.dagster.failures import step_errors
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, partition_key
+from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare
+from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
-PERMANENT = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
-"""Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
-OWNERS = ["team:holderlake"]
-DUE = timedelta(hours=36)
-"""A daily partition and half a day's grace."""
-
-
-def may_have_cost(error: Exception) -> bool:
-    """Whether a retry of the step could pay again for calls that may have been charged."""
-    return isinstance(error, TransientError) and error.maybe_charged
+OWNERS: Final = ["team:holderlake"]
 
 
 class IngestConfig(Config):
-    """What a run may narrow or add; everything else is the settings'."""
+    """Options of one run; everything else comes from the settings."""
 
     instants: list[str] = Field(
-        default=[], description="As-of instants (ISO or unix seconds); those of the schedule where none is given."
+        default=[], description="As-of instants (ISO or unix seconds); by default those of the schedule."
     )
-    tokens: list[str] = Field(default=[], description="Only these tokens; the watchlist's where none is given.")
-    refresh: bool = Field(default=False, description="Ask anew for what the lake holds already (costs credits).")
+    tokens: list[str] = Field(default=[], description="Only these tokens; by default those of the watchlist.")
+    refresh: bool = Field(default=False, description="Fetch existing data again (costs credits).")
 
 
-def asset_of(family: Stream, description: str, deps: Sequence[str] = ()) -> AssetsDefinition:
-    """The asset of a family: one key a table, partitioned by chain and day."""
+def stream_asset(
+    stream: Stream,
+    description: str = "",
+    deps: Sequence[str] = (),
+    *,
+    key_prefix: Sequence[str] = (),
+    partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+) -> AssetsDefinition:
+    """Return the assets of a stream's tables. They need the resource ``workspace``.
+
+    ``deps`` are tables that are fetched before, and ``key_prefix`` comes before the name of each table.
+    """
 
     @multi_asset(
-        name=family.name,
-        specs=[_spec(family, table, description, deps) for table in family.tables],
-        partitions_def=CHAIN_BY_DAY,
+        name="__".join([*key_prefix, stream.name]),
+        specs=[_table_spec(stream, table, description, deps, key_prefix) for table in stream.tables],
+        partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
     )
     def materialise(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
     ) -> Iterator[MaterializeResult[Any]]:
-        days = days_of(context.partition_keys)
-        with retried(context.retry_number):
-            landed = _landed(context, family, config, workspace, days)
-        for table in family.tables:
-            yield MaterializeResult(asset_key=table, metadata=metadata_of(table, landed, workspace))
+        with step_errors(context.op_execution_context):
+            results = _ingest(context, stream, config, workspace, key_prefix)
+        for table in stream.tables:
+            yield MaterializeResult(
+                asset_key=asset_key(table, key_prefix), metadata=table_metadata(table, results, workspace)
+            )
 
     return materialise
 
 
-def _landed(
-    context: AssetExecutionContext,
-    family: Stream,
-    config: IngestConfig,
+def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
+    """Return the key of a table's asset."""
+    return AssetKey([*key_prefix, table])
+
+
+def log_materialisations(
+    context: OpExecutionContext,
+    table: str,
+    results: Sequence[PartitionResult],
     workspace: Workspace,
-    days: Sequence[tuple[str, str]],
-) -> list[PartitionResult]:
-    """Fetch the run's partitions. Whatever stops it, the partitions that are complete by then are logged."""
-    run_id, wanted = context.run.run_id, dict[str, list[datetime]]()
-    try:
-        wanted = _wanted(config, workspace, days)
-        families = sum(map(context.job_def.has_node_named, FAMILY_TABLES))
-        prepare_run(workspace, run_id, wanted, families, every_byte=True)
-        return asyncio.run(_ingest_days(run_id, family, config, workspace, wanted))
-    except Exception as error:
-        _log_finished(context, family, config, workspace, wanted)
-        if isinstance(error, Cancelled):
-            end_as_cancelled(context.instance, context.run.run_id, error)
-        if isinstance(error, PERMANENT) or may_have_cost(error):
-            context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
-            raise Failure(str(error), allow_retries=False) from error
-        raise
+    *,
+    key_prefix: Sequence[str] = (),
+    with_plots: bool = False,
+) -> None:
+    """Log a table's partition of one chain and day as materialised."""
+    key = partition_key(results[0].chain, results[0].as_of)
+    metadata = table_metadata(table, results, workspace, with_plots)
+    context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
 
 
-def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Chain and day of each partition key."""
-    parsed = [
-        key if isinstance(key, MultiPartitionKey) else CHAIN_BY_DAY.get_partition_key_from_str(key) for key in keys
-    ]
-    return [(key.keys_by_dimension["chain"], key.keys_by_dimension["date"]) for key in parsed]
-
-
-def metadata_of(
-    table: str, landed: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = True
+def table_metadata(
+    table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = True
 ) -> dict[str, Any]:
-    """Asset metadata: rows, cost, failures, the newest instant, and a plot where there is one to look at."""
-    total = {
-        "dagster/row_count": sum(one.rows.get(table, 0) for one in landed),
-        "credits": credits_text(sum(one.credits for one in landed)),
-        "calls": sum(one.calls for one in landed),
-        "failures": sum(one.failures for one in landed),
-        "revisions": sum(one.revisions for one in landed),
-        "instants": len(landed),
+    """Return the metadata of a materialisation: rows, cost, failures, the newest instant and its plot."""
+    metadata: dict[str, Any] = {
+        "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
+        "credits": credits_text(sum(result.credits for result in results)),
+        "calls": sum(result.calls for result in results),
+        "failures": sum(result.failures for result in results),
+        "revisions": sum(result.revisions for result in results),
+        "instants": len(results),
     }
-    computed = sum(one.computed for one in landed)
-    if computed:
-        total["answers from the engine"] = computed
-    skipped = sorted({one.skipped for one in landed if one.skipped})
-    if skipped:
-        total["skipped"] = "; ".join(skipped)
-    if landed:
-        newest = max(landed, key=lambda one: one.as_of)
-        total["newest instant"] = f"{newest.as_of.isoformat()}Z"
+    if computed := sum(result.computed for result in results):
+        metadata["answers from the engine"] = computed
+    if skipped := sorted({result.skipped for result in results if result.skipped}):
+        metadata["skipped"] = "; ".join(skipped)
+    if results:
+        newest = max(results, key=lambda result: result.as_of)
+        metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
         if with_plots:
-            from holderlake.dagster.plots import plots  # noqa: PLC0415 - most of a second that only who draws waits for
+            from holderlake.dagster.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second to import
 
-            total |= plots(table, workspace.lake, newest.chain, newest.as_of)
-    return total
-
-
-def _spec(family: Stream, table: str, description: str, deps: Sequence[str]) -> AssetSpec:
-    shape = TABLES[table]
-    return AssetSpec(
-        table,
-        deps=list(deps),
-        description=f"**A row is {shape.row}.** {description}\n\nKey: {', '.join(shape.key)}.",
-        owners=OWNERS,
-        group_name=family.name,
-        kinds={"api", "parquet"},
-        freshness_policy=FreshnessPolicy.time_window(fail_window=DUE),
-        metadata={"dagster/column_schema": column_schema(table), "dagster/relation_identifier": table},
-    )
+            metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
+    return metadata
 
 
 def column_schema(table: str) -> TableSchema:
-    """A table's columns as Dagster shows them."""
+    """Return a table's columns as Dagster shows them."""
     return TableSchema(
         [
             TableColumn(
@@ -177,56 +143,66 @@ def column_schema(table: str) -> TableSchema:
     )
 
 
-def _instants(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
-    """Return the run's instants on a day. Those of the schedule that lie ahead wait for a later run.
-
-    Raises ``InstantAhead`` where none has passed.
-    """
-    if config.instants:
-        return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
-    own, now = instants_of(day, workspace.settings.schedule.offsets), workspace.now()
-    check_passed(own[:1], now)
-    return [when for when in own if when <= now]
-
-
-def _wanted(config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]) -> dict[str, list[datetime]]:
-    """Return the run's instants of each chain, in their order. Raises ``InstantAhead`` as ``_instants`` does."""
-    wanted: dict[str, list[datetime]] = {}
-    for chain, day in days:
-        wanted.setdefault(chain, []).extend(_instants(config, workspace, day))
-    return {chain: sorted(instants) for chain, instants in wanted.items()}
+def _table_spec(
+    stream: Stream, table: str, description: str, deps: Sequence[str], key_prefix: Sequence[str]
+) -> AssetSpec:
+    shape = TABLES[table]
+    return AssetSpec(
+        asset_key(table, key_prefix),
+        deps=[asset_key(name, key_prefix) for name in deps],
+        description=f"**A row is {shape.row}.** {description}\n\nKey: {', '.join(shape.key)}.",
+        owners=OWNERS,
+        group_name=stream.name,
+        kinds={"api", "parquet"},
+        metadata={"dagster/column_schema": column_schema(table), "dagster/relation_identifier": table},
+    )
 
 
-async def _ingest_days(
-    run_id: str, family: Stream, config: IngestConfig, workspace: Workspace, wanted: Mapping[str, Sequence[datetime]]
-) -> list[PartitionResult]:
-    landed: list[PartitionResult] = []
-    async with workspace.provider(run_id) as provider:
-        asking = IngestContext(provider, workspace, config.refresh)
-        with cancelling(provider):
-            for chain, instants in wanted.items():
-                try:
-                    landed += await ingest(asking, family, chain, instants, config.tokens or None, workspace.on_result)
-                except TransientError as error:
-                    error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
-                    raise
-            provider.check_running()
-    return landed
-
-
-def _log_finished(
+def _ingest(
     context: AssetExecutionContext,
-    family: Stream,
+    stream: Stream,
     config: IngestConfig,
     workspace: Workspace,
-    wanted: Mapping[str, Sequence[datetime]],
-) -> None:
-    """Log the partitions that a failing run finished."""
-    for chain, instants in wanted.items():
-        for _, of_day in groupby(instants, key=datetime.date):
-            slices = [partition_of(workspace, chain, when) for when in of_day]
-            if any(missing(workspace, family, part, config.tokens or None).subjects for part in slices):
-                continue
-            key = partition_key(chain, slices[0].as_of)
-            for table in family.tables:
-                context.log_event(AssetMaterialization(table, partition=key, metadata={"finished before": "a failure"}))
+    key_prefix: Sequence[str],
+) -> list[PartitionResult]:
+    """Ingest the run's partitions. After an error, the days that are complete are logged as materialised."""
+    instants = _instants_by_chain(config, workspace, days_of(context.partition_keys))
+    streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
+    prepare(workspace, context.run.run_id, instants, streams, every_byte=True)
+    results: list[PartitionResult] = []
+    try:
+        asyncio.run(
+            ingest_run(
+                workspace,
+                context.run.run_id,
+                [(stream, chain, own) for chain, own in instants.items()],
+                RunOptions(config.tokens, config.refresh),
+                results.append,
+            )
+        )
+    except Exception:
+        for (chain, day), own in by_day(results).items():
+            if len(own) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain]):
+                for table in stream.tables:
+                    log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix)
+        raise
+    return results
+
+
+def _instants_by_chain(
+    config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]
+) -> dict[str, list[datetime]]:
+    """Return the run's instants of each chain, in order. Raises ``InstantAhead`` where none of a day has passed."""
+    instants: dict[str, list[datetime]] = {}
+    for chain, day in days:
+        instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
+    return {chain: sorted(own) for chain, own in instants.items()}
+
+
+def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
+    """Return the run's instants on a day. Those of the schedule that lie ahead are left to a later run."""
+    if config.instants:
+        return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
+    scheduled, now = instants_of(day, workspace.settings.schedule.offsets), workspace.now()
+    check_passed(scheduled[:1], now)
+    return [when for when in scheduled if when <= now]

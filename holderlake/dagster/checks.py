@@ -1,7 +1,8 @@
-"""Asset checks: the rules of ``checks.sql``, and that what the manifests promise is there and fresh.
+"""Asset checks of a stream's tables: the rules of ``checks.sql``, the row counts of the manifests, and freshness.
 
-Rules about content are errors that stop nothing, for one odd token must not keep the others from the warehouse. A file
-that does not hold what its manifest says is blocking: such a partition must be fetched again, not loaded.
+Rules and counts look at the partitions of the run. A broken rule stops nothing, because one odd token must not keep the
+others from the warehouse. A file that does not match its manifest blocks: its partition must be fetched again.
+Freshness looks at the newest day of each chain, and is checked by the clock: a load of an old year never makes it pass.
 """
 
 import re
@@ -22,24 +23,25 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
-    AssetKey,
     MetadataValue,
     ResourceParam,
     multi_asset_check,
 )
 
 from holderlake.contract.tables import TABLES
-from holderlake.contract.times import utc_now
-from holderlake.dagster.assets import DUE, days_of
+from holderlake.dagster.assets import asset_key
+from holderlake.dagster.partitions import days_of
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
+from holderlake.settings.cron import interval_of
 from holderlake.warehouse.schema import quoted
 from holderlake.workspace import Workspace
 
-_SHOWN: Final = 10
-_MEMORY: Final = "256MB"
+FRESH: Final = "is_fresh"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
-_FRESH: Final = "is_fresh"
+_GRACE: Final = timedelta(hours=12)
+_LISTED: Final = 10
+_MEMORY: Final = "256MB"
 _VIEW: Final = """
 CREATE VIEW {name} AS
 FROM read_parquet([{paths}], hive_partitioning = false, union_by_name = true)
@@ -50,25 +52,118 @@ _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
 
 @dataclass(frozen=True)
 class Rule:
-    """A query over a family's tables that lists what breaks the rule: chain, as_of, token_address, what, found."""
+    """A query that returns the rows that break a rule: chain, as_of, token_address, what, found."""
 
     name: str
     table: str
     sql: str
 
-    @property
-    def sentence(self) -> str:
-        """The rule as a person says it."""
-        return self.name.replace("_", " ")
-
 
 RULES: Final = tuple(
-    Rule(*found) for found in _RULE.findall(files("holderlake.dagster").joinpath("checks.sql").read_text())
+    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster").joinpath("checks.sql").read_text())
 )
 
 
-def broken(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
-    """The rows that break a rule, among tables in memory or in Parquet files, which are streamed."""
+def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
+    """Return the rules and counts of a stream's assets, as one step; without partitions it looks at the whole lake."""
+
+    @multi_asset_check(name="__".join([*key_prefix, f"{stream.name}_checks"]), specs=_specs(stream, key_prefix))
+    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+        yield from as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix))
+
+    return check
+
+
+def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
+    """Return a check per stream, for its first table, that fails while the newest instant of a chain is too old."""
+    description = "The newest instant of each watched chain is at most one interval of the schedule and 12 h old."
+    specs = [
+        AssetCheckSpec(FRESH, asset=asset_key(stream.tables[0], key_prefix), description=description)
+        for stream in streams
+    ]
+
+    @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs)
+    def check(workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+        oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
+        for stream in streams:
+            newest = newest_instants(workspace, stream)
+            yield AssetCheckResult(
+                passed=all(when is not None and when >= oldest for when in newest.values()),
+                check_name=FRESH,
+                asset_key=asset_key(stream.tables[0], key_prefix),
+                severity=AssetCheckSeverity.WARN,
+                metadata={chain: f"{when.isoformat()}Z" if when else "no partition" for chain, when in newest.items()},
+            )
+
+    return check
+
+
+def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
+    """Return the newest instant in the lake of each watched chain; None where there is none.
+
+    Address sets and addresses are optional: without any partition of a chain they are left out.
+    """
+    watched = sorted(workspace.settings.watchlist)
+    newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())
+    for manifest in workspace.lake.manifests(stream.name):
+        if manifest.chain in watched:
+            newest[manifest.chain] = max(newest.get(manifest.chain) or manifest.as_of, manifest.as_of)
+    return newest
+
+
+def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
+    """Return the chain and day of each partition of a run; None if the run has no partitions."""
+    step = context.op_execution_context
+    return days_of(step.partition_keys) if step.has_partition_key or step.has_partition_key_range else None
+
+
+def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
+    """Yield evaluations as the results of a step."""
+    for one in evaluations:
+        yield AssetCheckResult(
+            passed=one.passed,
+            check_name=one.check_name,
+            asset_key=one.asset_key,
+            severity=one.severity,
+            metadata=one.metadata,
+        )
+
+
+def evaluate(
+    lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
+) -> Iterator[AssetCheckEvaluation]:
+    """Yield the outcome of each check over the partitions of the (chain, day) pairs, or over all for None.
+
+    Rules are evaluated on intact files; the others fail the count of rows.
+    """
+    chosen = set(days) if days is not None else None
+    manifests = [
+        one for one in lake.manifests(stream.name) if chosen is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in chosen
+    ]
+    wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
+    intact = [one for one in manifests if not any(one.commit in wrong for wrong in wrong_counts.values())]
+    tables = {name: _files(lake, intact, name) for name in stream.tables}
+
+    def outcome(check: str, table: str, looked_at: Sequence[Manifest], faults: Sequence[str]) -> AssetCheckEvaluation:
+        metadata: dict[str, Any] = {"partitions": len(looked_at), "faults": len(faults)}
+        if looked_at:
+            first, last = min(one.as_of for one in looked_at), max(one.as_of for one in looked_at)
+            metadata["instants"] = f"{first.isoformat()}Z to {last.isoformat()}Z"
+        if faults:
+            metadata["first faults"] = MetadataValue.json(list(faults[:_LISTED]))
+        return AssetCheckEvaluation(
+            passed=not faults, check_name=check, asset_key=asset_key(table, key_prefix), metadata=metadata
+        )
+
+    for rule in _rules(stream):
+        broken = rows_that_break(rule, tables)
+        yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
+    for table, wrong in wrong_counts.items():
+        yield outcome(_COUNTS, table, manifests, list(wrong.values()))
+
+
+def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
+    """Return the rows that break a rule, among tables in memory or in Parquet files, which are streamed."""
     with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
         connection.execute("SET enable_progress_bar = false")
         for name, rows in tables.items():
@@ -81,109 +176,45 @@ def broken(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Ta
         return connection.sql(rule.sql).to_arrow_table()
 
 
-def short_files(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
-    """Commits whose Parquet file does not hold the rows that its manifest says, with what is wrong in words."""
+def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
+    """Return the commits whose Parquet file has another number of rows than its manifest says, with a sentence."""
     found = {}
     for manifest in manifests:
-        promised = manifest.tables[table].rows
+        expected = manifest.tables[table].rows
         path = lake.path(table, manifest.chain, manifest.as_of, manifest.family)
-        there = pq.read_metadata(path).num_rows if path.exists() else None
-        if there != promised:
-            where = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
-            found[manifest.commit] = f"{where}: {promised} rows promised, {there or 'no file'} there"
+        rows = pq.read_metadata(path).num_rows if path.exists() else None
+        if rows != expected:
+            place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
+            actual = "the file is missing" if rows is None else f"the file has {rows}"
+            found[manifest.commit] = f"{place}: the manifest says {expected} rows, {actual}"
     return found
 
 
-def checks_of(family: Stream) -> AssetChecksDefinition:
-    """All checks of a family's assets, in one step: over the partitions of the run, or over all where it has none."""
-
-    @multi_asset_check(name=f"{family.name}_checks", specs=_specs(family))
-    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        days = days_of_run(context)
-        yield from results(evaluate(workspace.lake, family, None if days is None else set(days)))
-
-    return check
+def _rules(stream: Stream) -> list[Rule]:
+    return [rule for rule in RULES if rule.table in stream.tables]
 
 
-def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
-    """Chain and day of each partition of a run; None where it has none."""
-    step = context.op_execution_context
-    partitioned = step.has_partition_key or step.has_partition_key_range
-    return days_of(step.partition_keys) if partitioned else None
-
-
-def results(found: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
-    """The outcomes of checks as a step yields them."""
-    for one in found:
-        yield AssetCheckResult(
-            passed=one.passed,
-            check_name=one.check_name,
-            asset_key=one.asset_key,
-            severity=one.severity,
-            metadata=one.metadata,
+def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
+    rules = [
+        AssetCheckSpec(
+            rule.name,
+            asset=asset_key(rule.table, key_prefix),
+            description=f"Rule: {rule.name.replace('_', ' ')}.",
         )
-
-
-def evaluate(lake: Lake, family: Stream, days: Collection[tuple[str, str]] | None) -> Iterator[AssetCheckEvaluation]:
-    """The outcome of each check over the partitions of the (chain, day) pairs, or over all.
-
-    Rules are tried on the files that are intact; the others fail the count of rows.
-    """
-    own = list(lake.manifests(family.name))
-    chosen = [one for one in own if days is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in days]
-    short = {table: short_files(lake, chosen, table) for table in family.tables}
-    intact = [one for one in chosen if not any(one.commit in faults for faults in short.values())]
-    tables = {name: _files(lake, intact, name) for name in family.tables}
-    for rule in _rules(family):
-        faults = broken(rule, tables)
-        yield _result(rule.name, rule.table, len(intact), [str(row) for row in faults.to_pylist()])
-    for table, faults_of in short.items():
-        yield _result(_COUNTS, table, len(chosen), list(faults_of.values()))
-    yield _fresh(family.tables[0], max((manifest.written_at for manifest in own), default=None))
-
-
-def _rules(family: Stream) -> list[Rule]:
-    return [rule for rule in RULES if rule.table in family.tables]
-
-
-def _specs(family: Stream) -> list[AssetCheckSpec]:
-    rules = [AssetCheckSpec(one.name, asset=one.table, description=f"Rule: {one.sentence}.") for one in _rules(family)]
+        for rule in _rules(stream)
+    ]
     counts = [
         AssetCheckSpec(
             _COUNTS,
-            asset=table,
+            asset=asset_key(table, key_prefix),
             blocking=True,
             description="Each Parquet file holds as many rows as its partition's manifest says.",
         )
-        for table in family.tables
+        for table in stream.tables
     ]
-    due = f"Something was learnt within the last {DUE // timedelta(hours=1)} h."
-    return [*rules, *counts, AssetCheckSpec(_FRESH, asset=family.tables[0], description=due)]
+    return [*rules, *counts]
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[Path]:
     paths = [lake.path(table, one.chain, one.as_of) for one in manifests if one.tables[table].rows]
     return paths or TABLES[table].schema.empty_table()
-
-
-def _result(check: str, table: str, partitions: int, faults: Sequence[str]) -> AssetCheckEvaluation:
-    metadata: dict[str, Any] = {"partitions": partitions, "faults": len(faults)}
-    if faults:
-        metadata["first faults"] = MetadataValue.json(list(faults[:_SHOWN]))
-    return AssetCheckEvaluation(
-        passed=not faults,
-        check_name=check,
-        asset_key=AssetKey(table),
-        severity=AssetCheckSeverity.ERROR,
-        metadata=metadata,
-    )
-
-
-def _fresh(table: str, newest: datetime | None) -> AssetCheckEvaluation:
-    return AssetCheckEvaluation(
-        passed=newest is not None and utc_now() - newest <= DUE,
-        check_name=_FRESH,
-        asset_key=AssetKey(table),
-        severity=AssetCheckSeverity.WARN,
-        metadata={"last learnt": f"{newest.isoformat(timespec='seconds')}Z" if newest else "never"},
-    )

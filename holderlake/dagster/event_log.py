@@ -1,53 +1,42 @@
-"""Makes Dagster's history quick to write: a run over years of partitions tells it tens of thousands of events.
+"""A faster event log for Dagster on SQLite, which the commands use for runs over many partitions.
 
-Each event is a transaction or two in SQLite, with connections of their own: every one of them reads the schema anew,
-every commit waits for the disk, and every last connection that closes tidies the file up. Here connections are kept
-while the process writes, and commits wait for the disk only when SQLite tidies up: after a power cut, the last events
-of a run may be missing from the UI. Credits, lake and archive have stores of their own, which forget nothing.
+Dagster opens several connections for each event and waits for the disk after each. Here connections stay open, and a
+commit waits for the disk only when SQLite moves its log into the database: after a power cut, the last events may be
+missing from the UI. Files and tables are Dagster's own, so its standard event log reads them.
+
+It overrides private methods of Dagster, so no process of Dagster loads it (webserver, daemon, code server) unless
+``dagster.yaml`` names it. What it saves is in docs/decisions/0009-dagster-event-log.md.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import sqlite3
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
-_MOST_FILES: Final = 16
-"""Held open at once; Dagster keeps a file a run beside the index."""
+_MOST_ENGINES: Final = 16
+"""Files that are open at once; Dagster has one per run, and an index."""
 _BUSY_SECONDS: Final = 60
 
-_held: dict[str, sqlite3.Connection] = {}
 
-
-class QuickEventLog(SqliteEventLogStorage):
-    """Dagster's own log of events in its own files, on connections that are kept. ``dagster.yaml`` names it."""
+class FastEventLogStorage(SqliteEventLogStorage):
+    """Dagster's event log on SQLite with connections that stay open."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
-        self._engines: OrderedDict[str, Engine] = OrderedDict()
+        self._engines: dict[str, Engine] = {}
         self._tables: set[str] = set()
         super().__init__(base_dir, inst_data)
 
     @classmethod
-    def config_type(cls) -> Any:
-        return {}
-
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
-    ) -> QuickEventLog:
-        return cls(str(Path(os.environ["DAGSTER_HOME"]) / "history" / "runs"), inst_data)
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> FastEventLogStorage:
+        return cls(inst_data=inst_data, **config_value)
 
     def has_table(self, table_name: str) -> bool:
-        """Asked with each event; a table that is there stays."""
+        """Return whether a table exists, which Dagster asks with each event."""
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
@@ -60,7 +49,6 @@ class QuickEventLog(SqliteEventLogStorage):
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
-        """As Dagster's own, which makes an engine and a connection for each event. The lock keeps threads apart."""
         with self._db_lock:
             engine = self._engine(shard)
             if shard not in self._initialized_dbs:
@@ -72,36 +60,14 @@ class QuickEventLog(SqliteEventLogStorage):
     def _engine(self, shard: str) -> Engine:
         if shard not in self._engines:
             arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False}
-            self._engines[shard] = create_engine(
-                self.conn_string_for_shard(shard), poolclass=StaticPool, connect_args=arguments
-            )
-            if len(self._engines) > _MOST_FILES:
-                self._engines.popitem(last=False)[1].dispose()
-        self._engines.move_to_end(shard)
-        return self._engines[shard]
+            engine = create_engine(self.conn_string_for_shard(shard), poolclass=StaticPool, connect_args=arguments)
+            event.listen(engine, "connect", _commit_without_waiting)
+            if len(self._engines) == _MOST_ENGINES:
+                self._engines.pop(next(iter(self._engines))).dispose()  # the one that is unused for longest
+            self._engines[shard] = engine
+        self._engines[shard] = engine = self._engines.pop(shard)
+        return engine
 
 
-def quicken() -> None:
-    """From now on, files of Dagster's home are written as told above, in this process."""
-    if not event.contains(Engine, "connect", _opened):
-        event.listen(Engine, "connect", _opened)
-        atexit.register(let_go)
-
-
-def let_go() -> None:
-    """Closes what is held open."""
-    while _held:
-        _held.popitem()[1].close()
-
-
-def _opened(connection: Any, record: Any) -> None:
-    home = os.environ.get("DAGSTER_HOME")
-    if not isinstance(connection, sqlite3.Connection) or not home:
-        return
-    path = connection.execute("PRAGMA database_list").fetchone()[2]
-    if not path or not Path(path).is_relative_to(Path(home).resolve()):
-        return
+def _commit_without_waiting(connection: Any, record: Any) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
-    if path not in _held:
-        _held[path] = sqlite3.connect(path, check_same_thread=False)
-        _held[path].execute("SELECT 1 FROM sqlite_master").fetchone()  # it is opened when it is first read

@@ -1,43 +1,62 @@
-"""How a Dagster step ends after a cancelled run, and when it is tried again.
-
-Dagster turns a signal into an exception wherever the code happens to be, and an op's retry policy into another try.
-Here the signal only stops the provider (``ingest.cancelling``); the op then ends as interrupted, without a retry.
-"""
+"""The one place that decides what Dagster does after an error in a step: fail for good, end as cancelled, or retry."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
-from dagster import DagsterError, DagsterExecutionInterruptedError, DagsterRunStatus, Failure, RetryRequested
+from dagster import (
+    DagsterError,
+    DagsterExecutionInterruptedError,
+    DagsterRunStatus,
+    Failure,
+    OpExecutionContext,
+    RetryRequested,
+)
 
-if TYPE_CHECKING:
-    from dagster import DagsterInstance
+from holderlake.contract.times import InstantAhead
+from holderlake.lake.lake import LakeError
+from holderlake.provider.errors import Cancelled, PermanentError, TransientError
+from holderlake.settings import SettingsError
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.warehouse.warehouse import WarehouseError
 
-_RETRIES: Final = 2
+_PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
+"""Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
 _DELAY_SECONDS: Final = 20
 
 
-def end_as_cancelled(instance: DagsterInstance, run_id: str, error: Exception) -> NoReturn:
-    """Raise what ends a step as interrupted; a run that no one cancelled in the UI is marked as being cancelled."""
-    run = instance.get_run_by_id(run_id)
-    if run is not None and run.status == DagsterRunStatus.STARTED:
-        instance.report_run_canceling(run, "Interrupted by a signal.")
-    raise DagsterExecutionInterruptedError(str(error)) from error
-
-
 @contextmanager
-def retried(tries_before: int) -> Iterator[None]:
-    """Request another try of a step after an error, except after a ``Failure``.
+def step_errors(
+    context: OpExecutionContext, retries: int = 2, explain: Callable[[Exception], str] = str
+) -> Iterator[None]:
+    """Translate errors within a step.
 
-    It takes the place of an op's retry policy, which would also try again what was cancelled.
+    A permanent error, and one after which a retry could pay twice, fails the run and tags it so that Dagster does not
+    retry it; ``explain`` gives the text. A cancelled provider ends the step as interrupted. Other errors request up to
+    ``retries`` further attempts. Unlike an op's retry policy, this never retries a cancelled step.
     """
     try:
         yield
     except (DagsterError, Failure, RetryRequested):
         raise
+    except Cancelled as error:
+        _interrupt(context, error)
     except Exception as error:
-        wait = _DELAY_SECONDS * 2**tries_before * random.uniform(1, 1.5)  # noqa: S311 - spreads tries, keeps no secret
-        raise RetryRequested(max_retries=_RETRIES, seconds_to_wait=wait) from error
+        if isinstance(error, _PERMANENT) or (isinstance(error, TransientError) and error.maybe_charged):
+            context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+            raise Failure(explain(error), allow_retries=False) from error
+        if not retries:
+            raise
+        wait = _DELAY_SECONDS * 2**context.retry_number * random.uniform(1, 1.5)  # noqa: S311 - spreads retries
+        raise RetryRequested(max_retries=retries, seconds_to_wait=wait) from error
+
+
+def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:
+    """End the step as interrupted. A run that was not cancelled in the UI is first marked as being cancelled."""
+    run = context.instance.get_run_by_id(context.run_id)
+    if run is not None and run.status == DagsterRunStatus.STARTED:
+        context.instance.report_run_canceling(run, "Interrupted by a signal.")
+    raise DagsterExecutionInterruptedError(str(error)) from error

@@ -1,11 +1,8 @@
-"""Partitions of every asset: chain by day. Finer instants lie inside a day; tokens are rows and settings.
-
-They stand here and not in ``pipelines`` because an asset can't be defined without them.
-"""
+"""Partitions of every asset: chain by day. Finer instants lie inside a day; tokens are rows and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
@@ -14,34 +11,54 @@ from dagster import (
     DynamicPartitionsDefinition,
     MultiPartitionKey,
     MultiPartitionsDefinition,
+    StaticPartitionsDefinition,
     TimeWindowPartitionsDefinition,
 )
 
 FIRST_DAY: Final = date(2015, 7, 30)
-"""Ethereum's first block: no chain that is served has an older holder."""
+"""The day of Ethereum's first block: no supported chain is older."""
+CHAIN: Final = "chain"
+DAY: Final = "date"
 
-_MINUTES: Final = "%Y-%m-%d %H:%M"
 
-CHAINS: Final = DynamicPartitionsDefinition(name="chain")
-DAYS: Final = DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)
-CHAIN_BY_DAY: Final = MultiPartitionsDefinition({"chain": CHAINS, "date": DAYS})
+def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -> MultiPartitionsDefinition:
+    """Return partitions by chain and day, up to today.
+
+    Without ``chains`` they are Dagster's dynamic partitions named ``chain``, which a sensor adds to.
+    """
+    by_chain = DynamicPartitionsDefinition(name=CHAIN) if chains is None else StaticPartitionsDefinition(chains)
+    by_day = DailyPartitionsDefinition(start_date=start.isoformat(), end_offset=1)
+    return MultiPartitionsDefinition({CHAIN: by_chain, DAY: by_day})
+
+
+CHAIN_BY_DAY: Final = chain_by_day()
 
 
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
-    """The partition that an instant belongs to. Raises ``ValueError`` before the first day."""
+    """Return the key of the partition that an instant belongs to. Raises ``ValueError`` before the first day."""
     if instant.date() < FIRST_DAY:
         raise ValueError(f"{instant:%Y-%m-%d} is before the first partition, {FIRST_DAY}")
-    return MultiPartitionKey({"chain": chain, "date": f"{instant:%Y-%m-%d}"})
+    return MultiPartitionKey({CHAIN: chain, DAY: f"{instant:%Y-%m-%d}"})
+
+
+def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the chain and day of each partition key."""
+    parsed = [
+        key if isinstance(key, MultiPartitionKey) else CHAIN_BY_DAY.get_partition_key_from_str(key) for key in keys
+    ]
+    return [(key.keys_by_dimension[CHAIN], key.keys_by_dimension[DAY]) for key in parsed]
 
 
 def instants_of(day: str, offsets: Sequence[timedelta]) -> list[datetime]:
-    """The as-of instants of a day: its start plus each offset of the schedule."""
+    """Return the as-of instants of a day: its start plus each offset of the schedule."""
     start = datetime.strptime(day, "%Y-%m-%d")
     return [start + offset for offset in offsets]
 
 
-def tick_before(cron: str, tick: datetime) -> datetime:
+def previous_tick(cron: str, tick: datetime) -> datetime:
     """Return the last tick of a cron schedule (UTC) before ``tick``, which is one of them."""
-    ticks = TimeWindowPartitionsDefinition(start=datetime.combine(FIRST_DAY, time()), fmt=_MINUTES, cron_schedule=cron)
+    ticks = TimeWindowPartitionsDefinition(
+        start=datetime.combine(FIRST_DAY, time()), fmt="%Y-%m-%d %H:%M", cron_schedule=cron
+    )
     window = ticks.get_prev_partition_window(tick.replace(tzinfo=UTC))
     return window.start.replace(tzinfo=None) if window else tick

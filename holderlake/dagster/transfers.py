@@ -1,5 +1,6 @@
 """Raw transfers as an asset: a chain's day from its nodes into the engine's store, where the settings name nodes."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -9,58 +10,52 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
-    Failure,
-    FreshnessPolicy,
     MaterializeResult,
+    MultiPartitionsDefinition,
     ResourceParam,
     multi_asset,
 )
 
-from holderlake.dagster.assets import DUE, OWNERS, PERMANENT, days_of
-from holderlake.dagster.interrupts import retried
-from holderlake.dagster.partitions import CHAIN_BY_DAY, partition_key
+from holderlake.dagster.assets import OWNERS, asset_key
+from holderlake.dagster.failures import step_errors
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, partition_key
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
 _DESCRIPTION: Final = (
     "**A chain's token transfers, from its nodes (JSON-RPC).** A day's blocks go into the engine's store, each once; "
-    "what a reorganisation took back is rolled back and read again. A day that has not ended, or whose last blocks are "
-    "not final yet, is filled as far as it is, and its next run reads only the rest."
+    "blocks that a reorganisation replaced are rolled back and read again. A day that has not ended, or whose last "
+    "blocks are not final yet, is filled as far as possible, and its next run reads only the rest."
 )
 
 
-def transfers_asset() -> AssetsDefinition:
-    """The asset ``transfers``, by chain and day."""
+def transfers_asset(
+    *, key_prefix: Sequence[str] = (), partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY
+) -> AssetsDefinition:
+    """Return the asset ``transfers``, by chain and day. It needs the resource ``workspace``."""
+    key = asset_key("transfers", key_prefix)
+
+    spec = AssetSpec(key, group_name="transfers", owners=OWNERS, kinds={"api", "parquet"}, description=_DESCRIPTION)
 
     @multi_asset(
-        name="transfers",
-        specs=[
-            AssetSpec(
-                "transfers",
-                group_name="transfers",
-                owners=OWNERS,
-                kinds={"api", "parquet"},
-                description=_DESCRIPTION,
-                freshness_policy=FreshnessPolicy.time_window(fail_window=DUE),
-            )
-        ],
-        partitions_def=CHAIN_BY_DAY,
+        name="__".join([*key_prefix, "transfers"]),
+        specs=[spec],
+        partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
     )
     def transfers(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
-        done: dict[tuple[str, str], DayReport] = {}
-        with retried(context.retry_number):
+        reports: dict[tuple[str, str], DayReport] = {}
+        with step_errors(context.op_execution_context):
             try:
                 for chain, day in days_of(context.partition_keys):
-                    done[chain, day] = _import_day(workspace, chain, day)
-            except Exception as error:
-                _log_finished(context, done)
-                if isinstance(error, PERMANENT):
-                    context.instance.add_run_tags(context.run.run_id, {"dagster/max_retries": "0"})
-                    raise Failure(str(error), allow_retries=False) from error
+                    reports[chain, day] = _import_day(workspace, chain, day)
+            except Exception:
+                for (chain, day), report in reports.items():
+                    partition = partition_key(chain, datetime.fromisoformat(day))
+                    context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata([report])))
                 raise
-        return MaterializeResult(metadata=_metadata(list(done.values())))
+        return MaterializeResult(metadata=_metadata(list(reports.values())))
 
     return transfers
 
@@ -73,22 +68,14 @@ def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
 
 def _metadata(reports: list[DayReport]) -> dict[str, Any]:
     return {
-        "dagster/row_count": sum(one.rows for one in reports),
-        "blocks": sum(one.blocks for one in reports),
-        "logs": sum(one.logs for one in reports),
-        "rows taken back": sum(one.removed for one in reports),
-        "requests": sum(one.requests for one in reports),
-        "seconds": round(sum(one.seconds for one in reports), 2),
-        "first block": min(one.first_block for one in reports),
-        "last block": max(one.last_block for one in reports),
-        "whole days": sum(one.is_whole for one in reports),
+        "dagster/row_count": sum(report.rows for report in reports),
+        "blocks": sum(report.blocks for report in reports),
+        "logs": sum(report.logs for report in reports),
+        "rows taken back": sum(report.removed for report in reports),
+        "requests": sum(report.requests for report in reports),
+        "seconds": round(sum(report.seconds for report in reports), 2),
+        "first block": min(report.first_block for report in reports),
+        "last block": max(report.last_block for report in reports),
+        "whole days": sum(report.is_whole for report in reports),
         "days": len(reports),
     }
-
-
-def _log_finished(context: AssetExecutionContext, done: dict[tuple[str, str], DayReport]) -> None:
-    """Logs the partitions that a failing run finished all the same."""
-    for (chain, day), report in done.items():
-        key = partition_key(chain, datetime.strptime(day, "%Y-%m-%d"))
-        metadata = _metadata([report]) | {"finished before": "a failure"}
-        context.log_event(AssetMaterialization("transfers", partition=key, metadata=metadata))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import DagsterEventType, DagsterInstance, SkipReason, build_sensor_context
+from dagster import DagsterEventType, DagsterInstance, RunRequest, SkipReason, build_sensor_context
 from typer.testing import CliRunner
 
 from holderlake.alerts.delivery import find, tell
@@ -192,29 +192,37 @@ def test_a_webhook_that_is_named_later_is_not_told_what_was_before(home: Home, r
 # Dagster
 
 
-def test_the_sensor_tells_after_a_load_and_keeps_quiet_without_one(
+def test_the_sensor_launches_a_job_after_a_load_which_fails_without_webhook(
     home: Home, receiver: Receiver, instance: DagsterInstance
 ) -> None:
     workspace = home(receiver)
-    sensor = build_defs(workspace).resolve_sensor_def("alerts")
-    cursor = None
+    defs = build_defs(workspace)
+    sensor, job, cursor = defs.resolve_sensor_def("alerts"), defs.resolve_job_def("alerts"), None
 
-    def tick() -> str:
+    def tick() -> str | None:
         nonlocal cursor
-        with build_sensor_context(instance=instance, cursor=cursor) as context:
-            skipped = sensor(context)
+        with build_sensor_context(instance=instance, cursor=cursor, resources={"workspace": workspace}) as context:
+            launched = sensor(context)
             cursor = context.cursor
-        assert isinstance(skipped, SkipReason)
-        return str(skipped.skip_message)
+        if isinstance(launched, SkipReason):
+            return launched.skip_message
+        assert isinstance(launched, RunRequest)
+        run = job.execute_in_process(instance=instance, run_config=dict(launched.run_config), raise_on_error=False)
+        return "sent" if run.success else "failed"
 
     assert tick() == "there is no warehouse yet"
     load(workspace, utc_now().replace(microsecond=0) - MINUTE, "0x1")
-    assert tick() == "0 new alerts; sent nothing"
+    assert tick() == "sent"
+    assert len(receiver.posts) == 0
     load(workspace, utc_now().replace(microsecond=0) + timedelta(seconds=1), "0x1", "0x2")
     time.sleep(1.2)
-    assert tick() == "1 new alerts; sent 1 by log, 1 by webhook"
-    assert tick() == "0 new alerts; sent nothing"
+    assert tick() == "sent"
+    assert tick() == "no new data, and no alert to send"
     assert len(receiver.posts) == 1
+    receiver.statuses = [503]
+    load(workspace, utc_now().replace(microsecond=0) + timedelta(seconds=1), "0x1", "0x2", "0x3")
+    time.sleep(1.2)
+    assert tick() == "failed"
 
 
 @pytest.mark.parametrize(("alerts", "status"), [({}, "RUNNING"), ({"rules": {}}, "RUNNING")])

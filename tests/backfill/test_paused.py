@@ -16,11 +16,11 @@ from holderlake.contract.times import utc_now
 from holderlake.errors import RunFailed
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.workspace import Workspace
+from pipelines.backfill import BACKFILL, groups_of_days
 from pipelines.cli.backfills import carry_out, go_on
 from pipelines.definitions import build_defs
-from pipelines.jobs import BACKFILL, stretches
 from pipelines.runs import dagster_instance, fill
-from pipelines.sensors import parked_sensor
+from pipelines.sensors import paused_sensor
 from tests.filling import MakeWorkspace
 
 CHAIN = "solana"
@@ -164,12 +164,12 @@ def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace
 
 
 def test_the_sensor_starts_what_is_due_and_only_that(poor: Workspace, instance: DagsterInstance) -> None:
-    sensor = parked_sensor(poor)
+    sensor = paused_sensor(poor.settings)
     _stop(poor, instance)
-    (waiting,) = sensor(build_sensor_context(instance=instance))
+    (waiting,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))
     assert isinstance(waiting, SkipReason)
     _due_now(poor)
-    (request,) = sensor(build_sensor_context(instance=instance))
+    (request,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))
     assert isinstance(request, RunRequest)
     poor.settings.budget.__dict__["per_day"] = None  # the renewal
     poor.close()
@@ -185,15 +185,15 @@ def test_the_sensor_starts_what_is_due_and_only_that(poor: Workspace, instance: 
 @pytest.mark.parametrize(("wanted", "status"), [(True, "RUNNING"), (False, "STOPPED")])
 def test_the_sensor_runs_where_the_settings_say_so(make_workspace: MakeWorkspace, wanted: bool, status: str) -> None:
     workspace = make_workspace(schedule={"resume_parked": wanted})
-    assert parked_sensor(workspace).default_status.value == status
+    assert paused_sensor(workspace.settings).default_status.value == status
 
 
-def test_stretches_are_whole_days_in_order_and_of_some_thousand_answers() -> None:
+def test_a_backfill_works_in_groups_of_whole_days() -> None:
     hours = [datetime(2026, 5, 1) + timedelta(hours=hour) for hour in reversed(range(24 * 10))]
-    found = list(stretches(hours, tokens=40))
-    assert [when for stretch in found for when in stretch] == hours
-    assert {len(stretch) for stretch in found} == {48}
-    assert list(stretches([], 3)) == []
+    found = list(groups_of_days(hours, tokens=40))
+    assert [when for group in found for when in group] == hours
+    assert {len(group) for group in found} == {48}
+    assert list(groups_of_days([], 3)) == []
 
 
 def _due_now(workspace: Workspace) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dagster import AssetSelection, Definitions, define_asset_job
 
 from holderlake.contract.tables import TABLES, build
-from holderlake.dagster.checks import RULES, broken, short_files
+from holderlake.contract.times import utc_now
+from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.checks import RULES, files_with_wrong_counts, freshness_checks, rows_that_break
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -69,12 +72,12 @@ def _tables(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_finds_the_rows_that_break_it(rule: Any) -> None:
-    assert broken(rule, _tables(BREAKS[rule.name])).num_rows > 0
+    assert rows_that_break(rule, _tables(BREAKS[rule.name])).num_rows > 0
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_holds_where_there_is_nothing(rule: Any) -> None:
-    assert broken(rule, _tables({})).num_rows == 0
+    assert rows_that_break(rule, _tables({})).num_rows == 0
 
 
 def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
@@ -82,18 +85,37 @@ def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
     for family in (HOLDERS, MAPS):
         fill(workspace, family, "eth", MAY)
     tables = {name: workspace.lake.read(name) for family in (HOLDERS, MAPS) for name in family.tables}
-    assert {rule.name: broken(rule, tables).num_rows for rule in RULES} == {rule.name: 0 for rule in RULES}
+    assert {rule.name: rows_that_break(rule, tables).num_rows for rule in RULES} == {rule.name: 0 for rule in RULES}
 
 
 def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     manifests = list(workspace.lake.manifests())
-    assert not short_files(workspace.lake, manifests, "holders")
+    assert not files_with_wrong_counts(workspace.lake, manifests, "holders")
     path = workspace.lake.path("holders", "eth", MAY)
     pq.write_table(pq.read_table(path).slice(1), path)
-    assert len(short_files(workspace.lake, manifests, "holders")) == 1
+    assert len(files_with_wrong_counts(workspace.lake, manifests, "holders")) == 1
 
 
 def test_every_table_of_every_family_has_rules_or_counts() -> None:
     assert {table for family in STREAMS for table in family.tables} == set(TABLES) - set(SIDE_TABLES)
+
+
+def test_a_backfill_of_an_old_day_does_not_make_a_table_fresh(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(watchlist={"solana": make_workspace().settings.watchlist["solana"][:1]})
+    checks = freshness_checks([HOLDERS])
+    job = define_asset_job("freshness", selection=AssetSelection.checks(checks))
+    assets, resources = [stream_asset(HOLDERS)], {"workspace": workspace}
+    defs = Definitions(assets=assets, asset_checks=[checks], jobs=[job], resources=resources)
+
+    def is_fresh() -> bool:
+        (evaluation,) = defs.resolve_job_def("freshness").execute_in_process().get_asset_check_evaluations()
+        return evaluation.passed
+
+    fill(workspace, HOLDERS, "solana", MAY)
+    assert not is_fresh()
+    fill(workspace, HOLDERS, "solana", utc_now().replace(microsecond=0))
+    assert is_fresh()
+    fill(workspace, HOLDERS, "solana", JUNE)
+    assert is_fresh()

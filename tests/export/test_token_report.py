@@ -19,8 +19,8 @@ import pytest
 from dagster import DagsterInstance, materialize
 from typer.testing import CliRunner
 
-from assets.warehouse import warehouse_asset
 from holderlake.dagster.partitions import partition_key
+from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
 from holderlake.export.token_report.page import write_report
 from holderlake.lake.lake import Lake

@@ -19,13 +19,13 @@ from dagster import (
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from holderlake.contract.tables import TABLES
-from holderlake.dagster.partitions import DAYS, FIRST_DAY, partition_key, tick_before
+from holderlake.dagster.event_log import FastEventLogStorage
+from holderlake.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.errors import RunFailed
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.settings.sections.schedule import Schedule
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.history import QuickEventLog
 from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
 from tests.filling import MakeWorkspace
@@ -75,12 +75,12 @@ def test_a_backfill_of_some_tables_fills_what_comes_with_them_and_nothing_else(
     assert workspace.lake.manifest("holders", "solana", MAY) is None
 
 
-def test_dagsters_own_log_of_events_reads_what_the_quick_one_wrote(
+def test_dagsters_event_log_reads_what_the_fast_one_wrote(
     make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
 ) -> None:
     fill(make_workspace(), instance, ["solana"], [MAY], tables=["chains"])
     (run,) = instance.get_runs()
-    assert isinstance(instance.event_log_storage, QuickEventLog)
+    assert isinstance(instance.event_log_storage, FastEventLogStorage)
     own = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
     assert own.get_logs_for_run(run.run_id) == instance.all_logs(run.run_id)
     assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01"}
@@ -153,6 +153,7 @@ def test_the_schedule_asks_for_todays_partition_of_every_watched_chain(
         instance=instance,
         scheduled_execution_time=datetime(2026, 6, 1, 0, 5),
         repository_def=defs.get_repository_def(),
+        resources={"workspace": workspace},
     )
     data = schedule.evaluate_tick(context)
     keys = {request.partition_key for request in data.run_requests or [] if isinstance(request, RunRequest)}
@@ -175,21 +176,24 @@ def test_a_tick_requests_days_whose_instants_passed_since_the_last(
     cron: str, offsets: list[str], tick: datetime, days: list[str]
 ) -> None:
     chosen = Schedule(cron=cron, offsets=offsets)
-    due = due_days(tick, tick_before(cron, tick), chosen.offsets)
+    due = due_days(tick, previous_tick(cron, tick), chosen.offsets)
     assert [f"{day:%Y-%m-%d}" for day in due] == days
 
 
 def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     schedule = {"cron": "5 0,12 * * *", "offsets": ["00:00", "12:00"]}
-    defs = build_defs(_small(make_workspace, schedule=schedule))
+    workspace = _small(make_workspace, schedule=schedule)
+    defs = build_defs(workspace)
+    daily = defs.resolve_schedule_def("daily")
     keys = []
     for hour in (0, 12):
         context = build_schedule_context(
             instance=instance,
             scheduled_execution_time=datetime(2026, 6, 1, hour, 5),
             repository_def=defs.get_repository_def(),
+            resources={"workspace": workspace},
         )
-        data = defs.resolve_schedule_def("daily").evaluate_tick(context)
+        data = daily.evaluate_tick(context)
         keys += [(request.partition_key, request.run_key) for request in data.run_requests or []]
     assert len(keys) == len(set(keys)) == 2
     assert {key for key, _ in keys} == {"solana|2026-06-01"}
@@ -198,17 +202,19 @@ def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, 
 def test_the_sensor_adds_chains_that_are_new_and_skips_when_none_is(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
-    sensor = build_defs(make_workspace()).resolve_sensor_def("new_chains")
-    found = sensor(build_sensor_context(instance=instance))
+    workspace = make_workspace()
+    sensor = build_defs(workspace).resolve_sensor_def("new_chains")
+    found = sensor(build_sensor_context(instance=instance, resources={"workspace": workspace}))
     assert isinstance(found, SensorResult)
     (request,) = found.dynamic_partitions_requests or []
     assert {"eth", "base", "arc"} <= set(request.partition_keys)
     instance.add_dynamic_partitions("chain", request.partition_keys)
-    assert isinstance(sensor(build_sensor_context(instance=instance)), SkipReason)
+    with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
+        assert isinstance(sensor(context), SkipReason)
 
 
 def test_fourteen_chains_stay_below_dagsters_limit_of_partitions_for_years() -> None:
-    assert 14 * (DAYS.get_num_partitions() + 5 * 365) < 100_000
+    assert 14 * (CHAIN_BY_DAY.get_partitions_def_for_dimension(DAY).get_num_partitions() + 5 * 365) < 100_000
 
 
 def test_an_instant_before_the_first_partition_is_refused() -> None:

@@ -1,0 +1,101 @@
+"""Typed resources: the provider, the lake, the warehouse and the engine, and the workspace that joins them.
+
+A resource opens nothing and reads no key before a run or a tick of a sensor uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from dagster import ConfigurableResource, InitResourceContext
+from pydantic import Field, SecretStr
+
+from holderlake.lake.lake import Lake
+from holderlake.local.embedded import make_workspace
+from holderlake.settings import Settings, load_settings
+from holderlake.warehouse.warehouse import Warehouse
+from holderlake.workspace import Workspace
+
+
+class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
+    """The provider of the `/v0` API. Without a URL it runs in this process, over the sample world or a local store."""
+
+    url: str | None = Field(default=None, description="Base URL of the API")
+    local: Literal["sample", "store"] = Field(
+        default="sample", description="Without a URL: the built-in sample world, or the engine's store of your imports"
+    )
+    api_key: str | None = Field(
+        default=None, description="The API key, as an EnvVar; without it the key of the settings is used"
+    )
+
+
+class LakeResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
+    """The Parquet lake: one folder per table, one file per chain and instant."""
+
+    path: str = Field(description="Folder of the lake")
+
+    def open(self) -> Lake:
+        """Return the lake; `open().read("holders", chain, as_of)` is an Arrow table."""
+        return Lake(Path(self.path))
+
+
+class WarehouseResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
+    """The DuckDB warehouse: all tables of the lake, with views and macros."""
+
+    path: str = Field(description="DuckDB file of the warehouse")
+
+    def open(self) -> Warehouse:
+        """Return the warehouse; `open().query(sql)` is an Arrow table."""
+        return Warehouse(Path(self.path))
+
+
+class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
+    """The engine that computes maps and holders from raw transfers, and imports transfers from nodes."""
+
+    store: str = Field(description="Folder of the engine's store")
+    direct: bool = Field(
+        default=True, description="Without a provider's URL: compute maps and holders in one pass, without calls"
+    )
+
+
+class WorkspaceResource(ConfigurableResource[Workspace]):
+    """What the assets use: the four resources together, and the rest of the settings file."""
+
+    provider: ProviderResource
+    lake: LakeResource
+    warehouse: WarehouseResource
+    engine: EngineResource
+    settings_file: str | None = Field(
+        default=None, description="The settings file; else HOLDERLAKE_CONFIG, or holderlake.toml in this folder"
+    )
+
+    @contextmanager
+    def yield_for_execution(self, context: InitResourceContext) -> Iterator[Workspace]:
+        """Open the workspace for a run or a tick, and close it afterwards."""
+        with closing(self.open()) as workspace:
+            yield workspace
+
+    def open(self) -> Workspace:
+        """Return the workspace of the settings with the values of the four resources; close it."""
+        workspace = make_workspace(self._settings())
+        workspace.lake = self.lake.open()
+        workspace.warehouse = self.warehouse.open()
+        return workspace
+
+    def _settings(self) -> Settings:
+        settings = load_settings(Path(self.settings_file) if self.settings_file else None)
+        provider = {"url": self.provider.url, "local": self.provider.local, "direct": self.engine.direct}
+        store = Path(self.engine.store)
+        # the store of the home keeps its name as the source of answers
+        engine = {} if store == settings.engine_store else {"store": store}
+        key = {"api_key": SecretStr(self.provider.api_key), "api_key_file": None} if self.provider.api_key else {}
+        return settings.model_copy(
+            update={
+                "provider": settings.provider.model_copy(update=provider),
+                "engine": settings.engine.model_copy(update=engine),
+                **key,
+            }
+        )

@@ -1,0 +1,83 @@
+"""Dagster's home: the lines of ``dagster.yaml``, and the event log that the commands use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dagster import DagsterInstance
+
+from holderlake.dagster.event_log import FastEventLogStorage
+from pipelines.runs import dagster_instance, prepare_dagster_home
+
+ROOT = Path(__file__).parents[2]
+FORMER = """\
+telemetry:
+  enabled: false
+event_log_storage:
+  module: pipelines.history
+  class: QuickEventLog
+# the user's own lines
+concurrency:
+  runs:
+    max_concurrent_runs: 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")  # undoes what opening a home sets
+
+
+def test_a_former_event_log_is_removed_and_other_lines_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "dagster.yaml").write_text(FORMER)
+    prepare_dagster_home(tmp_path)
+    kept = (tmp_path / "dagster.yaml").read_text()
+    assert kept == FORMER.replace("event_log_storage:\n  module: pipelines.history\n  class: QuickEventLog\n", "")
+    with DagsterInstance.get() as standard:
+        assert standard.get_runs() == []
+        assert not isinstance(standard.event_log_storage, FastEventLogStorage)
+
+
+def test_a_storage_that_the_user_chose_is_used(tmp_path: Path) -> None:
+    chosen = f"storage:\n  sqlite:\n    base_dir: {tmp_path / 'elsewhere'}\n"
+    (tmp_path / "dagster.yaml").write_text(chosen)
+    with dagster_instance(tmp_path) as instance:
+        assert not isinstance(instance.event_log_storage, FastEventLogStorage)
+    assert (tmp_path / "elsewhere").is_dir()
+    assert (tmp_path / "dagster.yaml").read_text() == chosen
+
+
+def test_definitions_load_without_key_store_and_private_modules(tmp_path: Path) -> None:
+    script = """
+import resource, sys
+from pipelines.definitions import build_defs
+build_defs().get_repository_def()
+usage = resource.getrusage(resource.RUSAGE_SELF)
+assert usage.ru_utime + usage.ru_stime < 5, usage
+assert not [name for name in sys.modules if name.startswith(("holderlake.engine.", "holderlake.dagster.event_log"))]
+"""
+    settings = {"HOLDERLAKE_API_KEY_FILE": str(tmp_path / "missing"), "HOLDERLAKE_PROVIDER__URL": "http://127.0.0.1:1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), **settings},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
+    folders = ("holderlake", "assets", "resources", "pipelines")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if "from dagster._" in path.read_text() or "import dagster._" in path.read_text()
+    }
+    assert found == {"holderlake/dagster/event_log.py"}
