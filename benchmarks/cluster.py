@@ -1,4 +1,4 @@
-"""What bulk answers cost on a Spark cluster of two workers beside the embedded engine, on the same rows, in one run.
+"""The cost of bulk answers on a Spark cluster of two workers and by the embedded engine, on the same rows, in one run.
 
     python -m benchmarks.cluster [--rows 1000000] [--instants 4] [--folder DIR] [--kill] [--memory 2g]
 
@@ -50,7 +50,7 @@ def asked(instants: int) -> BulkRequest:
 
 
 def embedded(folder: Path, instants: int) -> dict[str, float]:
-    """The embedded engine's answers, written as Parquet, and what they cost."""
+    """Write the embedded engine's answers as Parquet, and return their cost."""
     chosen, began = asked(instants), time.monotonic()
     found: dict[str, list[pa.Table]] = {}
     with Store(folder / "store") as store:
@@ -59,10 +59,10 @@ def embedded(folder: Path, instants: int) -> dict[str, float]:
             for name, rows in batch.items():
                 found.setdefault(name, []).append(rows)
         found["holders"] = list(holder_batches(store, chosen.tokens, chosen.instants, _HOLDERS, True))
-    told = {"cpu": time.process_time(), "wall": time.monotonic() - began}
+    cost = {"cpu": time.process_time(), "wall": time.monotonic() - began}
     for name, rows in found.items():
         pq.write_table(in_order(pa.concat_tables(rows)), folder / f"embedded-{name}.parquet")
-    return told
+    return cost
 
 
 def in_order(rows: pa.Table) -> pa.Table:
@@ -85,7 +85,7 @@ def differing(folder: Path, found: dict[str, list[pa.Table]]) -> list[str]:
 
 
 def run(folder: Path, chosen: argparse.Namespace) -> list[str]:
-    """Builds what is not there, asks both, and prints. Gives the tables that differ."""
+    """Build missing data, ask both engines, print the results and return the tables that differ."""
     rows = chosen.rows
     print(f"{rows:,} transfers of {TOKENS} tokens, {chosen.instants} instants", flush=True)
     if not (folder / "raw.parquet").exists():
@@ -142,7 +142,7 @@ def _ask(
 
 
 def _kill_later(cluster: SparkCluster, lost: list[float]) -> None:
-    """Ends a worker in the middle of the answers; what it had spent counts all the same."""
+    """Kill a worker in the middle of the answers; its CPU is counted too."""
     time.sleep(15)
     before = _cpu()
     cluster.kill(cluster.workers[0])

@@ -1,4 +1,4 @@
-"""What an answer costs on its way from bytes to Arrow tables: CPU milliseconds of each way, side by side.
+"""The cost of an answer from bytes to Arrow tables: CPU milliseconds of each way, side by side.
 
     python -m benchmarks.decode [--answers 20] [--rounds 15]
 
@@ -43,7 +43,7 @@ def amount(rng: random.Random) -> msgspec.Raw:
 
 
 def details(rng: random.Random) -> Plain:
-    """What is known of a random address."""
+    """Return the metadata of a random address."""
     flags = {f"is_{kind}": rng.random() < 0.1 for kind in ("supernode", "contract", "cex", "dex")}
     return {
         "degree": rng.randrange(5_000),
@@ -81,7 +81,7 @@ def a_map(seed: int) -> bytes:
     token, *nodes = (address(rng) for _ in range(NODES + 1))
     top, magic, timed = nodes[:-12], nodes[-12:-2], nodes[-2:]
     pairs = rng.sample([(one, other) for one in nodes for other in nodes if one != other], RELATIONSHIPS)
-    told = [transfer(rng, pair, token) for pair in pairs]
+    transfers = [transfer(rng, pair, token) for pair in pairs]
     figures = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
     scores = ("service_score", "gini_index", "herfindahl_hirschman_index")
     return exact_json.encode(
@@ -97,10 +97,10 @@ def a_map(seed: int) -> bytes:
                     {"address": own, "address_details": details(rng), "is_shown_on_map": True} for own in magic
                 ],
                 "time_nodes": [
-                    {"address": own, "relationships": told[50 * n : 50 * n + 50]} for n, own in enumerate(timed)
+                    {"address": own, "relationships": transfers[50 * n : 50 * n + 50]} for n, own in enumerate(timed)
                 ],
             },
-            "relationships": told[100:],
+            "relationships": transfers[100:],
             "clusters": [
                 {
                     "share": rng.random() / 10,
@@ -149,7 +149,7 @@ def usual(ways: dict[str, Callable[[bytes], object]], answers: Sequence[bytes], 
 
 
 def report(title: str, answers: Sequence[bytes], ways: dict[str, Callable[[bytes], object]], rounds: int) -> None:
-    """Prints a table of the ways, each beside the last one."""
+    """Print a table of the ways, each compared with the last one."""
     found = usual(ways, answers, rounds)
     *_, last = found.values()
     print(f"\n{title}: {len(answers)} answers of {sum(map(len, answers)) / len(answers) / 1_000:.0f} kB")

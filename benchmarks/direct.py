@@ -1,11 +1,10 @@
-"""What a backfill of maps and holders costs where the provider is local: straight from its engine, and over HTTP.
+"""The cost of a backfill of maps and holders from a local provider: directly from its engine, and over HTTP.
 
     python -m benchmarks.direct [--days 365] [--rounds 1]
 
-The sample world's tokens on all its chains, a partition a day, newest first, until lake and DuckDB hold them. Each way
-runs in a process of its own: over HTTP its CPU counts both halves, the service and who asks it, for both are the same
-user's. ``engine`` is the pass alone, without lake and warehouse: what there is to gain at most. Dagster, whose events
-cost the same in both ways, has no part in it.
+The sample world's tokens on all its chains, one partition a day, newest first, into lake and DuckDB. Each way runs in
+a separate process. Over HTTP its CPU includes the service, because the same machine pays for both. ``engine`` is the pass
+alone, without lake and warehouse: the limit of any gain. Dagster is left out: its events cost the same in both ways.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def engine(home: Path, days: int) -> Found:
 
 
 def direct(home: Path, days: int) -> Found:
-    """As ``ingest`` does it by itself where the provider is local."""
+    """The way that ``ingest`` takes where the provider is local."""
     return _filled(make_workspace(_settings(home, True)), days)
 
 
@@ -107,7 +106,7 @@ def _since(began: tuple[float, float]) -> Found:
 
 
 def measured(way: str, days: int) -> Found:
-    """What a way took, in a process of its own."""
+    """Run a way in a separate process and return its cost."""
     with tempfile.TemporaryDirectory() as home:
         command = [sys.executable, "-m", "benchmarks.direct", "--days", str(days), "--carry-out", way, "--home", home]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -118,7 +117,7 @@ def measured(way: str, days: int) -> Found:
 
 
 def compare(days: int, rounds: int) -> None:
-    """Prints a line a way, of its cheaper round, and what HTTP costs beside the direct way."""
+    """Print the cheaper round of each way, and the ratio of HTTP to the direct way."""
     took: dict[str, list[Found]] = {way: [measured(way, days) for _ in range(rounds)] for way in WAYS}
     best = {way: min(found, key=lambda one: one["cpu"]) for way, found in took.items()}
     answers, rows = best["direct"]["answers"], best["direct"]["rows"]

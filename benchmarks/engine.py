@@ -1,12 +1,12 @@
-"""What the engine's answers cost at 1, 10 and 50 million transfers, beside scans of the raw rows, all in one run.
+"""The cost of the engine's answers at 1, 10 and 50 million transfers, and of scans of the raw rows, all in one run.
 
     python -m benchmarks.engine [--rows 1000000] [--maps 100] [--folder DIR] [--days 365] [--all-days 5]
 
-Beside the engine: (a) DuckDB, (b) pandas and networkx, (c) polars, (d) chdb, see ``raw_ways``. Those that are not
-installed are left out with a word: ``uv pip install --group benchmarks``.
+Compared with the engine: (a) DuckDB, (b) pandas and networkx, (c) polars, (d) chdb, see ``raw_ways``. Tools
+that are not installed are named and left out; ``pip install --group benchmarks`` installs them.
 
 The transfers are made up, the same in every run: 200 tokens in three years by a power law, with exchanges, pools,
-airdrops, bundles and wallets that deal with each other. Each step is a process of its own, so that its peak of memory
+airdrops, bundles and wallets that deal with each other. Each step is a separate process, so that its peak of memory
 is its own. CPU milliseconds count, of one thread unless said otherwise; a ratio is how many times longer the other way
 takes. With ``--folder`` the rows and the store are kept and used
 again; ten million rows take about 6 GB of disk.
@@ -54,7 +54,7 @@ DAY: Final = 86_400
 END: Final = START + YEARS * 365 * DAY
 BATCH: Final = 250_000
 ALIKE: Final = 40
-"""So many tokens are compared with those of a larger store that have as many transfers of their own."""
+"""The number of tokens that are compared with tokens of the same size in a larger store."""
 ALIKE_ROWS: Final = 10_000_000
 
 _TEXTS: Final = """
@@ -133,7 +133,7 @@ def write_raw(path: Path, rows: int) -> None:
             writer.write_table(table)
 
 
-# ---------------------------------------------------------------------- the steps, each in a process of its own
+# ---------------------------------------------------------------------- the steps, each in a separate process
 
 
 def spent() -> float:
@@ -191,9 +191,9 @@ def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
         began, wall = spent(), time.monotonic()
         with anonymous_peak() as most:
             store.add_transfers(reader, "benchmark")
-        told = {"cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak(), "anonymous": most[0]}
+        cost = {"cpu": spent() - began, "wall": time.monotonic() - wall, "peak": peak(), "anonymous": most[0]}
     size = sum(path.stat().st_size for path in (folder / "store").rglob("*") if path.is_file())
-    return told | {"disk": size / 1e9}
+    return cost | {"disk": size / 1e9}
 
 
 def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
@@ -207,8 +207,8 @@ def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
 
 
 def alike(rows: int) -> list[int]:
-    """The tokens of a store that have as many transfers as the 40 largest of one of ten million rows: what they cost
-    tells what the size of the store does, and not that of the token. None in a smaller store."""
+    """The tokens of a store that have as many transfers as the 40 largest of one of ten million rows: their
+    cost shows the effect of the store's size, not of the token's. None in a smaller store."""
     numbers = [(place + 1) * rows // ALIKE_ROWS - 1 for place in range(ALIKE)]
     return [number for number in numbers if 0 <= number < TOKENS] if rows >= ALIKE_ROWS else []
 
@@ -253,26 +253,26 @@ def _timed(ask: Callable[[], object]) -> float:
 
 
 def alone(step: Callable[..., Any], *given: Any) -> Any:
-    """A step in a process of its own."""
+    """Run a step in a separate process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(step, given)
 
 
 def run(folder: Path, chosen: argparse.Namespace) -> None:
-    """Builds what is not there, asks, and prints."""
+    """Build missing data, ask for answers, and print the results."""
     rows = chosen.rows
     print(f"{rows:,} transfers of {TOKENS} tokens")
     if not (folder / "raw.parquet").exists():
         alone(write_raw, folder / "raw.parquet", rows)
     print(f"raw file: {(folder / 'raw.parquet').stat().st_size / 1e9:.2f} GB", flush=True)
     if not (folder / "built.json").exists():
-        told = alone(build, folder, rows, chosen.memory)
+        cost = alone(build, folder, rows, chosen.memory)
         day = alone(one_more_day, folder, rows)
-        (folder / "built.json").write_text(json.dumps({"build": told, "day": day}))
-    told, day = (json.loads((folder / "built.json").read_text())[step] for step in ("build", "day"))
+        (folder / "built.json").write_text(json.dumps({"build": cost, "day": day}))
+    cost, day = (json.loads((folder / "built.json").read_text())[step] for step in ("build", "day"))
     print(
-        f"build: {1e6 * told['cpu'] / rows:.1f} µs CPU a transfer, {told['wall']:.0f} s, budget {chosen.memory}, "
-        f"peak {told['anonymous']:.2f} GB anonymous, {told['peak']:.2f} GB in all, store {told['disk']:.2f} GB"
+        f"build: {1e6 * cost['cpu'] / rows:.1f} µs CPU a transfer, {cost['wall']:.0f} s, budget {chosen.memory}, "
+        f"peak {cost['anonymous']:.2f} GB anonymous, {cost['peak']:.2f} GB in all, store {cost['disk']:.2f} GB"
     )
     print(f"one more day of {day['rows']:,} rows: {day['cpu']:.2f} s CPU, {day['wall']:.2f} s", flush=True)
     like_sized = alike(rows)
@@ -294,10 +294,10 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
         "like-sized tokens": (chosen.all_days, like_sized),
     }
     swept = {name: alone(backfill, folder, days, tokens) for name, (days, tokens) in passes.items() if tokens}
-    for name, told in swept.items():
-        days, each = passes[name][0], 1_000 * told["cpu"] / max(told["maps"], 1)
-        print(f"{days} days of {name}: {told['maps']:,} maps, {told['wall']:.1f} s, {each:.2f} ms CPU a map, "
-              f"peak {told['peak']:.2f} GB", flush=True)  # fmt: skip
+    for name, cost in swept.items():
+        days, each = passes[name][0], 1_000 * cost["cpu"] / max(cost["maps"], 1)
+        print(f"{days} days of {name}: {cost['maps']:,} maps, {cost['wall']:.1f} s, {each:.2f} ms CPU a map, "
+              f"peak {cost['peak']:.2f} GB", flush=True)  # fmt: skip
     ours = {
         "holders": cold["largest"]["holders"]["median"],
         "map": cold["largest"]["map"]["median"],
@@ -310,7 +310,7 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
 
 YEAR: Final = 365
 _MIDDLE: Final = END - 180 * DAY
-"""Where the others are asked for one of a year's maps, of which each is taken to cost as much."""
+"""The instant of the one map that the others compute; each of a year's maps is assumed to cost the same."""
 
 
 def _compare(folder: Path, ours: dict[str, float]) -> None:
@@ -334,10 +334,10 @@ def _compare(folder: Path, ours: dict[str, float]) -> None:
     print(
         "* others: a token of middling size for any, and from one map, times the days and tokens; the engine: measured"
     )
+    print("  (of any: the median), and where fewer days were asked for, extrapolated. They read the raw file again for")
     print(
-        "  (of any: the median), and where fewer days were asked for, extrapolated. They ask the raw file anew for each"
+        "  each map, so building and one more day cost them nothing. Their maps are holders and the relationships among"
     )
-    print("  map, so building and one more day cost them nothing. Their maps are holders and the relationships among")
     print("  these alone: the engine's have clusters, magic nodes and scores besides.")
     print("\n".join(missing))
 

@@ -1,11 +1,11 @@
-"""What a backfill costs from the wire to DuckDB: ours, a hand-written floor, and dlt, on the same documents.
+"""The cost of a backfill from HTTP to DuckDB: ours, a hand-written floor, and dlt, on the same documents.
 
     python -m benchmarks.ingest [--maps 1000] [--many 10000] [--slow-maps 2000] [--way floor --way ours …]
 
-One run, one machine: a provider in a process of its own serves maps of 80 nodes and 1,000 relationships, and each way
-fetches them in a process of its own into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
+One run, one machine: a provider in a separate process serves maps of 80 nodes and 1,000 relationships, and each way
+fetches them in a separate process into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
 system; memory is its peak. The floor (aiohttp, msgspec, pyarrow) is what one would write by hand for these documents
-alone: no credits, no archive, no checks, nothing that can be resumed. dlt is no dependency of ours: ``pip install
+alone: no credits, no archive, no checks, nothing that can be resumed. dlt is not a dependency: ``pip install
 --group benchmarks`` brings it; ways that can't be run are left out and named.
 """
 
@@ -42,7 +42,7 @@ TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_
 
 @dataclass(frozen=True)
 class Work:
-    """What a way is handed: the provider's address, how many maps, a folder of its own, and calls a minute."""
+    """The input of a way: the provider's address, the number of maps, a folder, and calls a minute."""
 
     url: str
     maps: int
@@ -110,7 +110,7 @@ def serve(seconds: float) -> None:
 
 @contextmanager
 def provider(seconds: float = 0.0) -> Iterator[str]:
-    """The address of a provider in a process of its own."""
+    """Start a provider in a separate process and give its address."""
     command = [sys.executable, "-m", "benchmarks.ingest", "--serve", str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -157,7 +157,7 @@ def ours(work: Work) -> dict[str, float]:
 
 
 def ours_with_dagster(work: Work) -> dict[str, float]:
-    """As ``holderlake backfill`` does it: a Dagster run with its events, checks and plots."""
+    """The way of ``holderlake backfill``: a Dagster run with its events, checks and plots."""
     import logging
 
     from pipelines.runs import dagster_instance, fill
@@ -179,7 +179,7 @@ def dlt_rest_api(work: Work) -> dict[str, float]:
 
 
 def dlt_rest_api_exact(work: Work) -> dict[str, float]:
-    """The same with amounts as they were told, as ours and the floor's are."""
+    """The same with exact amounts, like ours and the floor's."""
     from benchmarks.ingest_dlt import rest_api
 
     rest_api(work, exact=True)
@@ -214,16 +214,16 @@ WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = 
     "dlt rest_api, exact": (dlt_rest_api_exact, "dlt"),
     "dlt with our Arrow": (dlt_with_our_arrow, "dlt"),
 }
-"""Each way, and the module beside ours that it needs."""
+"""Each way, and the further module that it needs."""
 
 
 # ---------------------------------------------------------------------- measuring
 
 
 def carry_out(way: str, work: Work) -> None:
-    """Runs a way in this process, and prints what it took as JSON."""
+    """Run a way in this process, and print its cost as JSON."""
     began = time.perf_counter()
-    told = WAYS[way][0](work)
+    cost = WAYS[way][0](work)
     seconds = time.perf_counter() - began
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
@@ -236,14 +236,14 @@ def carry_out(way: str, work: Work) -> None:
                 "system": own.ru_stime,
                 "peak": own.ru_maxrss / 1_000,
                 "rows": rows,
-                **told,
+                **cost,
             }
         )
     )
 
 
 def _rows(work: Work) -> int:
-    """Relationships that reached DuckDB, so that nobody is quick by leaving something out."""
+    """Relationships that reached DuckDB, so that no way is fast by leaving rows out."""
     import duckdb
 
     with duckdb.connect(str(work.home / "warehouse.duckdb"), read_only=True) as connection:
@@ -255,7 +255,7 @@ def _rows(work: Work) -> int:
 
 
 def measured(way: str, url: str, maps: int, rate: int = 10_000, concurrency: int = CONCURRENCY) -> dict[str, float]:
-    """What a way took, in a process of its own."""
+    """Run a way in a separate process and return its cost."""
     with tempfile.TemporaryDirectory() as home:
         work = json.dumps({"url": url, "maps": maps, "home": home, "rate": rate, "concurrency": concurrency})
         command = [sys.executable, "-m", "benchmarks.ingest", "--carry-out", way, "--work", work]
@@ -269,7 +269,7 @@ def measured(way: str, url: str, maps: int, rate: int = 10_000, concurrency: int
 
 
 def start_up(way: str) -> float:
-    """CPU seconds that a way takes for a single partition: what it costs to begin at all."""
+    """CPU seconds of a way for a single partition: the cost of its start."""
     with provider() as url:
         return measured(way, url, TOKENS)["cpu"]
 
@@ -293,12 +293,12 @@ def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
         print(f"  {way:<20}{usual[way]:8.2f} ms CPU a map {rate:7.0f} maps/s {peak:7.0f} MB peak  {ratio}{note}")
     for other in (way for way, (_, needed) in WAYS.items() if needed == "dlt"):
         if other in usual and "ours" in usual:
-            told = [
+            cost = [
                 f"{usual[other] / usual[own]:.1f} x the CPU of {own}"
                 for own in ("ours", "ours with Dagster")
                 if own in usual
             ]
-            print(f"  {other} takes {', '.join(told)}")
+            print(f"  {other} takes {', '.join(cost)}")
 
 
 def grow(maps: int, many: int) -> None:

@@ -29,7 +29,7 @@ def rest_api(work: Work, exact: bool = False) -> None:
     """dlt's declarative source, a request for each item of a parent resource.
 
     dlt reads numbers as doubles, and of amounts with more digits the last ones are lost. ``exact``: they are read as
-    decimals, and the columns told their types.
+    decimals, and the types of the columns given.
     """
     _tune(work)
     source = _source(work, *([_read_decimals] if exact else []))

@@ -1,6 +1,6 @@
-"""How others answer from the raw Parquet file: a token's largest holders, and who dealt with whom among them.
+"""Answers of other tools from the raw Parquet file: a token's largest holders, and the transfers among them.
 
-Each way is written as somebody careful would who knows the tool: only the columns needed, filters pushed down, amounts
+Each way is written with care and knowledge of the tool: only the columns needed, filters pushed down, amounts
 as exact as the tool has them. Times are milliseconds of CPU, all threads together, of a process that
 has loaded the tool; the way itself begins from the file.
 """
@@ -25,7 +25,7 @@ Way = Callable[[Path, str, int], Any]
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool's answers; None for what it can't tell."""
+    """A tool's answers; None where it has none."""
 
     modules: tuple[str, ...]
     holders: Way | None
@@ -124,8 +124,8 @@ def _polars_map(file: Path, token: str, at: int) -> Any:
     top = _polars_holders(file, token, at)["address"].to_list()
     inside = _polars_rows(file, at).filter(pl.col("from_address").is_in(top), pl.col("to_address").is_in(top))
     times = pl.col("block_time")
-    told = [pl.len(), pl.col("value").sum(), times.min().alias("began"), times.max().alias("ended")]
-    return inside.group_by("from_address", "to_address", "token_address").agg(told).collect()
+    sums = [pl.len(), pl.col("value").sum(), times.min().alias("began"), times.max().alias("ended")]
+    return inside.group_by("from_address", "to_address", "token_address").agg(sums).collect()
 
 
 _CHDB_HOLDERS: Final = """
@@ -175,7 +175,7 @@ def measured(name: str, kind: str, file: Path, token: str, at: int) -> float | N
     way = tool.holders if kind == "holders" else tool.map
     if way is None:
         return None
-    for module in tool.modules:  # what is loaded once is not counted
+    for module in tool.modules:  # imports are not counted
         importlib.import_module(module)
     began = time.process_time()
     way(file, token, at)

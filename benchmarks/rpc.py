@@ -1,4 +1,4 @@
-"""Transfer events a second from a real node (anvil): our reader beside cryo and ethereum-etl, where they are installed.
+"""Transfer events a second from a real node (anvil): our reader, cryo and ethereum-etl, if installed.
 
     python -m benchmarks.rpc [--logs 100000] [--rounds 3] [--cryo PYTHON] [--ethereum-etl COMMAND]
 
@@ -46,7 +46,7 @@ print("seconds", time.perf_counter() - began)
 
 
 def filled(anvil: Anvil, logs: int) -> int:
-    """Puts so many transfer events on the chain; the last block."""
+    """Put a number of transfer events on the chain and return the last block."""
     coin = anvil.deploy("Coin")
     holders = [f"0x{number:040x}" for number in range(1, 101)]
     anvil.mine([call("Coin", coin, "mint", holder, 10**30) for holder in holders], GENESIS_TIME + 10)
@@ -144,7 +144,7 @@ def compare(ways: dict[str, Callable[[str, int, Path], float]], url: str, last: 
                 rates[name].append(logs / part / way(url, last // part, Path(folder)))
     ours = median(rates["ours, to Parquet"])
     for name, found in rates.items():
-        print(f"{name:24} {median(found):>10,.0f} events/s  {median(found) / ours:>7.3f} of ours")
+        print(f"{name:24} {median(found):>10,.0f} events/s  {median(found) / ours:>7.3f} of our rate")
 
 
 if __name__ == "__main__":

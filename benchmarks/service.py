@@ -1,8 +1,8 @@
-"""How fast the service answers: cached maps against the same server with a constant answer, and memory over many.
+"""The service's speed: cached maps against the same server with a constant answer, and memory over many.
 
     python -m benchmarks.service [--seconds 5] [--clients 64] [--distinct 10000]
 
-One run, one machine: the service and the constant server stand side by side, each a process of its own with the same
+One run, one machine: the service and the constant server run side by side, each in a separate process with the same
 event loop and protocol; the load comes from a third process and goes to them in turns.
 """
 
@@ -78,7 +78,7 @@ class Load:
 
 
 class _Caller(asyncio.Protocol):
-    """A connection that sends the next request as soon as an answer is there whole."""
+    """A connection that sends the next request as soon as an answer is complete."""
 
     def __init__(self, requests: Iterator[bytes], load: Load, done: asyncio.Future[None]) -> None:
         self._requests = requests
@@ -133,7 +133,7 @@ def request_bytes(path: str, secret: str = "") -> bytes:
 
 
 def run_load(port: int, requests: Sequence[bytes], clients: int, seconds: float | None) -> Load:
-    """Sends the requests over and over for some seconds, or each once; in a process of its own."""
+    """Sends the requests over and over for some seconds, or each once; in a separate process."""
     receive, send = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_load_process, args=(send, port, requests, clients, seconds))
     process.start()
@@ -177,7 +177,7 @@ async def _load(port: int, requests: Sequence[bytes], clients: int, seconds: flo
 
 @contextmanager
 def _server(script: str, *arguments: str) -> Iterator[tuple[int, int]]:
-    """A server in a process of its own: its port and its process id."""
+    """Start a server in a separate process; return its port and its process id."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-c", script, *arguments, str(port)], cwd=ROOT)
@@ -201,7 +201,7 @@ def _memory(pid: int) -> float:
 
 
 def main() -> None:
-    """Runs all and prints what was found."""
+    """Run all steps and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a round")
     parser.add_argument("--clients", type=int, default=64)

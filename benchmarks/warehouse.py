@@ -58,8 +58,8 @@ while not (folder / "done").exists():
         failed.append(str(error)[:200])
     reads += 1
     slowest = max(slowest, time.monotonic() - began)
-told = {"reads": reads, "failed": len(failed), "partial": partial, "slowest s": round(slowest, 2), "first": failed[:1]}
-print(json.dumps(told))
+result = {"reads": reads, "failed": len(failed), "partial": partial, "slowest s": round(slowest, 2)}
+print(json.dumps(result | {"first": failed[:1]}))
 """
 LOADER: Final = """
 import sys
@@ -235,7 +235,7 @@ def _seconds(connection: duckdb.DuckDBPyConnection, sql: str) -> float:
     return time.monotonic() - began
 
 
-# ---------------------------------------------------------------------- readers beside loads
+# ---------------------------------------------------------------------- readers during loads
 
 
 def _hold_back(lake: Lake, folder: Path) -> list[tuple[Path, Path]]:
@@ -243,20 +243,20 @@ def _hold_back(lake: Lake, folder: Path) -> list[tuple[Path, Path]]:
     paths = sorted(lake.manifest_paths(), key=lambda path: path.parent.name)[-HELD_BACK:]
     (folder / "held").mkdir()
     held = [(folder / "held" / f"{number}.json", path) for number, path in enumerate(paths)]
-    for aside, path in held:
-        shutil.move(path, aside)
+    for elsewhere, path in held:
+        shutil.move(path, elsewhere)
     return held
 
 
 def _give_back(held: list[tuple[Path, Path]]) -> None:
-    for aside, path in held:
-        if aside.exists():
-            shutil.move(aside, path)
+    for elsewhere, path in held:
+        if elsewhere.exists():
+            shutil.move(elsewhere, path)
 
 
 def _read_all_the_while(lake: Lake, warehouse: Warehouse, folder: Path, held: list[tuple[Path, Path]]) -> None:
-    for aside, path in held:
-        shutil.move(path, aside)
+    for elsewhere, path in held:
+        shutil.move(path, elsewhere)
     asked = [sys.executable, "-c", READER, str(warehouse.path), str(folder)]
     readers = [subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count() or 2)]
     try:
@@ -300,7 +300,7 @@ def _arguments() -> argparse.Namespace:
     for name, default in vars(Size()).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--lake", type=Path, help="a lake that is there, instead of a made one")
-    parser.add_argument("--keep", type=Path, help="a folder for what is made; a temporary one by default")
+    parser.add_argument("--keep", type=Path, help="the folder for the data; a temporary one by default")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 

@@ -28,7 +28,7 @@ _MOST = 9e9
 
 @dataclass(frozen=True)
 class Size:
-    """How large the lake is; transfers are rows of ``grouped_transfers`` a token and day."""
+    """The size of the lake; transfers are rows of ``grouped_transfers`` a token and day."""
 
     chains: int = 4
     tokens: int = 5
@@ -38,7 +38,7 @@ class Size:
 
 
 def make_lake(root: Path, size: Size) -> Lake:
-    """Writes what is not there yet; chains are written by as many processes as there are processors."""
+    """Write missing partitions; chains are written by as many processes as there are processors."""
     chains = list(KNOWN_CHAINS)[: size.chains]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(_write_chain, [root] * len(chains), chains, [size] * len(chains)))
@@ -177,9 +177,9 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
         if lake.manifest("maps", chain, day):
             continue
         tables = {name: pa.concat_tables([one[name] for one in made]) for name in made[0]}
-        told = {"provider": "benchmark", "by": "token", "asked": covered, "covered": covered}
-        lake.write("holders", chain, day, {"holders": tables.pop("holders")}, **told)
-        lake.write("maps", chain, day, tables, **told)
+        commit = {"provider": "benchmark", "by": "token", "asked": covered, "covered": covered}
+        lake.write("holders", chain, day, {"holders": tables.pop("holders")}, **commit)
+        lake.write("maps", chain, day, tables, **commit)
 
 
 def _decimals(values: np.ndarray) -> pa.Array:
