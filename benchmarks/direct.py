@@ -3,7 +3,7 @@
     python -m benchmarks.direct [--days 365] [--rounds 1]
 
 The sample world's tokens on all its chains, one partition a day, newest first, into lake and DuckDB. Each way runs in
-a separate process. Over HTTP its CPU includes the service, because the same machine pays for both. ``engine`` is the pass
+a separate process. Over HTTP its CPU includes the service, because one machine runs both. ``engine`` is the pass
 alone, without lake and warehouse: the limit of any gain. Dagster is left out: its events cost the same in both ways.
 """
 
