@@ -21,7 +21,7 @@ from holderlake.engine.maps.links import Links
 from holderlake.engine.maps.maps import MapData, map_tables
 from holderlake.engine.numeric.bigint import Array, from_ints, width_for
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX, Activity, detail_columns
-from holderlake.engine.queries.balances import Rows
+from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.queries.holders import RankedHolders, holders_table
 from holderlake.engine.records import Rules, TokenInfo
 

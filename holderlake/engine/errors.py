@@ -1,4 +1,4 @@
-"""Why the engine has no answer. The service turns each into the contract's error of the same code."""
+"""Errors of the engine. The service turns each into the contract's error with the same code."""
 
 from __future__ import annotations
 

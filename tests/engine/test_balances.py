@@ -158,7 +158,7 @@ def test_a_lossless_history_has_nothing_to_report(build: Build) -> None:
 
 def test_before_the_first_transfer_nobody_holds(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
-    with pytest.raises(NoHolders, match=r"nobody holds coin \(coin on eth\) at 1970-01-01T00:00:09Z"):
+    with pytest.raises(NoHolders, match=r"coin \(coin on eth\) has no holders at 1970-01-01T00:00:09Z"):
         holders(store, at=9)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holderlake.engine.numeric.bigint import from_ints, width_for
 from holderlake.engine.queries import metrics
-from holderlake.engine.queries.balances import Rows
+from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from tests.engine import oracle
@@ -173,7 +173,7 @@ def test_sums_over_more_than_a_million_holders_are_exact(bits: int) -> None:
     once = np.zeros(count, np.int32)
     free = Rows(np.arange(count), np.repeat(from_ints([size], width_for(size)), count, axis=0), once, once + 1)
     (entities,) = metrics.entities_at(free, [metrics.Shown([], [], [])])
-    assert (entities.count, entities.whole, entities.squares) == (count, count * size, count * size**2)
+    assert (entities.count, entities.total, entities.squares) == (count, count * size, count * size**2)
     assert (entities.weighted, entities.half) == (size * count * (count + 1) // 2, (count + 1) // 2)
 
 

@@ -25,7 +25,7 @@ from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.maps import MAP_TABLES, maps_of
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, sieve_of_kinds
+from holderlake.engine.queries.addresses import first_times, kinds_of_addresses, marked_filter
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.queries.holders import holders_of
 from holderlake.engine.store.store import Store
@@ -61,7 +61,7 @@ def map_batches(
     def compute(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
         return maps_of(snapshot, view, supported_token(snapshot, *key), some, options, computed_at)
 
-    sieve_of_kinds(snapshot, view), first_times(snapshot, view)  # both threads need them: compute them once
+    marked_filter(snapshot, view), first_times(snapshot, view)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, options.limit)
     for batch in _batches(view, calls, lambda tables: tables["maps"].num_rows, _MAPS_PER_BATCH):
         yield {name: pa.concat_tables([tables[name] for tables in batch]) for name in MAP_TABLES}

@@ -35,7 +35,7 @@ class Cluster:
 class Clusters:
     """Clusters by instant, the largest first, as arrays; equal amounts by the first holder's address.
 
-    One entry a cluster: ``numbers`` (from 1 at each instant), ``sums`` (balances of its holders, as words), ``holders``
+    One entry a cluster: ``numbers`` (from 1 at each instant), ``sums`` (balances of its holders, as limbs), ``holders``
     and ``magic`` (numbers of members). One entry a member: ``owners`` (position of its cluster), ``nodes`` and
     ``is_magic``; holders come by falling balance, then magic nodes from the strongest on.
     """
@@ -65,7 +65,7 @@ class Clusters:
 class RankedNodes:
     """Nodes of maps by instant and rank: shown holders by falling balance, or magic nodes from the strongest on.
 
-    ``balances`` are words, and empty for magic nodes.
+    ``balances`` are limbs, and empty for magic nodes.
     """
 
     instants: Array

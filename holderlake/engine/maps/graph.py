@@ -40,7 +40,7 @@ from holderlake.engine.store.store import Store
 @dataclass(frozen=True)
 class Top:
     """The largest holders by instant and rank, as arrays: positions of instants, numbers of addresses, exact balances
-    as words, and whether the map shows the holder."""
+    as limbs, and whether the map shows the holder."""
 
     instants: Array
     addresses: Array
@@ -112,7 +112,7 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
     wallets, exchanges = graph_kernels.split_by_kind(
         around.others,
         inputs.kinds,
-        inputs.sieve,
+        inputs.marked,
         CEX | DEX | CONTRACT,
         CEX | DEX,
         graph_kernels.hash_slots(allowed[allowed >= 0]),

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from holderlake.contract.requests import MapOptions
 from holderlake.engine.files.manifest import View
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.queries.addresses import kinds_of_addresses, sieve_of_kinds, supernodes_from, wallets_until
+from holderlake.engine.queries.addresses import kinds_of_addresses, marked_filter, supernodes_from, wallets_until
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A store and its view, the kinds of all addresses and their sieve, a token, ascending seconds and options."""
+    """A store and its view, the kinds of all addresses with a filter of the ``MARKED`` ones, a token, ascending
+    seconds and options."""
 
     store: Store
     view: View
     kinds: Array
-    sieve: Array
+    marked: Array
     token: TokenInfo
     seconds: Array
     options: MapOptions
@@ -27,8 +28,8 @@ class GraphInput:
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> GraphInput:
         """Return the input with the kinds of addresses that the store has."""
-        kinds, sieve = kinds_of_addresses(store, view), sieve_of_kinds(store, view)
-        return GraphInput(store, view, kinds, sieve, token, seconds, options)
+        kinds, marked = kinds_of_addresses(store, view), marked_filter(store, view)
+        return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
         """Return the position of the second from which each address is an exchange, contract or hypernode."""

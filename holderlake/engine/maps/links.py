@@ -28,7 +28,7 @@ class Links:
     """Links by instant; links between nodes come before those of time windows.
 
     ``windows`` is the position of a window on its map, -1 for links between nodes. Senders and receivers are positions
-    in ``AddressOrder``, tokens are numbers, ``sums`` words, times unix seconds.
+    in ``AddressOrder``, tokens are numbers, ``sums`` limbs, times unix seconds.
     """
 
     instants: Array

@@ -38,15 +38,8 @@ from holderlake.engine.queries.addresses import (
     first_times,
     labels_of_kinds,
 )
-from holderlake.engine.queries.balances import (
-    Rows,
-    balances_at,
-    largest,
-    no_holders,
-    shares_of,
-    sums_at,
-    supported_token,
-)
+from holderlake.engine.queries.balance_rows import Rows, largest, sums_at
+from holderlake.engine.queries.balances import balances_at, no_holders, shares_of, supported_token
 from holderlake.engine.queries.negative_balances import summaries_of
 from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
 from holderlake.engine.records import Rules, TokenInfo
@@ -150,7 +143,7 @@ def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
 def _map_data(inputs: GraphInput) -> MapData:
     store, view, token, seconds = inputs.store, inputs.view, inputs.token, inputs.seconds
     held = balances_at(view, (token.chain, token.address), seconds)
-    rows, marked = held.rows, graph_kernels.places_of_kinds(held.rows.addresses, inputs.kinds, inputs.sieve, MARKED)
+    rows, marked = held.rows, graph_kernels.places_of_kinds(held.rows.addresses, inputs.kinds, inputs.marked, MARKED)
     instants, places = largest(rows, len(seconds), inputs.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], inputs.wallets_until(addresses) > instants)
@@ -177,7 +170,7 @@ def _map_data(inputs: GraphInput) -> MapData:
         graphs,
         known,
         labels_of_kinds(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
-        summaries_of(view, held.owing, len(seconds)),
+        summaries_of(view, held.negative, len(seconds)),
     )
 
 

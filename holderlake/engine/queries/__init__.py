@@ -1,1 +1,4 @@
-"""Answers about one token as of any second: balances, holders, addresses, items, metrics. No graphs."""
+"""Answers without a graph as of any second: balances, holders, addresses, items, concentration, chains and tokens.
+
+Maps, clusters and relationships are in ``holderlake.engine.maps``.
+"""

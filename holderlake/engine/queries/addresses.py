@@ -1,7 +1,7 @@
-"""What the engine knows of addresses: relations and age from the transfers, kind and name from the labels.
+"""Details of addresses: counterparties and age from the transfers, kind and name from the labels.
 
-An address is judged over all chains and tokens of the store, for it is the same wallet everywhere. Transfers of nothing
-are left out: anyone can make one between any two addresses, so they say nothing of either.
+The transfers of all chains and tokens count, because an address is the same wallet on all chains. Transfers of zero do
+not count, because anyone can make one between any two addresses.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ CEX: Final = 1
 DEX: Final = 2
 CONTRACT: Final = 4
 BUSY: Final = 8
-"""It has more transfers than a map allows, if not at every instant."""
+"""The address is a hypernode at some instant."""
 LABELLED: Final = 16
-"""A label, or a token of that address, tells something of it."""
+"""The address has a label, or is that of a token."""
 MARKED: Final = CEX | DEX | CONTRACT | BUSY
-"""Kinds by which maps leave addresses out, or treat them in a way of their own."""
+"""Kinds that maps leave out or treat differently."""
 
 
 @dataclass(frozen=True)
 class AddressFacts:
-    """An address as of an instant. ``transfers`` counts each transfer once; ``first_time`` is in unix seconds."""
+    """Details of an address as of an instant. ``first_time`` is in unix seconds."""
 
     degree: int = 0
     inward_relations: int = 0
@@ -50,30 +50,26 @@ class AddressFacts:
     label: AddressLabel = UNLABELLED
 
     def is_supernode(self, rules: Rules) -> bool:
-        """Has very many counterparties."""
+        """Return whether the address has very many counterparties."""
         return self.degree >= rules.supernode_degree
 
     def is_shown(self, rules: Rules) -> bool:
-        """Belongs on a map: no exchange, contract or hypernode (seed, section 2.6)."""
+        """Return whether a map shows the address: no exchange, contract or hypernode (contract, section 2.6)."""
         label = self.label
         return not (label.is_cex or label.is_dex or label.is_contract or self.transfers > rules.hypernode_transfers)
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Addresses as of a second, as arrays: distinct counterparties (columns: all, inward, outward), transfers, and the
-    second of the first one, ``NEVER`` where there is none."""
+    """Activity of addresses as of a second, as arrays: ``relations`` are distinct counterparties (columns: all, inward,
+    outward), ``first_times`` unix seconds of the first transfer or ``NEVER``."""
 
     relations: Array
     transfers: Array
     first_times: Array
 
-    def at(self, places: Array) -> Activity:
-        """Some of them."""
-        return Activity(self.relations[places], self.transfers[places], self.first_times[places])
-
     def facts(self, place: int, label: AddressLabel) -> AddressFacts:
-        """The facts of one of them."""
+        """Return the details of the address at a position."""
         first = int(self.first_times[place])
         degree, inward, outward = self.relations[place].tolist()
         return AddressFacts(
@@ -82,7 +78,7 @@ class Activity:
 
 
 def activity(view: View, addresses: Array, seconds: Array) -> Activity:
-    """What the transfers say of the addresses, over all tokens and chains, each up to a second of its own."""
+    """Return the activity of the addresses over all tokens and chains, each as of a second."""
     relations = np.zeros((len(addresses), 3), np.int64)
     transfers = np.zeros(len(addresses), np.int64)
     first_times = np.full(len(addresses), NEVER)
@@ -104,7 +100,7 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Entries of addresses (by their places in a list) with others; ``inward`` where they received."""
+    """Entries of addresses (positions in a list) with counterparties; ``inward`` if the address received."""
 
     owners: Array
     others: Array
@@ -120,7 +116,7 @@ class _Pairs:
 
 
 def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
-    """Counterparties that the small runs know and the large one does not: all, inward, outward."""
+    """Return the number of counterparties of each address in the small runs only: all, inward, outward."""
     keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
     inward = np.concatenate([piece.inward for piece in pieces])
     pairs, which = np.unique(keys, return_inverse=True)
@@ -135,9 +131,9 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
 
 
 def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
-    """Whether each one received from the other up to its second, and whether it sent to it.
+    """Return whether each address received from the other until its second, and whether it sent to it.
 
-    The entries of whichever of the two has fewer are looked through.
+    Only the entries of the one with fewer entries are searched.
     """
     (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
     turned = other_ends - other_starts < ends - starts
@@ -151,9 +147,9 @@ def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[
 
 
 def first_times(store: Store, view: View) -> Array:
-    """The second of the first transfer ever of every address by its number; the last there is where there is none."""
+    """Return the second of the first transfer of every address by number; the largest value of the type if none."""
 
-    def find() -> Array:
+    def compute() -> Array:
         runs, size = view.runs, view.dictionary.size
         dtype = np.result_type(*(run.times.dtype for run in runs)) if runs else np.dtype(np.uint32)
         found = np.full(size, np.iinfo(dtype).max, dtype)
@@ -165,11 +161,11 @@ def first_times(store: Store, view: View) -> Array:
                 np.minimum(own, np.where(run.begun == np.iinfo(run.begun.dtype).max, own, run.begun), out=own)
         return found
 
-    return store.cached("first times", view, find)
+    return store.cached("first times", view, compute)
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
-    """Addresses that ever have more transfers than the rules allow on a map; of few it must be asked when."""
+    """Return the addresses that may have more transfers than the rules allow on a map at some instant."""
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
@@ -179,7 +175,7 @@ def _busy_addresses(store: Store, view: View) -> Array:
 
 
 def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
-    """How many transfers each of the addresses has up to its second."""
+    """Return the number of transfers of each address until its second."""
     counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
@@ -188,7 +184,7 @@ def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
 
 
 def _entries_ever(view: View, addresses: Array) -> Array:
-    """How many transfers each of the addresses has."""
+    """Return the number of transfers of each address."""
     counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
@@ -197,9 +193,10 @@ def _entries_ever(view: View, addresses: Array) -> Array:
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
-    """The place among the rising seconds from which something holds of each address, their number where it never does.
+    """Return for each address the position of the first of the ascending seconds at which ``holds`` is true.
 
-    ``holds`` tells it for addresses, each at a second of its own; once it holds, it does for ever.
+    It is the number of seconds if there is none. ``holds`` takes addresses and a second for each; once true for an
+    address it must stay true.
     """
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:
@@ -211,8 +208,10 @@ def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, se
 
 
 def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, seconds: Array) -> Array:
-    """The place among the rising seconds from which each address belongs on no map: it is an exchange or a contract
-    (from the first on), or becomes a hypernode."""
+    """Return the position of the first of the ascending seconds at which a map does not show each address.
+
+    This is 0 for exchanges and contracts, and the second at which other addresses become hypernodes.
+    """
     most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
     until = np.where((kinds & (CEX | DEX | CONTRACT)) != 0, np.int32(0), np.int32(len(seconds)))
@@ -224,24 +223,27 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
 
 
 def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) -> Array:
-    """The place among the rising seconds from which each address is a supernode, their number where it never is."""
+    """Return the position of the first of the ascending seconds at which each address is a supernode.
+
+    It is the number of seconds if there is none.
+    """
     least = store.rules.supernode_degree
     from_ = np.full(len(addresses), len(seconds))
-    able = np.flatnonzero(_entries_ever(view, addresses) >= least)
-    # token after token meets the same few, at the same seconds
-    known: dict[int, int] = store.cached("supernodes", (view, least, seconds.tobytes()), dict)
-    asked = addresses[able].tolist()
-    fresh = np.array([address for address in {*asked} if address not in known], addresses.dtype)
-    found = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, fresh, seconds)
-    known.update(zip(fresh.tolist(), found.tolist(), strict=True))
-    from_[able] = [known[address] for address in asked]
+    candidates = np.flatnonzero(_entries_ever(view, addresses) >= least)
+    # the same few addresses are in the maps of many tokens at the same seconds
+    cache: dict[int, int] = store.cached("supernodes", (view, least, seconds.tobytes()), dict)
+    numbers = addresses[candidates].tolist()
+    new = np.array([address for address in {*numbers} if address not in cache], addresses.dtype)
+    first = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, new, seconds)
+    cache.update(zip(new.tolist(), first.tolist(), strict=True))
+    from_[candidates] = [cache[address] for address in numbers]
     return from_
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
-    """Of every address by its number: its kinds, as labels and tokens say now, ``LABELLED`` and ``BUSY``."""
+    """Return the kinds of every address by number, from the current labels and tokens and from the transfers."""
 
-    def find() -> Array:
+    def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
         marked = store.marked_addresses()
         numbers = view.dictionary.find(list(marked))
@@ -250,16 +252,16 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
-    return store.cached("kinds", (view, store.metadata_generation()), find)
+    return store.cached("kinds", (view, store.metadata_generation()), compute)
 
 
-def sieve_of_kinds(store: Store, view: View) -> Array:
-    """What rules out most addresses that have none of the kinds ``MARKED``, see ``kernels.sieve_of``."""
+def marked_filter(store: Store, view: View) -> Array:
+    """Return a Bloom filter of the addresses with a kind of ``MARKED``."""
 
-    def find() -> Array:
+    def compute() -> Array:
         return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
 
-    return store.cached("sieve of kinds", (view, store.metadata_generation()), find)
+    return store.cached("filter of kinds", (view, store.metadata_generation()), compute)
 
 
 def _kind(label: AddressLabel) -> int:
@@ -269,18 +271,23 @@ def _kind(label: AddressLabel) -> int:
 def labels_of_kinds(
     store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None
 ) -> list[AddressLabel]:
-    """The label of each address, given by number and text; the kinds tell which have any. Labels of ``chain`` name an
-    address first."""
+    """Return the label of each address, given by number and text. Labels of ``chain`` have precedence.
+
+    The ``kinds`` of all addresses show which have labels.
+    """
     labelled = [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
     labels = store.labels(labelled, chain) if labelled else {}
     return [labels.get(text, UNLABELLED) for text in texts]
 
 
 def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
-    """The contract's address details, as columns of ``tables.table_of``; ``which`` of the labels is each one's."""
+    """Return the contract's address details as columns of ``tables.table_of``.
+
+    ``which`` has the position of each address in the labels.
+    """
     places = pa.array(which)
     degrees = known.relations[:, 0]
-    told: dict[str, Any] = {
+    of_labels: dict[str, Any] = {
         "is_contract": [label.is_contract for label in labels],
         "is_cex": [label.is_cex for label in labels],
         "is_dex": [label.is_dex for label in labels],
@@ -296,7 +303,7 @@ def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array
         "first_activity_date": instants_of(known.first_times, known.first_times != NEVER),
         **{
             name: (pa.array(column, pa.bool_()) if isinstance(column, list) else column).take(places)
-            for name, column in told.items()
+            for name, column in of_labels.items()
         },
     }
 
@@ -304,7 +311,7 @@ def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
-    """Facts of each address, those without any transfer included. Labels of ``chain`` name an address first."""
+    """Return the details of each address, with or without transfers. Labels of ``chain`` have precedence."""
     known, labels = _known(store, addresses, as_of, chain)
     return {text: known.facts(place, labels[place]) for place, text in enumerate(addresses)}
 
@@ -321,7 +328,7 @@ def _known(
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
-    """The lake's ``addresses`` rows of the addresses, in the order asked for."""
+    """Return the lake's ``addresses`` rows of the addresses, in their order."""
     known, labels = _known(store, addresses, as_of, chain)
     columns = {"address": list(addresses)} | detail_columns(known, labels, np.arange(len(labels)), store.rules)
     return table_of(TABLES["addresses"], columns, {"chain": chain or "", "as_of": as_of})

@@ -1,8 +1,8 @@
-"""Items of NFTs (ERC-721 and ERC-1155): who held an item as of a second, and which items an address held.
+"""Items of NFTs (ERC-721 and ERC-1155): the holders of an item and the items of an address, as of a second.
 
-Balances count items only; here the transfers themselves are read, which alone know the item. Of an ERC-721 item the
-latest transfer names the holder, by block and log index. Of an ERC-1155 item each address holds what it received less
-what it sent. Opening balances count where they name items.
+These queries read the transfers, because balances have only the number of items. The receiver of the latest transfer
+(by block and log index) holds an ERC-721 item. The balance of an ERC-1155 item is the received less the sent quantity.
+Opening balances count if they have items.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ITEMS: Final = pa.schema(
         pa.field("since", pa.timestamp("us"), nullable=False),
     ]
 )
-"""An item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits), ``since`` the
-latest transfer that changed it, UTC."""
+"""An item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits), ``since`` is the
+time of the latest transfer that changed the quantity, UTC."""
 
 _STANDARDS: Final = ("erc721", "erc1155")
 _LAST: Final = 253_402_300_799
@@ -86,23 +86,23 @@ _OF_ADDRESS: Final = """token_id IN (
 
 
 def holders_of_item(store: Store, chain: str, token_address: str, token_id: int, as_of: datetime) -> pa.Table:
-    """Return who held an item at the end of the second (``ITEMS``), the largest quantity first.
+    """Return the holders of an item at the end of the second (``ITEMS``), the largest quantity first.
 
-    Raises ``UnknownToken``, or ``NoHolders``, for a token without items too.
+    Raises ``UnknownToken``, or ``NoHolders``, also for a token without items.
     """
     token = _token(store, chain, token_address)
     found = _held(store, token, as_of, _ONE_ITEM, item=str(token_id))
     if not found:
-        raise NoHolders(f"nobody holds item {token_id} of {token.name} ({token.address} on {chain}) at {as_of}Z")
+        raise NoHolders(f"item {token_id} of {token.name} ({token.address} on {chain}) has no holders at {as_of}Z")
     return _table(sorted(found, key=lambda row: (-int(row["quantity"]), row["address"])))
 
 
 def items_of_address(
     store: Store, address: str, as_of: datetime, chain: str | None = None, token_address: str | None = None
 ) -> pa.Table:
-    """Return the items that an address held at the end of the second (``ITEMS``), by chain, token and item.
+    """Return the items of an address at the end of the second (``ITEMS``), by chain, token and item.
 
-    Only those of a chain or a token address, where these are given.
+    ``chain`` and ``token_address`` limit the tokens.
     """
     rows = []
     for token in _tokens_of(store, address):
@@ -121,26 +121,26 @@ def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
 
 
 def _has_items(store: Store, token: TokenInfo) -> bool:
-    """Whether transfers name items, whatever the token's metadata say: a token list knows few standards."""
+    """Return whether the transfers have items. The standard in the metadata can be wrong, if a token list set it."""
     sql = "SELECT count(token_id) > 0 AS found FROM read_parquet($files)"
     return bool(store.query(sql, {"files": _files(store, token)})["found"][0].as_py())
 
 
 def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
-    """The tokens with items that an address had to do with, by chain and address."""
+    """Return the tokens with items that an address sent, received or got as opening balance, by chain and address."""
     view = store.view()
     manifest, numbers = view.manifest, view.dictionary.find([address])
     if numbers[0] == UNKNOWN:
         return []
     every = np.ones(max(manifest.numbers.values(), default=0) + 1, np.bool_)
-    dealt = set(entries_of(view, numbers, every, _LAST).tokens.tolist())
+    moved = set(entries_of(view, numbers, every, _LAST).tokens.tolist())
     opened = {number for number, parts in manifest.parts.items() if any(part.kind == OPENING for part in parts)}
-    known = store.tokens(sorted(manifest.keys[number] for number in dealt | opened))
+    known = store.tokens(sorted(manifest.keys[number] for number in moved | opened))
     return [known[key] for key in sorted(known) if known[key].standard in _STANDARDS or _has_items(store, known[key])]
 
 
 def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
-    """Rows of ``ITEMS`` as Python values, in the order of items, of the transfers that are chosen."""
+    """Return the ``ITEMS`` rows of the chosen transfers as Python values, by item."""
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound
     sql = _HELD.format(rows=_ROWS.format(chosen=chosen))
@@ -161,7 +161,7 @@ def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound:
 
 
 def _files(store: Store, token: TokenInfo) -> list[str]:
-    """The files of the token's transfers and opening balances."""
+    """Return the files of the token's transfers and opening balances."""
     key = (token.chain, token.address)
     openings = (part.file for part in store.view().manifest.parts_of(key) if part.kind == OPENING)
     return [*store.files([key]), *(f"{store.root}/openings/{name}.parquet" for name in openings)]

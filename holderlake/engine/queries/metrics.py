@@ -1,12 +1,12 @@
-"""Concentration among entities: Gini, Herfindahl-Hirschman, Nakamoto, and the service score. Pure integer algebra.
+"""Concentration among entities: Gini, Herfindahl-Hirschman (HHI), Nakamoto, and the service score, from exact integers.
 
-An entity is a cluster, or a holder outside clusters; exchanges, pools, contracts, hypernodes and burnt supply are left
-out beforehand. All figures are over every holder, not only the top ones.
+An entity is a cluster, or a holder outside clusters. Exchanges, pools, contracts, hypernodes and burnt supply are no
+entities. All holders count, not only the top ones.
 
-The service score, version 2 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``: the number of equal
-entities that would be as concentrated, on a scale where one is 0 and a thousand or more are 100. It never rises when
-two entities merge, nor when a smaller one gives to a larger. Choice of HHI over Gini, which moves with dust: arXiv
-2501.18279 and 2205.04256.
+The service score, version 2 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``. ``1 / HHI`` is the
+number of equal entities with the same concentration; one entity scores 0, a thousand or more score 100. The score never
+rises if two entities merge, or if a smaller one gives to a larger one. It uses HHI, because Gini changes with dust
+(arXiv 2501.18279 and 2205.04256).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 
 from holderlake.engine.numeric import aggregates
 from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
-from holderlake.engine.queries.balances import Rows, largest
+from holderlake.engine.queries.balance_rows import Rows, largest
 
 LARGEST: Final = 10
-"""Entities told one by one where fewer are on the map."""
+"""The least number of entities of a map that are listed one by one."""
 
 
 @dataclass(frozen=True)
 class Concentration:
-    """What the sizes of the entities of a map say; each figure is told by the function of its name."""
+    """The metrics of a map's entities; the function of each name defines it."""
 
     gini_index: float
     herfindahl_hirschman_index: float
@@ -39,21 +39,22 @@ class Concentration:
 
 @dataclass(frozen=True)
 class Entities:
-    """The entities of a map by falling size: the ``largest`` one by one, and exact sums over all ``count`` of them: of
-    sizes, of squared sizes, and of sizes each times its place from 1 on. ``half`` is the first place at which half of
-    the whole is reached."""
+    """The entities of a map by falling size: the ``largest`` one by one, and exact sums over all ``count`` of them.
+
+    The sums are of sizes (``total``), of squared sizes, and of sizes times their rank from 1 on (``weighted``).
+    ``half`` is the first rank at which the running sum reaches half of the total.
+    """
 
     largest: list[int]
     count: int
-    whole: int
+    total: int
     squares: int
     weighted: int
     half: int
 
 
 class Shown(NamedTuple):
-    """The shown holders of a map: balances of all of them, the largest first, and of those that are in no cluster; and
-    the clusters' amounts."""
+    """The shown holders of a map: balances of all, the largest first; of those in no cluster; and of the clusters."""
 
     balances: list[int]
     alone: list[int]
@@ -61,36 +62,35 @@ class Shown(NamedTuple):
 
 
 def entities_of(sizes: Sequence[int]) -> Entities:
-    """Entities of the sizes, which fall."""
-    whole = sum(sizes)
+    """Return the entities of the descending sizes."""
+    total = sum(sizes)
     return Entities(
         list(sizes),
         len(sizes),
-        whole,
+        total,
         sum(size * size for size in sizes),
-        sum(place * size for place, size in enumerate(sizes, start=1)),
-        _reached_at(sizes, whole),
+        sum(rank * size for rank, size in enumerate(sizes, start=1)),
+        _half_rank(sizes, total),
     )
 
 
-def _reached_at(sizes: Sequence[int], whole: int) -> int:
-    """The first place at which half of the whole is reached, 0 where it is not."""
-    return next((place for place, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= whole), 0)
+def _half_rank(sizes: Sequence[int], total: int) -> int:
+    """Return the first rank at which the running sum reaches half of the total, 0 if none does."""
+    return next((rank for rank, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= total), 0)
 
 
 def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
-    """The entities at each instant: clusters, and every ``free`` holder that is in none.
+    """Return the entities at each instant: clusters, and every ``free`` holder in no cluster.
 
-    ``shown`` are the free holders among whom clusters were looked for: the largest of all. So a cluster, which is
-    larger than any of its members, stands before all who are not shown, and sums over these are told by the sums over
-    all holders.
+    ``shown`` are the largest free holders; clusters consist of these only. A cluster is larger than its members, so it
+    ranks before all holders that are not shown. Sums over those follow from the sums over all free holders.
     """
-    all_free, others = _crowds_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
+    all_free, others = _free_holders_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
     return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
 
 
-def _crowds_at(free: Rows, instants: int) -> list[Entities]:
-    """The free holders at each instant as entities of one each, none of them told one by one."""
+def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
+    """Return the free holders at each instant, each as one entity, without a list of the largest."""
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
     counts, *sums, halves = aggregates.interval_aggregates(free.balances, size, free.firsts, free.lasts, instants)
     columns = (counts.tolist(), *map(digits_to_ints, sums), halves.tolist())
@@ -98,35 +98,36 @@ def _crowds_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """The largest holders at each instant after so many that are known."""
+    """Return the largest holders at each instant after the first ``known`` ones."""
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
     balances = to_ints(free.balances[places])
     return [balances[edges[one] + number : edges[one + 1]][:LARGEST] for one, number in enumerate(known)]
 
 
-def _entities(crowd: Entities, shown: Shown, others: Sequence[int]) -> Entities:
-    apart = entities_of(shown.balances)
-    first = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))
-    below = crowd.whole - apart.whole
+def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
+    """Replace the shown holders among the free ones by their clusters and single holders."""
+    single = entities_of(shown.balances)
+    clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))
+    below = all_free.total - single.total
     return Entities(
-        [*first.largest, *others],
-        crowd.count - apart.count + first.count,
-        crowd.whole,
-        crowd.squares - apart.squares + first.squares,
-        crowd.weighted - apart.weighted + first.weighted + (first.count - apart.count) * below,
-        _reached_at(first.largest, crowd.whole) or crowd.half - apart.count + first.count,
+        [*clustered.largest, *others],
+        all_free.count - single.count + clustered.count,
+        all_free.total,
+        all_free.squares - single.squares + clustered.squares,
+        all_free.weighted - single.weighted + clustered.weighted + (clustered.count - single.count) * below,
+        _half_rank(clustered.largest, all_free.total) or all_free.half - single.count + clustered.count,
     )
 
 
 def concentration_of(entities: Entities) -> Concentration:
-    """All figures of the entities, exact whatever their number."""
-    count, whole = entities.count, entities.whole
-    # the smallest has place 1 in the definition, and the largest has it here
-    from_smallest = (count + 1) * whole - entities.weighted
-    index = entities.squares / (whole * whole) if whole else 0.0
+    """Return all metrics of the entities."""
+    count, total = entities.count, entities.total
+    # the definition ranks the smallest entity first, and ``weighted`` the largest
+    from_smallest = (count + 1) * total - entities.weighted
+    index = entities.squares / (total * total) if total else 0.0
     return Concentration(
-        (2 * from_smallest - (count + 1) * whole) / (count * whole) if whole else 0.0,
+        (2 * from_smallest - (count + 1) * total) / (count * total) if total else 0.0,
         index,
         entities.half,
         None if count < 2 else _score(index),
@@ -138,24 +139,23 @@ def _score(index: float) -> float:
 
 
 def gini_index(sizes: Sequence[int]) -> float:
-    """Gini coefficient, 0 (equal) to 1; 0 without entities. ``sizes`` by falling size."""
+    """Return the Gini coefficient of descending sizes, 0 (equal) to 1; 0 without entities."""
     return concentration_of(entities_of(sizes)).gini_index
 
 
 def herfindahl_hirschman_index(sizes: Sequence[int]) -> float:
-    """Sum of squared parts, above 0 to 1; 0 without entities."""
+    """Return the sum of squared parts, above 0 to 1; 0 without entities."""
     return concentration_of(entities_of(sizes)).herfindahl_hirschman_index
 
 
 def nakamoto_coefficient(sizes: Sequence[int]) -> int:
-    """Fewest entities that together hold half of what all entities hold; 0 without entities.
+    """Return the least number of entities that hold half of what all entities hold, of descending sizes.
 
-    Half of the entities' supply and not of the total, for where exchanges hold most of a token no number of entities
-    reaches half of the total. ``sizes`` by falling size.
+    It is 0 without entities. Half of the total supply would be out of reach if exchanges hold most of a token.
     """
     return concentration_of(entities_of(sizes)).nakamoto_coefficient
 
 
 def service_score(sizes: Sequence[int]) -> float | None:
-    """0 (concentrated) to 100 (decentralised), two decimals; None below two entities, where it does not apply."""
+    """Return the score, 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities."""
     return concentration_of(entities_of(sizes)).service_score

@@ -1,6 +1,6 @@
-"""Addresses that a history leaves below zero: how far, and since when.
+"""Addresses with a balance below zero, and the times since when.
 
-A row means that transfers are missing from the history, or that its source rounds amounts. Such an address is never a
+A negative balance means that the history lacks transfers, or that its source rounds amounts. Such an address is never a
 holder.
 """
 
@@ -22,7 +22,8 @@ from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.manifest import View
 from holderlake.engine.files.parts import changes_of
 from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_ints
-from holderlake.engine.queries.balances import Rows, largest, negative_at
+from holderlake.engine.queries.balance_rows import Rows, largest
+from holderlake.engine.queries.balances import negative_at
 from holderlake.engine.store.store import Store
 
 NEGATIVE_BALANCES: Final = pa.schema(
@@ -34,16 +35,16 @@ NEGATIVE_BALANCES: Final = pa.schema(
         pa.field("since", pa.timestamp("us"), nullable=False),
     ]
 )
-"""An address below zero a row: ``balance`` a raw integer as text, ``since`` the end of the second (UTC) from which it
-has been below zero without a break."""
-
+"""A row for each address below zero: ``balance`` is a raw integer as text, ``since`` the end of the second (UTC) from
+which the balance has always been below zero."""
 
 _LISTED: Final = 100
+"""The most addresses in a map's summary."""
 
 
 @dataclass(frozen=True)
 class Negative:
-    """An address below zero: its raw balance, and the unix second since when."""
+    """An address below zero, its raw balance, and the unix second since when."""
 
     address: str
     balance: int
@@ -70,25 +71,25 @@ def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
 
 
 def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
-    """Return how many addresses of each token are below zero at the end of the second, where there are some."""
+    """Return the number of addresses below zero at the end of the second, of the tokens that have any."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
     keys = [(one.chain, one.token_address) for one in store.histories()]
     counts = {key: len(negative_at(view, key, seconds).addresses) for key in keys}
     return {key: count for key, count in counts.items() if count}
 
 
-def summaries_of(view: View, owing: Rows, instants: int) -> list[str | None]:
-    """Return the JSON of the column ``negative_balances`` of ``maps`` at each instant; None where no address is below.
+def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
+    """Return the JSON of the column ``negative_balances`` of ``maps`` at each instant; None without such addresses.
 
-    ``owing`` are balances below zero, the lowest first. The JSON has the count, and address and raw balance of the
-    lowest. It does not say since when: that takes all transfers of the addresses, which a map has no time for.
+    ``negative`` are the balances below zero, the lowest first. The JSON has their number, and address and raw balance
+    of the lowest. It does not have times, which would take too long for a map.
     """
-    if not len(owing.addresses):
+    if not len(negative.addresses):
         return [None] * instants
-    counts = np.cumsum(sum(np.bincount(ends, minlength=instants + 1) * sign for ends, sign in _signed(owing)))
-    found, places = largest(owing, instants, _LISTED)
+    counts = np.cumsum(sum(np.bincount(ends, minlength=instants + 1) * sign for ends, sign in _signed(negative)))
+    found, places = largest(negative, instants, _LISTED)
     listed, which = np.unique(places, return_inverse=True)
-    rows = owing.at(listed)
+    rows = negative.at(listed)
     texts, balances = view.dictionary.texts(rows.addresses), to_ints(rows.balances)
     order = sorted(range(len(listed)), key=lambda place: (balances[place], texts[place]))
     rank = np.empty(len(order), np.int64)
@@ -108,16 +109,18 @@ def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
     return (rows.firsts, 1), (rows.lasts, -1)
 
 
-def negative_addresses(view: View, key: tuple[str, str], owing: Rows, seconds: Array) -> list[list[Negative]]:
-    """Return the addresses below zero at each of the rising seconds, the lowest first; ``owing`` are their balances."""
-    if not len(owing.addresses):
+def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:
+    """Return the addresses of the ``negative`` balances at each of the ascending seconds, the lowest first."""
+    if not len(negative.addresses):
         return [[] for _ in seconds]
-    numbers = np.unique(owing.addresses)
+    numbers = np.unique(negative.addresses)
     texts = dict(zip(numbers.tolist(), view.dictionary.texts(numbers), strict=True))
     falls = _falls(view, key, numbers, int(seconds[-1]))
     found: list[list[Negative]] = [[] for _ in seconds]
-    ends = zip(owing.firsts.tolist(), owing.lasts.tolist(), strict=True)
-    for number, balance, (first, last) in zip(owing.addresses.tolist(), to_ints(owing.balances), ends, strict=True):
+    ends = zip(negative.firsts.tolist(), negative.lasts.tolist(), strict=True)
+    for number, balance, (first, last) in zip(
+        negative.addresses.tolist(), to_ints(negative.balances), ends, strict=True
+    ):
         for instant in range(first, last):
             since = falls[number][bisect_right(falls[number], int(seconds[instant])) - 1]
             found[instant].append(Negative(texts[number], balance, since))
@@ -125,7 +128,7 @@ def negative_addresses(view: View, key: tuple[str, str], owing: Rows, seconds: A
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
-    """The seconds at whose end each of the addresses fell below zero, up to a second."""
+    """Return the seconds until ``second`` at whose end each of the addresses fell below zero."""
     return {
         number: list(_crossings([(time, change) for _, time, change in some]))
         for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])
@@ -133,7 +136,7 @@ def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dic
 
 
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
-    """What transfers add to the addresses: number, unix second and exact change, in order of these."""
+    """Return the changes of the addresses' balances: number, unix second and exact change, in this order."""
     found: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))

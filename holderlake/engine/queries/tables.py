@@ -1,6 +1,7 @@
-"""How the engine's tables are built: the lake's from columns, and its own, which are described here, from rows.
+"""Functions that build Arrow tables: the lake's tables from columns, and the engine's own tables from rows.
 
-The lake's tables are ``holderlake.contract.tables``'; each of ours has its schema beside the function that fills it.
+``holderlake.contract.tables`` has the schemas of the lake's tables. The schemas of the engine's own tables are in the
+modules that fill them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_d
 
 @dataclass(frozen=True)
 class Amounts:
-    """Raw amounts from 0 on as words, and each one's decimals."""
+    """Raw amounts (0 or more) as limbs, and the decimals of each."""
 
     limbs: Array
     decimals: Array
@@ -31,24 +32,24 @@ class Amounts:
 
 
 Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
-"""Columns of a table, of one length."""
+"""Columns of a table, all of the same length."""
 
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
 _LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
-"""Limbs: numbers with eighteen places from here on have their exact text beside them."""
+"""Digits of the least number with 18 decimals that needs the column with the exact text."""
 
 
 def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    """A column that is never null unless said otherwise, with what it holds in words."""
+    """Return a field with a comment; it is not nullable unless ``required`` is false."""
     return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
 
 
 def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """An Arrow table of the rows, each of which has the schema's columns and no other.
+    """Return an Arrow table of rows, each with exactly the schema's columns.
 
-    Raises ``KeyError`` on a missing column, and ``pa.ArrowInvalid`` on a value of a wrong type or a null where none
-    may be.
+    Raises ``KeyError`` for a missing or unknown column, and ``pa.ArrowInvalid`` for a value of a wrong type or a null
+    in a required column.
     """
     listed = list(rows)
     table = pa.table(
@@ -64,8 +65,10 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = None) -> pa.Table:
-    """The lake's table of the columns, without ``fetched_at``; all rows share the ``common`` values, and columns that
-    are in neither are null."""
+    """Return the lake's table of the columns, without ``fetched_at``.
+
+    All rows have the ``common`` values; columns that are in neither are null.
+    """
     count = max((len(column) for column in columns.values()), default=0)
     filled: dict[str, Any] = {}
     for name, values in columns.items():
@@ -74,33 +77,33 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
     return assemble(table, count, shared, filled)
 
 
-def in_order(table: pa.Table, seconds: Array, asked: Array) -> pa.Table:
-    """The rows, whose ``as_of`` are the rising ``seconds``, in the order in which these (by place) were asked for."""
-    if (asked == np.arange(len(asked))).all():
+def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
+    """Return the rows of the ascending ``seconds`` (in ``as_of``) in the order of the ``requested`` positions."""
+    if (requested == np.arange(len(requested))).all():
         return table
-    told = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
-    starts, ends = (np.searchsorted(told, seconds[asked], side=side) for side in ("left", "right"))
+    as_of = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
+    starts, ends = (np.searchsorted(as_of, seconds[requested], side=side) for side in ("left", "right"))
     return table.take(pa.array(expand_ranges(starts, ends)))
 
 
 def texts_of(view: View, addresses: Array) -> pa.Array:
-    """The texts of numbers of addresses as a column."""
+    """Return the texts of numbers of addresses as a column."""
     return view.dictionary.text_array(addresses).cast(pa.string())
 
 
 def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
-    """Unix seconds as a column of instants, null where they are not ``known``."""
+    """Return unix seconds as a column of instants, null where ``known`` is false."""
     mask = None if known is None else ~known
     return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
 
 
 def spread(column: pa.Array, places: Array) -> pa.Array:
-    """The column's values at the places, null where a place is below nothing."""
+    """Return the column's values at the positions, null for negative positions."""
     return column.take(pa.array(places, mask=places < 0))
 
 
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
-    """The two columns of an amount, as ``holderlake.contract.tables.amount_columns`` has them."""
+    """Return the two columns of an amount, see ``holderlake.contract.tables.amount_columns``."""
     scaled = _scaled(amounts)
     dense = np.ascontiguousarray(from_digits(scaled[:, :4]))
     decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
@@ -121,9 +124,9 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
 
 def _scaled(amounts: Amounts) -> Array:
-    """Limbs of the amounts with eighteen places, at least four; nought where they have more."""
+    """Return the amounts with 18 decimals as at least 4 digits; 0 for amounts with more decimals."""
     numbers = to_digits(amounts.limbs)
-    # 2 more limbs hold what is up to 10^18 times as large
+    # 2 more digits are enough for numbers up to 10^18 times as large
     found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
     found[:, : numbers.shape[1]] = numbers
     missing = np.maximum(_PLACES - amounts.decimals, 0)
@@ -138,7 +141,7 @@ def _scaled(amounts: Amounts) -> Array:
 
 
 def _reaches(numbers: Array, least: Array) -> Array:
-    """Which of the numbers, in limbs, are at least as large."""
+    """Return whether each of the numbers, in digits, is at least as large."""
     above = np.asarray(numbers[:, len(least) :].any(axis=1))
     same = ~above
     for place in range(len(least) - 1, -1, -1):
@@ -149,5 +152,5 @@ def _reaches(numbers: Array, least: Array) -> Array:
 
 
 def token_units(raw: int, decimals: int) -> Decimal:
-    """A raw integer amount in token units, exact."""
+    """Return a raw integer amount in token units, exact."""
     return _EXACT.scaleb(Decimal(raw), -decimals)

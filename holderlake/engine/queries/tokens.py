@@ -1,4 +1,4 @@
-"""Chains and tokens that the store knows: metadata, statistics and search."""
+"""Chains and tokens of the store: metadata, statistics and search."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SERVED_CHAINS: Final = (
     "robinhood",
     "arc",
 )
-"""The contract's chains (seed, section 2.2, and ``arc``); a store's own chains are served beside them."""
+"""The contract's chains (section 2.2, and ``arc``). A store can have more."""
 
 
 def chains_table(store: Store) -> pa.Table:
-    """The lake's ``chains`` rows: the contract's chains, then those that the store knows further tokens of."""
+    """Return the lake's ``chains`` rows: the contract's chains, then further chains of the store's tokens."""
     own = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
     return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *own)])
 
 
 def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = False) -> pa.Table:
-    """The lake's ``tokens`` rows in the order of the keys; unknown tokens are left out.
+    """Return the lake's ``tokens`` rows in the order of the keys, without unknown tokens.
 
     Without ``stats`` the three statistics are null.
     """
@@ -48,7 +48,7 @@ def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = Fa
 
 
 def search_tokens(store: Store, text: str, limit: int = 50) -> pa.Table:
-    """``tokens`` rows by exact address, exact symbol, then the beginning of symbol or name."""
+    """Return ``tokens`` rows by exact address, exact symbol, then the beginning of symbol or name."""
     return _tokens(store, store.search(normalise_address(text), limit), stats=False)
 
 

@@ -1,4 +1,4 @@
-"""Where records come from: files of transfers, nodes of chains, label files, token lists and the built-in sample world.
+"""Sources of records: transfer files, chain nodes, label files, token and balance lists, and the built-in sample world.
 
-Each module reads and returns plain records (``holderlake.engine.records``); writing them down is the store's work.
+Each module returns plain records (``holderlake.engine.records``); ``holderlake.engine.store`` stores them.
 """

@@ -1,4 +1,4 @@
-"""Balance lists: what addresses hold of a token at a block or time, as the opening balances of a windowed history."""
+"""Balance lists: balances of a token at a block or time, as opening balances of a history that starts later."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "token_id": ("tokenid", "item"),
     "token_standard": ("standard",),
 }
-"""Our columns, and the other names under which they are recognised, whatever their case."""
+"""Our columns, and other names for them, in any case."""
 
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """What a list does not say: constants for all its rows, the file's names of our columns, and blocks' times."""
+    """Values that a list does not have: constants for all rows, the file's names of our columns, and block times."""
 
     chain: str | None = None
     token: str | None = None
@@ -47,8 +47,7 @@ class BalanceOptions:
 def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
     """Return the file's balances in the schema ``openings.OPENINGS``, in the file's order.
 
-    Without a ``balance`` column each row is one item of ``token_id``. Raises ``BadSource`` for the whole file at the
-    first value that can't be used.
+    Without a column ``balance`` each row is one item of ``token_id``. Raises ``BadSource`` if any value is invalid.
     """
     raw = _named(read_raw(path), options)
     rows = raw.table.num_rows
@@ -73,25 +72,25 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Return our columns and the file's, of texts ``ours=theirs``. Raises ``BadSource`` for another text or column."""
+    """Return the file's name of our columns, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
     found = {}
     for pair in pairs:
         own, equals, theirs = (part.strip() for part in pair.partition("="))
         if not equals or not theirs or own not in _NAMES:
-            raise BadSource(f"{pair!r} does not name a column; write such as balance=amount, of {', '.join(_NAMES)}")
+            raise BadSource(f"{pair!r} maps no column; write for example balance=amount, of {', '.join(_NAMES)}")
         found[own] = theirs
     return found
 
 
 def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
-    """The file with our names for the columns that are chosen or recognised, and no others."""
+    """Return the file with only the chosen or recognised columns, under our names."""
     names, by_name = options.names, {name.lower(): name for name in reversed(raw.columns)}
     found = {}
     for own, others in _NAMES.items():
         if own in names:
             if names[own] not in raw.columns:
                 listed = ", ".join(raw.columns)
-                raise raw.bad(f"{own} is mapped to column {names[own]}, which is not there; there are {listed}")
+                raise raw.bad(f"{own} is mapped to {names[own]}, which is no column of the file; it has {listed}")
             found[own] = names[own]
         else:
             theirs = next((by_name[name.lower()] for name in (own, *others) if name.lower() in by_name), None)
@@ -107,12 +106,12 @@ def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
         ("address", "--map address=COLUMN"),
     ):
         if own not in table.column_names:
-            raise raw.bad(f"there is no column {own}; name it by {hint}. There are {', '.join(raw.columns)}")
+            raise raw.bad(f"there is no column {own}; set it with {hint}. The file has {', '.join(raw.columns)}")
     return raw.over(table)
 
 
 def _refuse_bad_rows(raw: RawTable) -> None:
-    """Raise ``BadSource`` with the first value that can't be read, and the number of bad rows."""
+    """Raise ``BadSource`` with the first invalid value and the number of bad rows, if there are any."""
     rejected = rejected_rows(raw)
     if rejected is not None:
         first = rejected.rows[0]
@@ -124,12 +123,13 @@ def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
     if "balance" in raw.columns:
         return columns.amounts(raw, "balance")
     if token_ids.null_count == len(token_ids):
-        raise raw.bad(f"there is no column balance; --map balance=COLUMN. There are {', '.join(raw.columns)}")
+        columns_seen = ", ".join(raw.columns)
+        raise raw.bad(f"there is no column balance; set it with --map balance=COLUMN. The file has {columns_seen}")
     return pa.repeat("1", len(token_ids))
 
 
 def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Array]:
-    """Blocks (``NO_BLOCK`` where only the time is given) and times of the rows."""
+    """Return the blocks (``NO_BLOCK`` without one) and times of the rows."""
     rows = raw.table.num_rows
     blocks = columns.counts(raw, "block_number") if "block_number" in raw.columns else pa.repeat(NO_BLOCK, rows)
     if options.block is not None:
@@ -143,7 +143,7 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
     if None in seconds:
         block = blocks[seconds.index(None)].as_py()
         of = "the balances" if block == NO_BLOCK else f"block {block}"
-        raise raw.bad(f"the time of {of} is not known; give it by --at, a column block_time, or --blocks FILE")
+        raise raw.bad(f"the time of {of} is not known; set it with --at, a column block_time, or --blocks FILE")
     return blocks, pa.array(seconds, pa.int64())
 
 

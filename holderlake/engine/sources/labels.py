@@ -1,12 +1,11 @@
-"""Labels of addresses from the collections that people have, one ``Label`` an address, chain and source.
+"""Labels of addresses from files: one ``Label`` for each address, chain and source.
 
-Six public collections and our own simple CSV are recognised by their shape. Our own has the columns address and name,
-and any of chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
-What a name or a tag says of the kind of address belongs to ``label_kinds``; how labels of several sources merge
-belongs to ``holderlake.engine.catalog.labels``.
+Six public collections and our own CSV are recognised by their shape. Our CSV has the columns address and name, and any
+of chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
+``label_kinds`` derives kinds from names and tags; ``engine.catalog.labels`` merges the labels of several sources.
 
-Names of a higher precedence win: a person's own labels (100), block explorers (40), eth-labels (30), the Edinburgh
-collection (20), GraphSense (10).
+The name with the highest precedence wins: the user's own labels (100), block explorers (40), eth-labels (30), the
+Edinburgh collection (20), GraphSense (10).
 """
 
 from __future__ import annotations
@@ -54,17 +53,17 @@ _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
 )
 
-_CsvRow = tuple[int, list[str]]
-"""The line of the file that a row begins on, and its fields."""
-
 _TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
-"""GraphSense names a token contract with its ticker: "ABCC Token (AT)"."""
+"""The end of GraphSense's name of a token contract: "ABCC Token (AT)"."""
+
+_CsvRow = tuple[int, list[str]]
+"""The first line of a row in the file, and its fields."""
 
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The labels of a file, and how many entries were passed over: no usable address, a chain that we have no name
-    of, or nothing said (no name, and tags that tell no kind)."""
+    """The labels of a file, and the number of its entries that give none: without a valid address, of an unknown chain,
+    or without a name and kind."""
 
     source: str
     labels: list[Label]
@@ -73,7 +72,7 @@ class LabelFile:
 
 @dataclass
 class _Entry:
-    """All that a file says of an address on a chain."""
+    """The content of a file about an address on a chain."""
 
     names: list[str] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
@@ -82,13 +81,13 @@ class _Entry:
 
 @dataclass
 class _Entries:
-    """Entries by address and chain, and the count of rows that made none."""
+    """Entries by address and chain, and the number of rows that give none."""
 
     by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
     skipped: int = 0
 
     def add(self, address: object, chain: str | None) -> _Entry | None:
-        """The entry to fill, or None, counted, where the address is none of that chain."""
+        """Return the entry of an address; for an address that is invalid on the chain return None and count it."""
         try:
             normal = parse_address(chain or "eth", address) if isinstance(address, str) else ""
         except ValueError:
@@ -124,10 +123,10 @@ class _Entries:
 
 
 def read_labels(path: Path) -> LabelFile:
-    """The labels of the file, gzip or not. Raises ``BadSource`` for a file of another shape.
+    """Return the labels of a file, compressed or not. Raises ``BadSource`` for a file of another shape.
 
-    Rows of a public collection that can't be used are passed over and counted; in a file of our own layout they are
-    errors, since somebody meant something by them.
+    Invalid rows of a public collection are skipped and counted. In our own CSV they are errors, because the user wrote
+    them.
     """
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
@@ -156,7 +155,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise bad_source(path, f"not JSON ({error}); it may be cut short: fetch it again", row=number) from error
+            raise bad_source(path, f"not JSON ({error}); it may be incomplete: fetch it again", row=number) from error
         if not isinstance(row, dict) or "address" not in row:
             raise bad_source(path, "not an object with an address; give one such object a line", row=number)
         yield row
@@ -181,11 +180,11 @@ def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
                 yield line, row
             line = rows.line_num + 1
     except csv.Error as error:
-        raise bad_source(path, f"not a whole CSV ({error}); fetch it again", line=line) from error
+        raise bad_source(path, f"not a complete CSV ({error}); fetch it again", line=line) from error
 
 
 def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
-    """Rows by column; those with too many or too few fields, as unquoted commas make them, are counted instead."""
+    """Yield rows by column; skip and count rows with a wrong number of fields, which unquoted commas cause."""
     for _, row in rows:
         if len(row) == len(header):
             yield dict(zip(header, (value.strip() for value in row), strict=True))
@@ -220,7 +219,7 @@ def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
 
 
 def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
-    """Categories are of the actor: those of exchanges and venues count, but not for their tokens and deployers."""
+    """Return the kinds of a tag. Its category is that of the actor, and not of its tokens and deployers."""
     named = kinds_of(name)
     is_token = bool(_TICKER.search(name))
     is_dex = not is_token and (named.is_dex or category == "defi_dex")
@@ -237,7 +236,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
     for row in rows:
         entry = entries.add(row["address"], "eth")
         if entry is not None:
-            # some names are the file or the error page that the collector read instead of a name
+            # some names are a file name or an error page, which the collector read instead of a name
             name = "" if _NO_NAME.search(str(row.get("name"))) else str(row.get("extra_info") or row.get("name") or "")
             kinds = kinds_of(name)
             is_contract = bool(row.get("is_contract", kinds.is_contract))
@@ -247,7 +246,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
 
 
 def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
-    """An explorer's dump does not say its chain; the file's name does."""
+    """Return the labels of an explorer's dump, whose chain is in the name of the file."""
     source = path.name.split(".")[0].removesuffix("_accounts")
     chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
     entries = _Entries()
@@ -269,10 +268,10 @@ def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
 
 
 def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
-    """Our layout: what is written counts. Kinds come from the names only where the file has no column of kinds."""
+    """Return the labels of our own CSV. Kinds come from the names only if the file has no column of kinds."""
     repeated = [name for name in _OWN_COLUMNS if header.count(name) > 1]
     if repeated:
-        raise bad_source(path, f"column {repeated[0]} stands there more than once; leave one of them")
+        raise bad_source(path, f"column {repeated[0]} occurs more than once; keep one")
     source = _hand_source(path)
     labels: dict[tuple[str, str | None], Label] = {}
     for line, row in rows:
@@ -284,13 +283,13 @@ def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
             raise bad_source(path, str(error), column=error.column, line=line) from error
         key = (label.address, label.chain)
         if key in labels:
-            raise bad_source(path, f"{key[0]} is labelled twice; leave one of them", column="address", line=line)
+            raise bad_source(path, f"{key[0]} is labelled twice; keep one row", column="address", line=line)
         labels[key] = label
     return LabelFile(source, list(labels.values()), 0)
 
 
 class _BadField(ValueError):
-    """A field of our layout that can't be used."""
+    """An invalid field of our own CSV."""
 
     def __init__(self, column: str, reason: str) -> None:
         super().__init__(reason)
@@ -300,9 +299,9 @@ class _BadField(ValueError):
 def _own_label(fields: dict[str, str], source: str) -> Label:
     name, chain = fields["name"], fields.get("chain") or None
     if "\n" in name:
-        raise _BadField("name", "the name runs over several lines; close its quotation mark")
+        raise _BadField("name", "the name has several lines; close its quotation mark")
     if chain is not None and not _CHAIN_FORM.fullmatch(chain):
-        raise _BadField("chain", f"{chain!r} is no chain; give an id like eth, or leave it empty for every chain")
+        raise _BadField("chain", f"{chain!r} is no chain; write an id like eth, or leave it empty for all chains")
     named = kinds_of(name)
     guessed = fields.keys().isdisjoint(_KIND_COLUMNS)
     label = Label(
@@ -318,12 +317,12 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
         precedence=_precedence(fields.get("precedence", "")),
     )
     if not (label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract):
-        raise _BadField("name", "the row says nothing of the address; fill the name in or leave the row out")
+        raise _BadField("name", "the row has neither a name nor a kind; add a name or remove the row")
     return label
 
 
 def _own_address(text: str, chain: str | None) -> str:
-    """Addresses are checked, because a label of a mistyped address would never be seen."""
+    """Return the normalised address; a label of a mistyped address would have no effect, so raise ``_BadField``."""
     try:
         return parse_address(chain, text) if chain else parse_unplaced_address(text)
     except ValueError as error:
@@ -344,14 +343,14 @@ def _yes_or_no(fields: dict[str, str], column: str) -> bool:
 
 
 def _hand_source(path: Path) -> str:
-    """What a file says of an address replaces what it said before, and leaves other files' labels alone."""
+    """Return the source of a user's file: a new import of the same file replaces only its own labels."""
     return f"hand:{path.name.split('.')[0]}"
 
 
 def _unknown(path: Path, seen: str) -> BadSource:
     return bad_source(
         path,
-        f"the layout of labels is not one that we know ({seen}). Known: CSV with address and name, and any of "
+        f"unknown layout of labels ({seen}). Known: CSV with address and name, and any of "
         f"{', '.join(sorted(set(_OWN_COLUMNS) - {'address', 'name'}))}; eth-labels CSV; GraphSense tags "
         "CSV; explorer JSON (address to name and labels); JSON of address to name; JSON lines with address, name, "
         "is_contract",

@@ -1,4 +1,4 @@
-"""Names, symbols and decimals of tokens from the lists that wallets publish; balances come from transfers alone."""
+"""Names, symbols and decimals of tokens, from token lists such as wallets publish."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
-"""What a token list that is cut short begins with."""
+"""The beginning of an incomplete token list."""
 
 
 def read_tokens(path: Path) -> list[TokenInfo]:
-    """The tokens of a token list (``tokens`` with ``chainId``) or a contract map (address to token, on Ethereum).
+    """Return the tokens of a list (``tokens`` with ``chainId``) or a contract map (address to token, on Ethereum).
 
-    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of chains that we have no
-    name of, such as test networks, are left out, and of a token that stands twice the first is taken. Raises
-    ``BadSource`` for another shape, and for a token without address, name or decimals.
+    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of unknown chains, such as
+    test networks, are left out; of duplicates the first counts. Raises ``BadSource`` for another shape, and for a token
+    without address, name or decimals.
     """
     text = read_text(path)
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise bad_source(path, f"not whole JSON ({error}); it may be cut short: fetch it again") from error
+        raise bad_source(path, f"not complete JSON ({error}); fetch it again") from error
     found: dict[tuple[str, str], TokenInfo] = {}
     for number, (chain_id, token) in enumerate(_entries(path, content), start=1):
         if chain_id in _CHAINS:
@@ -42,7 +42,7 @@ def read_tokens(path: Path) -> list[TokenInfo]:
 
 
 def is_token_list(path: Path) -> bool:
-    """Whether a file named .json (compressed or not) is a token list or a contract map, not a dump of transfers."""
+    """Return whether a JSON file (compressed or not) is a token list or a contract map, not a file of transfers."""
     if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return False
     text = read_text(path).lstrip()
@@ -64,8 +64,8 @@ def _entries(path: Path, content: Any) -> Iterator[tuple[Any, Mapping[str, Any]]
     else:
         raise bad_source(
             path,
-            "the layout is not one that we know; give a token list (tokens with chainId, address, name, symbol, "
-            "decimals) or a map of address to name, symbol and decimals",
+            "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
+            "address to name, symbol and decimals",
         )
     yield from tokens
 
@@ -89,13 +89,13 @@ def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> Tok
     address, name, symbol = (token.get(key) for key in ("address", "name", "symbol"))
     decimals = token.get("decimals")
     if not isinstance(address, str) or not address.strip():
-        raise bad_source(path, "a token has no address; fill it in or leave the token out", row=number)
+        raise bad_source(path, "a token has no address; add it or remove the token", row=number)
     if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= _MAX_DECIMALS:
         raise bad_source(path, f"{decimals!r} is not a number of decimals (0 to {_MAX_DECIMALS})", row=number)
-    # a few real tokens have a blank name or symbol; the one stands for the other
+    # a few real tokens have a blank name or symbol; then both are the same
     named = [str(text).strip() for text in (name, symbol) if text and str(text).strip()]
     if not named:
-        raise bad_source(path, f"token {address} has neither name nor symbol; give it one", row=number)
+        raise bad_source(path, f"token {address} has neither name nor symbol; add one", row=number)
     img_url = token.get("logoURI")
     return TokenInfo(
         chain=chain,

@@ -203,7 +203,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
                 "endpoint": _ENDPOINTS[family],
                 "subject": token,
                 "code": _NO_HOLDERS,
-                "reason": f"nobody holds {token} on {one.chain} at {one.as_of.isoformat()}Z",
+                "reason": f"{token} on {one.chain} has no holders at {one.as_of.isoformat()}Z",
             }
             for token in tokens
             if token not in held

@@ -1,4 +1,4 @@
-"""Checked columns put together as rows of ``engine.records.TRANSFERS``, without the rows that cannot be read."""
+"""Functions that build rows of ``engine.records.TRANSFERS`` from checked columns, without invalid rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from holderlake.engine.sources.rows.raw import RawTable
 
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 _NO_TIMES: Final = (
-    "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or name a file of blocks "
+    "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or add a file of blocks "
     "with their times (--blocks FILE; ethereum-etl: export_blocks_and_transactions; cryo: cryo blocks)"
 )
 
 
 def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.Array) -> pa.Table:
-    """Transfers of an EVM chain in the columns that most exports share."""
+    """Return transfers of an EVM chain, from the columns that most exports have in common."""
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
     return transfers_table(
@@ -36,7 +36,7 @@ def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.A
 
 
 def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.Array) -> pa.Table:
-    """The rows as transfers, those that are ``kept`` and have no problem."""
+    """Return the rows as transfers: those that are ``kept`` and valid."""
     rows = raw.table.num_rows
     defaults = {"time_kind": "exact", "log_index_kind": "exact", "source": raw.path.name}
     given = {name: pa.repeat(value, rows) for name, value in defaults.items()} | given
@@ -52,16 +52,16 @@ def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.
 
 
 def _check_items(raw: RawTable, given: dict[str, pa.Array]) -> None:
-    """An item (ERC-721) moves alone and has a number; so has the kind of item that ERC-1155 moves."""
+    """Reject ERC-721 and ERC-1155 transfers without a ``token_id``, and ERC-721 transfers of more than one item."""
     standard = given["token_standard"]
     if isinstance(standard, pa.ChunkedArray):
         standard = standard.combine_chunks()
     nft = pc.fill_null(pc.equal(standard, "erc721"), False)
     is_item = pc.or_(nft, pc.fill_null(pc.equal(standard, "erc1155"), False))
     unnamed = pc.and_(is_item, pc.is_null(given["token_id"]))
-    _note(raw, unnamed, "token_id", "a token_id is missing, which erc721 and erc1155 need; fill it in")
+    _note(raw, unnamed, "token_id", "erc721 and erc1155 need a token_id, which is missing; add it")
     several = pc.and_(nft, pc.fill_null(pc.not_equal(given["value"], "1"), False))
-    _note(raw, several, "value", "an erc721 transfer moves exactly 1; put the item's number into token_id")
+    _note(raw, several, "value", "the value of an erc721 transfer is always 1; put the item's number into token_id")
 
 
 def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
@@ -70,14 +70,14 @@ def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
 
 
 def optional_ids(raw: RawTable) -> pa.Array:
-    """Numbers of items, null where there is none."""
+    """Return the numbers of items, null for rows without one."""
     if "token_id" not in raw.columns:
         return pa.nulls(raw.table.num_rows, pa.string())
     return columns.amounts(raw, "token_id", optional=True)
 
 
 def block_times(raw: RawTable) -> pa.Array:
-    """Unix seconds of the column that holds the blocks' times."""
+    """Return the unix seconds of the first time column."""
     name = raw.first_of(*TIME_COLUMNS)
     if name is None:
         raise raw.bad(_NO_TIMES)
@@ -85,7 +85,7 @@ def block_times(raw: RawTable) -> pa.Array:
 
 
 def places_in_block(blocks: pa.Array) -> pa.Array:
-    """Each row's place among those of its block, in the file's order."""
+    """Return the position of each row among the rows of its block, in the file's order."""
     numbers = pc.fill_null(blocks, -1).to_numpy(zero_copy_only=False)
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]

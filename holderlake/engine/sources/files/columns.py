@@ -1,8 +1,8 @@
-"""Columns of a raw file turned into exact, checked ones: amounts, addresses, hashes, whole numbers, times, chains.
+"""Functions that check and convert columns of a raw file: amounts, addresses, hashes, whole numbers, times, chains.
 
-Each function takes the raw table and a column's name. A value that cannot be read becomes null and is noted among the
-table's problems, with its reason; ``BadSource`` is raised for a column that cannot be read at all. Each distinct value
-is parsed once, and the common spellings without Python. Which columns a layout has belongs to ``layouts``.
+Each takes the raw table and the name of a column. An invalid value becomes null and is added to the table's problems
+with its reason; a column of a wrong type raises ``BadSource``. Each distinct value is parsed once; Arrow functions
+parse the common spellings.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from holderlake.contract.chains.addresses import (
 )
 from holderlake.contract.times import to_unix
 from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
-from holderlake.engine.sources.files.numbers import counted, raw_amount, whole_number
+from holderlake.engine.sources.files.numbers import raw_amount, whole_count, whole_number
 from holderlake.engine.sources.rows.raw import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
-_FINER: Final = (1, 10**3, 10**6, 10**9)
-"""Parts of a second that machines count times in. From the year 2001 to 9999 their numbers do not overlap."""
+_PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
+"""Units of times in a second. From the year 2001 to 9999 the numbers of different units do not overlap."""
 _YEAR_2001: Final = 10**9
 
 _WHOLE: Final = r"^[0-9]{1,77}$"
@@ -45,22 +45,22 @@ _ISO_SPACE: Final = re.compile(r"\s*(?:\+?UTC|Z)$")
 _CHAIN_ID: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _COMPACT_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
-_NO_TIME: Final = "a transfer needs a time; leave such rows out, or fill in the time of their block (--blocks)"
+_NO_TIME: Final = "a transfer needs a time; remove such rows, or add the times of blocks (--blocks)"
 _EVM_CHAIN: Final = "eth"
-_MISSING: Final = "a value is missing; fill it in or leave the row out"
+_MISSING: Final = "a value is missing; add it or remove the row"
 
 Quick = Callable[[pa.Array], pa.Array]
-"""Parses an array of distinct texts, and leaves null what is to be looked at one by one."""
+"""A function that parses an array of distinct texts; its result is null for texts that need ``parse``."""
 
 
 def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
-    """Raw integers of up to 256 bits as decimal text. Takes decimal and 0x text, integers and big-endian bytes."""
+    """Return raw integers of up to 256 bits as decimal text, from decimal and 0x text, integers or big-endian bytes."""
     _refuse_floats(raw, name)
     return _mapped(raw, name, lambda value: str(whole_number(value)), pa.string(), optional=optional, quick=_decimals)
 
 
 def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
-    """Raw integers, as decimal text, of amounts in token units. Another column has each row's number of decimals."""
+    """Return raw integers as decimal text, from amounts in token units and a column with the decimals of each row."""
     _refuse_floats(raw, name)
     places = counts(raw, decimals)
     texts = raw.table.column(name).combine_chunks().cast(pa.string())
@@ -77,7 +77,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 
 
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
-    """Addresses in the one spelling of each row's chain (``contract.chains.addresses``), of a ``token`` also native."""
+    """Return addresses in the spelling of their chain (``contract.chains.addresses``); a ``token`` can be native."""
     found = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
@@ -112,12 +112,12 @@ def _count_wrong_checksums(raw: RawTable, name: str) -> None:
 
 
 _MISSING_ADDRESS: Final = (
-    "an address is missing; where an empty sender is a mint and an empty receiver a burn, add --empty-is-zero"
+    "an address is missing; add --empty-is-zero if an empty sender is a mint and an empty receiver a burn"
 )
 
 
 def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False) -> pa.Array:
-    """Transaction hashes in one spelling: of EVM chains 0x and lower case, of TRON and TON bare hexadecimal."""
+    """Return transaction hashes in the spelling of ``parse_hash``."""
     named = chains.unique().drop_null().to_pylist()
     family = family_of(named[0]) if len(named) == 1 else None
     if family is None and raw.is_evm:
@@ -133,7 +133,7 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
 
 
 def counts(raw: RawTable, name: str) -> pa.Array:
-    """Whole numbers that fit 64 bits: block numbers, log indexes."""
+    """Return whole numbers of at most 64 bits: block numbers, log indexes."""
     column = raw.table.column(name)
     is_plain = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type) and not column.null_count
     if is_plain and (pc.min(column).as_py() or 0) >= 0:
@@ -142,7 +142,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Text that is one of the known ones, ignoring case and hyphens, as the value that stands for it."""
+    """Return the value of each text in ``known``, regardless of case and hyphens."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
@@ -154,14 +154,14 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:
-    """Text as it stands, never missing."""
+    """Return texts unchanged; a missing text is a problem."""
     return _mapped(raw, name, str, pa.string())
 
 
 def times(raw: RawTable, name: str) -> pa.Array:
-    """Unix seconds, of unix times, timestamps or ISO text (no zone means UTC). Fractions of a second are cut off.
+    """Return unix seconds from unix times, timestamps or ISO text (without a zone in UTC), without fractions.
 
-    Unix times in milliseconds, microseconds and nanoseconds are recognised by their size.
+    The size of a unix time shows whether it is in seconds, milliseconds, microseconds or nanoseconds.
     """
     column = raw.table.column(name)
     if pa.types.is_timestamp(column.type):
@@ -174,36 +174,36 @@ def times(raw: RawTable, name: str) -> pa.Array:
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
-    """The chain of each row, of a ``chain`` or ``chain_id`` column, else the argument. They must not contradict."""
+    """Return the chain of each row, from a ``chain`` or ``chain_id`` column or the argument, which must agree."""
     rows = raw.table.num_rows
     name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
     if name is None:
         if chain is None:
-            raise raw.bad("the file does not say which chain it is of; name it, for example --chain eth")
+            raise raw.bad("the file has no column with the chain; set it, for example --chain eth")
         return pa.repeat(pa.scalar(chain, pa.string()), rows)
     return _mapped(raw, name, lambda value: _chain(value, name, chain), pa.string())
 
 
 def first_row(mask: pa.Array) -> int | None:
-    """The first row where the mask holds, else None."""
+    """Return the first row for which the mask is true, or None."""
     row = pc.index(mask, pa.scalar(True)).as_py()
     return None if row < 0 else int(row)
 
 
 def _decimals(texts: pa.Array) -> pa.Array:
-    """Plain decimal digits without leading zeros; 77 of them are below 2^256."""
+    """Return decimal digits without leading zeros; 77 of them are below 2^256."""
     plain = pc.match_substring_regex(texts, _WHOLE)
     digits = pc.utf8_ltrim(texts, "0")
     return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
 
 
 def _small_numbers(texts: pa.Array) -> pa.Array:
-    """Plain digits that fit 64 bits for sure."""
+    """Return numbers whose digits always fit 64 bits."""
     return _where(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), texts)
 
 
 def _unix_seconds(texts: pa.Array) -> pa.Array:
-    """Plain digits that are unix seconds from 2001 to 2286."""
+    """Return numbers whose digits are unix seconds from 2001 to 2286."""
     return _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
 
 
@@ -217,7 +217,7 @@ def _are_seconds(column: pa.ChunkedArray) -> bool:
 
 
 def _int64(value: object) -> int:
-    number = counted(value)
+    number = whole_count(value)
     if number > _MAX_INT64:
         raise ValueError(f"{shown(value)} does not fit 64 bits; check the export")
     return number
@@ -229,25 +229,25 @@ def _time(value: object) -> int:
     )
     seconds = _unix(value) if is_number else _iso(str(value))
     if seconds <= 0:
-        raise ValueError(f"{shown(value)} is no time: {_NO_TIME}")
+        raise ValueError(f"{shown(value)} is not a time: {_NO_TIME}")
     return seconds
 
 
 def _unix(value: object) -> int:
     number = _int64(value)
     if _COMPACT_DATE.fullmatch(str(number)):
-        raise ValueError(f"{shown(value)} may be a date or unix seconds; give unix seconds, or ISO text")
-    for parts in _FINER:
-        if (number >= _YEAR_2001 * parts or parts == 1) and number <= _YEAR_9999 * parts:
-            return number // parts
-    raise ValueError(f"{shown(value)} is no time between 1970 and 9999; give unix seconds, or ISO text")
+        raise ValueError(f"{shown(value)} can be a date or unix seconds; write ISO text, for example 2026-11-20")
+    for units in _PER_SECOND:
+        if (number >= _YEAR_2001 * units or units == 1) and number <= _YEAR_9999 * units:
+            return number // units
+    raise ValueError(f"{shown(value)} is not a time between 1970 and 9999; write unix seconds, or ISO text")
 
 
 def _iso(text: str) -> int:
     try:
         instant = datetime.fromisoformat(_ISO_SPACE.sub("", text.strip()))
     except ValueError:
-        raise ValueError(f"{shown(text)} is not a time; give unix seconds or 2026-11-20 12:00:00 (UTC)") from None
+        raise ValueError(f"{shown(text)} is not a time; write unix seconds or 2026-11-20 12:00:00 (UTC)") from None
     return to_unix(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
@@ -256,11 +256,11 @@ def _chain(value: object, name: str, chain: str | None) -> str:
     number = re.fullmatch(r"0[xX][0-9a-fA-F]+|[0-9]+", text)
     found = CHAIN_BY_EVM_ID.get(whole_number(text)) or chain if number else chain_named(text)
     if found is None:
-        raise ValueError(f"chain id {value} is not one we know a name of; name the chain yourself (--chain NAME)")
+        raise ValueError(f"chain id {value} is unknown; set the name of the chain (--chain NAME)")
     if not _CHAIN_ID.fullmatch(found):
-        raise ValueError(f"{shown(value)} is not a chain id; give letters, digits, '-', '_' and '.', at most 64")
+        raise ValueError(f"{shown(value)} is not a chain id; write letters, digits, '-', '_' and '.', at most 64")
     if chain is not None and found != chain:
-        raise ValueError(f"the row is of chain {found}, but --chain says {chain}; leave --chain out, or the row")
+        raise ValueError(f"the row is of chain {found}, but --chain is {chain}; remove --chain, or the row")
     return found
 
 
@@ -280,10 +280,10 @@ def _mapped(
     quick: Quick | None = None,
     among: pa.Array | None = None,
 ) -> pa.Array:
-    """The column with each distinct value parsed once, those that ``quick`` parses together.
+    """Return the column with each distinct value parsed, by ``quick`` if possible.
 
-    ``parse`` raises ``ValueError`` for what cannot be used: such rows become null and are noted as problems. Nulls and
-    blanks stay null where the column is optional, and are problems where it is not. Only rows ``among`` these count.
+    Rows for which ``parse`` raises ``ValueError`` become null and are added to the problems. So do nulls and blanks,
+    unless the column is optional. Only rows of the mask ``among`` can become problems.
     """
     column = _plain_type(raw, name)
     encoded = column.dictionary_encode()
@@ -319,12 +319,12 @@ def _mapped(
 
 
 def _plain_type(raw: RawTable, name: str) -> pa.Array:
-    """The column as one array of plain values."""
+    """Return the column as one array of plain values."""
     column = raw.table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if pa.types.is_nested(column.type):
-        raise raw.bad(f"a column of {column.type} can't be read; give one plain value a row", column=name)
+        raise raw.bad(f"a column of {column.type} cannot be read; write one plain value a row", column=name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_null(column.type):
@@ -333,7 +333,7 @@ def _plain_type(raw: RawTable, name: str) -> pa.Array:
 
 
 def _is_blank(value: object) -> bool:
-    # bytes are tested for emptiness only: a byte that reads as a space in text is a number here
+    # of bytes only the empty value is blank, because a byte that is a space in text is a number here
     if isinstance(value, float):
         return math.isnan(value)
     return value == b"" or (isinstance(value, str) and value.strip().strip("\"'").lower() in NO_VALUE)

@@ -1,7 +1,7 @@
-"""Event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) decoded into rows of our own layout.
+"""Decoder of event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) into rows of our own layout.
 
-ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events, those that
-only look like transfers, and logs that a reorganisation removed are passed over.
+It decodes ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch``. It skips other events,
+events that only resemble transfers, and logs that a reorganisation removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holderlake.engine.sources.rows.raw import RawTable
 from holderlake.engine.sources.rpc.decoding.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE, batch_of
 
 LOG_COLUMNS: Final = frozenset({"address", "topics", "data", "block_number", "log_index", "tx_hash"})
-"""The columns of logs under our names; ``presets`` has the names that others give them."""
+"""The columns of logs under our names; ``presets`` has their names in exports."""
 
 _DIGITS: Final = r"^(?:0[xX]|\\+[xX])?([0-9a-fA-F]*)$"
 _TOPIC_LIST: Final = (
@@ -23,14 +23,14 @@ _TOPIC_LIST: Final = (
     + "".join(f"(?:,[^,]*?(?P<t{number}>[0-9a-fA-F]{{64}})[^,]*?)?" for number in (1, 2, 3))
     + "(?:,[^,]{0,8})*$"
 )
-"""Up to four words in text, whatever is around them: commas, JSON, a list of Python or PostgreSQL."""
+"""Up to four words in a text, separated by commas, in JSON, or in a list of Python or PostgreSQL."""
 _PADDED: Final = "^0{24}[0-9a-f]{40}$"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "token_id", "token_address")
 
 
 def decoded_logs(raw: RawTable) -> RawTable:
-    """The transfers among the logs, a row each and a row for each item of a batch, in columns of our own layout."""
+    """Return the transfers among the logs, with a row for each item of a batch, in columns of our own layout."""
     topics, data = _topics(raw), _hexadecimal(raw, "data")
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
@@ -52,7 +52,7 @@ def decoded_logs(raw: RawTable) -> RawTable:
 
 
 def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
-    """The standard of each log that moves one thing, null for all others."""
+    """Return the token standard of each single transfer, null for other logs."""
     transfer = pc.and_(_is(topics[0], TRANSFER), _are_addresses(topics[1], topics[2]))
     word = pc.match_substring_regex(data, "^[0-9a-f]{64}$")
     fungible = pc.and_(pc.and_(transfer, pc.is_null(topics[3])), word)
@@ -81,7 +81,7 @@ def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Tabl
 
 
 def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
-    """The items of batches one by one: they are few, and each has its own length."""
+    """Return the items of batches, decoded one by one, because batches are few and differ in length."""
     found: list[tuple[int, str, str]] = []
     for row in rows.to_pylist():
         words = data[row].as_py()
@@ -102,7 +102,7 @@ def _table(
 
 
 def _topics(raw: RawTable) -> list[pa.Array]:
-    """The four topics of each log as 64 digits, null where it has fewer."""
+    """Return the four topics of each log as 64 digits, null for missing topics."""
     if "topic1" in raw.columns or "topic_1" in raw.columns:
         prefix = "topic_" if "topic_1" in raw.columns else "topic"
         names = ["topics", *(f"{prefix}{number}" for number in (1, 2, 3))]
@@ -123,7 +123,7 @@ def _hexadecimal(raw: RawTable, name: str) -> pa.Array:
 
 
 def _digits(column: pa.Array) -> pa.Array:
-    """Hexadecimal digits in lower case, of text with or without a prefix, or of bytes; null for other text."""
+    """Return hexadecimal digits in lower case, from text (with or without a prefix) or bytes; null for other text."""
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or _is_fixed(column.type):
         return pa.array([None if one is None else one.hex() for one in column.to_pylist()], pa.string())
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))

@@ -1,4 +1,4 @@
-"""Hashes of transactions in one spelling per family of chains, so that no transfer is stored twice."""
+"""Hashes of transactions, with one spelling for each family of chains, so that no transfer is stored twice."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
 def parse_hash(family: Family | None, value: str | bytes) -> str:
-    """The hash of a transaction: 0x and lower case on EVM chains; bare digits on TRON and TON, from base64 too.
+    """Return the normalised hash of a transaction.
 
-    Elsewhere text stays as it is, but for the case of hexadecimal after 0x. Raises ``ValueError`` for text that cannot
-    be a hash.
+    It has 0x and lower case on EVM chains, and only digits on TRON and TON (also from base64). On other chains only
+    hexadecimal after 0x changes to lower case. Raises ``ValueError`` for text that cannot be a hash.
     """
     text = f"0x{value.hex()}" if isinstance(value, bytes) else value.strip().strip("\"'")
     if len(text) > MAX_LENGTH or not _VISIBLE.fullmatch(text):
@@ -39,7 +39,7 @@ def parse_hash(family: Family | None, value: str | bytes) -> str:
 
 
 def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:
-    """Hashes of 32 bytes in hexadecimal as ``parse_hash`` spells them, null for all other texts."""
+    """Return hexadecimal hashes of 32 bytes in the spelling of ``parse_hash``, null for all other texts."""
     if family in {None, "solana"}:
         return pa.nulls(len(texts), pa.string())
     digits = pc.utf8_lower(pc.utf8_slice_codeunits(texts, -64))

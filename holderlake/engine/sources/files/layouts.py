@@ -1,7 +1,7 @@
-"""The layouts of transfer files that are read as they are, each turned into rows of ``engine.records.TRANSFERS``.
+"""Layouts of transfer files and a reader for each, which returns rows of ``engine.records.TRANSFERS``.
 
-A layout is recognised by its columns alone, whether they come from Parquet, CSV or JSON. Reading bytes belongs to
-``raw``, checking values to ``columns``, layouts that only name our columns otherwise to ``presets``.
+A layout is recognised by its columns, in Parquet, CSV and JSON. ``columns`` checks values; ``presets`` has the layouts
+that differ from ours only in the names of columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
 from holderlake.engine.sources.rows.raw import RawTable
 
 DECIMALS: Final = "decimals"
-"""In a map: how many decimals the token's units have; the file's values are in units then."""
+"""Column of a map with the token's decimals; with it the file's values are in token units."""
 _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
@@ -36,7 +36,7 @@ _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout: the format it belongs to, the columns it is known by, those it never has, and its rows' reader."""
+    """A layout: its format and title, the columns that identify it, those that it never has, and its reader."""
 
     format: str
     title: str
@@ -44,27 +44,27 @@ class Layout:
     read: Callable[[RawTable, str | None], pa.Table]
     lacks: frozenset[str] = frozenset()
     decode: Callable[[RawTable], RawTable] | None = None
-    """Turns the file's rows into those that ``read`` understands, where they are something else."""
+    """Converts the file's rows into those that ``read`` takes, if they differ."""
 
     @property
     def is_evm(self) -> bool:
-        """Whether only EVM chains have files of this layout."""
+        """Return whether only EVM chains have files of this layout."""
         return self.format != "holderlake"
 
     def fits(self, names: Collection[str]) -> bool:
-        """Whether a file with these columns is of this layout."""
+        """Return whether a file with these columns has this layout."""
         return self.needs <= set(names) and self.lacks.isdisjoint(names)
 
 
 def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
-    """Our own layout, of any chain; optional columns may be absent."""
+    """Read our own layout, of any chain; optional columns may be absent."""
     rows, names = raw.table.num_rows, raw.columns
     chains = columns.chains(raw, chain)
     given: dict[str, pa.Array] = {
         name: columns.texts(raw, name) for name in ("time_kind", "log_index_kind", "source") if name in names
     }
     if "log_index" not in names:
-        # counted with the rows that are rejected, so that a corrected file gives its rows the same places
+        # rejected rows count too, so that the rows of a corrected file have the same positions
         given["log_index"] = places_in_block(columns.counts(raw, "block_number"))
         given["log_index_kind"] = pa.repeat("synthetic", rows)
     if "token_standard" in names:
@@ -87,13 +87,13 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl(raw: RawTable, chain: str | None) -> pa.Table:
-    # this layout has no token kind and writes an item's id as its value, so an ERC-721 token reads as ERC-20
+    # the layout has no standard and an item's number in "value", so ERC-721 tokens are read as ERC-20
     return evm_table(raw, chain, "token_address", value=columns.amounts(raw, "value"))
 
 
 def _read_etl_typed(raw: RawTable, chain: str | None) -> pa.Table:
     standard = columns.choices(raw, "token_type", _STANDARDS)
-    # exports fill token_id with 1 for fungible tokens, where it means nothing
+    # exports have token_id 1 for fungible tokens, which has no meaning
     has_id = pc.is_in(standard, pa.array(["erc721", "erc1155"]))
     token_id = pc.if_else(has_id, optional_ids(raw), pa.scalar(None, pa.string()))
     value = columns.amounts(raw, "amount")
@@ -109,7 +109,7 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
     return evm_table(
         raw,
         chain,
-        # cryo up to 0.3 calls the token's column erc20 in its erc721 export too
+        # cryo up to 0.3 also names the token's column erc20 in its erc721 export
         raw.first_of("erc721", "erc20") or "erc721",
         token_standard=pa.repeat("erc721", rows),
         value=pa.repeat("1", rows),
@@ -118,11 +118,11 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
-    """Values of transactions. What contracts move, and what is paid as fees, this export does not hold."""
+    """Read the values of transactions. This export has neither transfers by contracts nor fees."""
     if "receipt_status" not in raw.columns:
         raise raw.bad(
-            "without a column receipt_status the transactions that failed can't be told, which move nothing; join "
-            "status (as receipt_status) and contract_address (as receipt_contract_address) of ethereum-etl's receipts"
+            "without a column receipt_status failed transactions, which move nothing, look like others; join status "
+            "(as receipt_status) and contract_address (as receipt_contract_address) of ethereum-etl's receipts"
         )
     is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
     index = pc.multiply(columns.counts(raw, "transaction_index"), NATIVE_LOG_INDEX)
@@ -130,7 +130,7 @@ def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
-    """Values of transactions and calls, failed ones among them: this export does not say which they are."""
+    """Read the values of transactions and calls, including failed ones, because this export does not mark them."""
     places = pa.table(
         {
             "block": columns.counts(raw, "block_number"),
@@ -138,7 +138,7 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
             "transfer": columns.counts(raw, "transfer_index"),
         }
     )
-    # transfers are counted through the block; the first of a transaction is its own value
+    # transfer_index counts within the block; the first transfer of a transaction is its own value
     first = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
     rows = pa.array(range(raw.table.num_rows), pa.int64())
     joined = places.append_column("row", rows).join(first, ["block", "transaction"]).sort_by("row")
@@ -148,14 +148,14 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _receivers(raw: RawTable, chains: pa.Array, names: Sequence[str]) -> pa.Array:
-    """The first of the columns that has an address in the row."""
+    """Return for each row the address in the first of the columns that has one."""
     return pc.coalesce(*(columns.addresses(raw, name, chains, optional=True) for name in names if name in raw.columns))
 
 
 def _native_table(
     raw: RawTable, chain: str | None, hash_column: str, receivers: Sequence[str], index: pa.Array, is_done: pa.Array
 ) -> pa.Table:
-    """The rows that moved something of the chain's coin. ``log_index`` is made, as the node's reader makes it."""
+    """Return the rows with a value above zero; ``index`` is the same ``log_index`` as in imports from nodes."""
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
     value = columns.amounts(raw, _exact_column(raw, "value"))
@@ -163,7 +163,7 @@ def _native_table(
     is_moved = pc.fill_null(pc.and_(is_done, pc.not_equal(value, "0")), True)
     row = columns.first_row(pc.and_(is_moved, pc.and_(pc.is_null(receiver), pc.invert(raw.problems.bad_rows(rows)))))
     if row is not None:
-        raise raw.bad("a value goes to a new contract whose address is missing", column="to_address", row=row)
+        raise raw.bad("the address of a new contract that receives a value is missing", column="to_address", row=row)
     return transfers_table(
         raw,
         kept=is_moved,
@@ -182,12 +182,12 @@ def _native_table(
 
 
 def _exact_column(raw: RawTable, name: str) -> str:
-    """cryo writes a 256-bit number in several columns, of which the floating-point one is not exact."""
+    """Return the exact one of cryo's columns for a 256-bit number."""
     exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
     if exact is None:
         raise raw.bad(
-            f"only {name}_f64 is there, and a floating-point number is not exact; "
-            "export again with --u256-types binary string"
+            f"the file has only {name}_f64, and a floating-point number is not exact; export again with --u256-types "
+            "binary string"
         )
     return exact
 
@@ -233,4 +233,4 @@ LAYOUTS: Final = (
         lacks=frozenset({"transaction_hash", "hash"}),
     ),
 )
-"""In the order in which they are tried; those with more columns come before those that they contain."""
+"""In the order in which they are tried: a layout comes before those whose columns it includes."""

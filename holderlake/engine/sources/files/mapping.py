@@ -1,6 +1,6 @@
-"""Files of any columns: which of them are which of ours, constants for the others, and files of blocks' times.
+"""Column maps, which assign our columns to those of any file, or constants; and the times of blocks from files.
 
-A mapped file is read as our own layout, or as event logs, so it may be of any chain; amounts stay exact.
+A mapped file is read as our own layout or as event logs, so it may be of any chain, and amounts stay exact.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from holderlake.engine.sources.rows.rejected import rejected_rows
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
 KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
-"""Our columns that a map may name: those of transfers, the token's decimals, and those of event logs."""
+"""Our columns that a map may contain: those of transfers, the token's decimals, and those of event logs."""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
-"""Our columns that mean something else in other people's files, unless a map names them."""
+"""Our columns that have other meanings in foreign files, and so count only if a map contains them."""
 _GUESSES: Final = {
     "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
@@ -47,12 +47,12 @@ _GUESSES: Final = {
     "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
     "log_index": ("logindex", "event_index", "evt_index", "index"),
 }
-"""Names that others give to our columns, to suggest a map."""
+"""Foreign names of our columns, for suggestions of a map."""
 
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """``columns``: our column to the file's. ``constants``: our column to what it is in every row."""
+    """The file's columns by our names, and constant values of our other columns."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -61,44 +61,45 @@ class ColumnMap:
         return bool(self.columns or self.constants)
 
     def over(self, below: ColumnMap) -> ColumnMap:
-        """Both together; what stands here wins."""
+        """Return both maps together; this one takes precedence."""
         constants = {name: value for name, value in below.constants.items() if name not in self.columns}
         named = {name: value for name, value in below.columns.items() if name not in self.constants}
         return ColumnMap({**named, **self.columns}, {**constants, **self.constants})
 
 
 def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
-    """A map of texts ``ours=theirs`` and ``ours=value``. Raises ``BadSource`` on another text or an unknown column."""
+    """Return the map of texts ``ours=theirs`` and ``ours=value``. Raises ``BadSource`` for other texts or columns."""
     return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))))
 
 
 def read_map(path: Path) -> ColumnMap:
-    """A map of a TOML file with tables ``columns`` and ``constants``. Raises ``BadSource`` on another content."""
+    """Return the map of a TOML file with tables ``columns`` and ``constants``. Raises ``BadSource`` for others."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise bad_source(path, f"the map can't be read: {error}") from error
+        raise bad_source(path, f"invalid map: {error}") from error
     tables = {name: content.pop(name, {}) for name in ("columns", "constants")}
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
-            raise bad_source(path, f'[{name}] is to be lines such as from_address = "sender"')
+            raise bad_source(path, f'invalid table [{name}]; write lines such as from_address = "sender"')
     if content:
-        raise bad_source(path, f"{sorted(content)[0]} is no part of a map; there are [columns] and [constants]")
+        raise bad_source(path, f"unknown table {sorted(content)[0]}; a map has [columns] and [constants]")
     columns_, constants = ({own: str(value) for own, value in table.items()} for table in tables.values())
     return _checked(ColumnMap(columns_, constants))
 
 
 def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
-    """The file under our names. Columns that are not mapped keep their own name.
+    """Return the file under our names; columns that are not in the map keep their names.
 
-    Raises ``BadSource`` where a column of the map is not in the file.
+    Raises ``BadSource`` if the file lacks a column of the map.
     """
     for own, theirs in chosen.columns.items():
         if theirs not in raw.columns:
-            raise raw.bad(f"{own} is mapped to column {theirs}, which is not there; there are {', '.join(raw.columns)}")
+            seen = ", ".join(raw.columns)
+            raise raw.bad(f"{own} is mapped to {theirs}, which is no column of the file; it has {seen}")
     taken = {*chosen.columns, *chosen.constants, *chosen.columns.values(), *_OURS_ALONE}
     if "block_time" in taken:
-        taken |= set(_TIMES)  # whatever else the file calls a time is not meant
+        taken |= set(_TIMES)  # other time columns of the file do not count
     found = {name: raw.table.column(name) for name in raw.columns if name not in taken}
     found |= {own: raw.table.column(theirs) for own, theirs in chosen.columns.items()}
     found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in chosen.constants.items()}
@@ -106,23 +107,23 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
 
 
 def is_complete(names: Sequence[str], chosen: ColumnMap) -> bool:
-    """Whether the columns that transfers need are all in the file or in the map."""
+    """Return whether the file or the map has all columns that transfers need."""
     return {*_NEEDED} <= {*names, *chosen.columns, *chosen.constants}
 
 
 def check_complete(raw: RawTable) -> None:
-    """Raises ``BadSource`` where a column that transfers need is neither in the file nor in the map."""
+    """Raise ``BadSource`` if a column that transfers need is missing."""
     missing = [name for name in _NEEDED if name not in raw.columns]
     if missing:
         name = missing[0]
         raise raw.bad(
             f"{name} is missing; map a column to it (--map {name}=COLUMN) or set it (--set {name}=VALUE). "
-            f"There are {', '.join(raw.columns)}"
+            f"The file has {', '.join(raw.columns)}"
         )
 
 
 def suggestion(names: Sequence[str]) -> str:
-    """The ``--map`` options that would fit the columns, as far as their names give them away; empty for none."""
+    """Return ``--map`` options for columns with usual names, empty for none."""
     spelt = {name.lower(): name for name in names}
     found = {}
     for own, others in _GUESSES.items():
@@ -133,20 +134,20 @@ def suggestion(names: Sequence[str]) -> str:
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
-    """The file with a column ``block_timestamp`` of the blocks' times, which replaces its own times.
+    """Return the file with a column ``block_timestamp`` of the blocks' times, which replaces its own times.
 
-    A row whose block has none is noted as a problem.
+    A row with a block without a time becomes a problem.
     """
     name = raw.first_of(*_BLOCKS)
     if name is None:
-        raise raw.bad("there is no column block_number, by which --blocks could find times; map it (--map)")
+        raise raw.bad("--blocks needs a column block_number, which is missing; map it (--map)")
     numbers = columns.counts(raw, name)
     found = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
     seconds = pa.array(list(blocks.values()), pa.int64()).take(found)
     absent = pc.and_(pc.is_valid(numbers), pc.is_null(found))
     if columns.first_row(absent) is not None:
         texts = pc.binary_join_element_wise(
-            "block", numbers.cast(pa.string()), "is not among the blocks that were given (--blocks)", " "
+            "block", numbers.cast(pa.string()), "is in no file of blocks (--blocks)", " "
         )
         raw.problems.add(name, pc.if_else(absent, texts, pa.scalar(None, pa.string())))
         seconds = pc.fill_null(seconds, 1)  # the row is rejected already
@@ -155,9 +156,9 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
-    """Blocks' times (unix seconds) by number, of files of blocks (cryo's, ethereum-etl's, or with such columns).
+    """Return the times of blocks (unix seconds) by number, from files of cryo, ethereum-etl, or with the same columns.
 
-    Raises ``BadSource`` where a file has no numbers or no times.
+    Raises ``BadSource`` for a file without numbers or times.
     """
     times: dict[int, int] = {}
     for path in paths:
@@ -176,15 +177,15 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
 def _pair(text: str) -> tuple[str, str]:
     own, equals, value = text.partition("=")
     if not equals or not value.strip():
-        raise BadSource(f"{text!r} is not a column and what it is; write such as from_address=sender")
+        raise BadSource(f"{text!r} maps no column; write for example from_address=sender")
     return own.strip(), value.strip()
 
 
 def _checked(chosen: ColumnMap) -> ColumnMap:
     for own in (*chosen.columns, *chosen.constants):
         if own not in KNOWN:
-            raise BadSource(f"{own} is not a column of transfers; there are {', '.join(KNOWN)}")
+            raise BadSource(f"{own} is not a column of transfers; these are {', '.join(KNOWN)}")
     twice = sorted(chosen.columns.keys() & chosen.constants.keys())
     if twice:
-        raise BadSource(f"{twice[0]} is both mapped and set; leave one of them")
+        raise BadSource(f"{twice[0]} is both mapped and set; keep one")
     return chosen

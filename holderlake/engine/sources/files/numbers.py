@@ -1,4 +1,4 @@
-"""Numbers as exports write them, read exactly or refused. Nothing here rounds."""
+"""Exact numbers from the texts and values of exports. A number that may have lost digits is an error."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255
 _MAX_DIGITS: Final = len(str(MAX_AMOUNT)) + 1
 _EXACT_FLOAT: Final = 2**53
-"""Whole numbers below this come through a floating-point number unchanged."""
+"""Floating-point numbers are exact for whole numbers below this."""
 _FLOAT_DIGITS: Final = (16, 17)
-"""Digits that a floating-point number is written with where it had more."""
+"""Numbers of digits in the text of a rounded floating-point number."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"(?:0[xX]|\\+x)([0-9a-fA-F]+)")
 _FRACTION: Final = re.compile(r"(-?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]{1,4}))?")
-_WAY_OUT: Final = "give raw integers, decimal or 0x"
+_REMEDY: Final = "export raw integers, decimal or 0x"
 _UNITS: Final = (
-    "is not a whole number; give raw integers, decimal or 0x, or say how many decimals the token has "
+    "is not a whole number; export raw integers, decimal or 0x, or set the token's decimals "
     "(--set decimals=18 or --map decimals=COLUMN)"
 )
 
 
 def whole_number(value: object) -> int:
-    """An exact integer from 0 to 2^256 - 1. Raises ``ValueError`` saying what is wrong."""
+    """Return an exact integer from 0 to 2^256 - 1. Raises ``ValueError`` for any other value."""
     return _in_range(_integer(value), value)
 
 
-def counted(value: object) -> int:
-    """A whole number that counts something: blocks, logs. Floating-point numbers below 2^53 are exact too."""
+def whole_count(value: object) -> int:
+    """Return a number of a block, log index and others; unlike amounts it may be a floating-point number below 2^53."""
     if isinstance(value, float):
         if not value.is_integer() or abs(value) >= _EXACT_FLOAT:
-            raise ValueError(f"{shown(value)} is not a whole number; {_WAY_OUT}")
+            raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}")
         return _in_range(int(value), value)
-    if isinstance(value, str) and value.strip() == "0x":  # as Etherscan writes nought
+    if isinstance(value, str) and value.strip() == "0x":  # Etherscan's zero
         return 0
     return whole_number(value)
 
 
 def raw_amount(text: str, decimals: int) -> int:
-    """The raw integer of an amount in token units. Raises ``ValueError`` where the text has lost digits."""
+    """Return the raw integer of an amount in token units. Raises ``ValueError`` if the text has lost digits."""
     if decimals > MAX_DECIMALS:
         raise ValueError(f"{decimals} is not a number of decimals (0 to {MAX_DECIMALS})")
     plain = _bare(text)
@@ -56,8 +56,8 @@ def raw_amount(text: str, decimals: int) -> int:
         raise ValueError(f"{shown(text)} {_LOST}")
     if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain:
         raise ValueError(
-            f"{shown(text)} may have been rounded: {len(digits)} digits are what floating-point numbers keep; "
-            "export raw integers, or amounts with all their digits"
+            f"{shown(text)} may be rounded, because floating-point numbers have {len(digits)} digits; export raw "
+            "integers, or amounts with all their digits"
         )
     beyond = digits[max(len(digits) - (places - decimals), 0) :] if places > decimals else ""
     if beyond.strip("0"):
@@ -68,15 +68,15 @@ def raw_amount(text: str, decimals: int) -> int:
 
 
 _LOST: Final = (
-    "leaves digits out, as spreadsheets and floating-point numbers do; export the column as text, with all its digits"
+    "has lost digits, as in spreadsheets and floating-point numbers; export the column as text, with all its digits"
 )
 
 
 def _in_range(number: int, value: object) -> int:
     if number < 0:
-        raise ValueError(f"{shown(value)} is negative; a transfer moves zero or more, so swap sender and receiver")
+        raise ValueError(f"{shown(value)} is negative; an amount is zero or more, so swap sender and receiver")
     if number > MAX_AMOUNT:
-        raise ValueError(f"{shown(value)} is over 2^256 - 1, the most that a token can move; check the export")
+        raise ValueError(f"{shown(value)} is over 2^256 - 1, the largest amount; check the export")
     return number
 
 
@@ -93,17 +93,17 @@ def _integer(value: object) -> int:
         return int(found[1], 16)
     digits = text.removeprefix("-")
     if _DIGITS.fullmatch(digits):
-        # int() refuses thousands of digits; whatever has more than 256 bits can have is too large alike
+        # int() refuses thousands of digits; the first ones already show that the number exceeds 256 bits
         number = int(digits.lstrip("0")[:_MAX_DIGITS] or "0")
         return -number if text.startswith("-") else number
     return _written_out(text, value)
 
 
 def _written_out(text: str, value: object) -> int:
-    """A whole number with a point or an exponent that leaves no digit out: 12.0, 0E-18, 1.25e2."""
+    """Return a whole number that is written with a point or an exponent and all its digits: 12.0, 0E-18."""
     found = _FRACTION.fullmatch(text)
     if found is None or not (found[2] or found[3]):
-        raise ValueError(f"{shown(value)} is not a whole number; {_WAY_OUT}{_separator_hint(text)}")
+        raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}{_separator_hint(text)}")
     sign, whole, fraction, exponent = found.groups()
     digits, places = (whole + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
     significant = len(digits.rstrip("0"))
@@ -118,16 +118,14 @@ def _written_out(text: str, value: object) -> int:
         return -MAX_AMOUNT if sign else MAX_AMOUNT + 1
     number = int(kept or "0")
     if number >= _EXACT_FLOAT and significant <= max(_FLOAT_DIGITS):
-        raise ValueError(
-            f"{shown(value)} may have been rounded by a floating-point number; export the raw integer as text"
-        )
+        raise ValueError(f"{shown(value)} may be a rounded floating-point number; export the raw integer as text")
     return -number if sign else number
 
 
 def _bare(text: str) -> str:
-    """Without white space and the quotation marks that keep spreadsheets from changing a number."""
+    """Return the text without white space and without quotation marks, which protect numbers in spreadsheets."""
     return text.strip().strip("\"'").strip()
 
 
 def _separator_hint(text: str) -> str:
-    return "; name the letter between thousands (--thousands ,)" if re.fullmatch(r"-?[0-9][0-9,.' ]*", text) else ""
+    return "; set the separator of thousands (--thousands ,)" if re.fullmatch(r"-?[0-9][0-9,.' ]*", text) else ""

@@ -1,6 +1,6 @@
-"""Column maps of files that providers, explorers and tools write, recognised by their columns (in any case).
+"""Column maps for the exports of providers, explorers and tools, recognised by their columns (in any case).
 
-A preset names our columns in somebody else's file. Where a layout needs more than names, it is in ``layouts``.
+Layouts that need more than a column map are in ``layouts``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from holderlake.engine.sources.files.mapping import ColumnMap
 
 @dataclass(frozen=True)
 class Preset:
-    """A map that is tried by itself. ``columns``: our column to the file's, alternatives separated by ``|``.
+    """The column map of a kind of export, and the columns that identify it.
 
-    ``optional`` are mapped where they are there; ``known_by`` are further columns of the file, ``lacks`` are columns
-    that it never has. ``only``: the values (in lower case) that a column has in rows that are transfers; it may be
-    absent.
+    ``columns`` and ``optional`` map our columns to the file's, with alternatives separated by ``|``. The file also has
+    the columns ``known_by`` and none of ``lacks``. ``only`` has, for columns that may be absent, the values (in lower
+    case) of rows that are transfers.
     """
 
     format: str
@@ -32,21 +32,21 @@ class Preset:
 
     @property
     def is_evm(self) -> bool:
-        """Whether only EVM chains have such files; the others name their chain."""
+        """Return whether only EVM chains have such files; presets of other chains set the chain."""
         return "chain" not in self.constants
 
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
-        """The map of a file with these columns, None where it is of another layout. What is ``chosen`` wins."""
+        """Return the map of a file with these columns, or None. The ``chosen`` map takes precedence."""
         found, missing = self._found(names, chosen)
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
-        """Our columns that a user would have to give, empty where the file is not of this layout anyway."""
+        """Return our columns that the user has to provide, none if the file is of another kind."""
         found, missing = self._found(names, chosen)
-        return missing if set(missing) <= _GIVEN.keys() and len(found) > len(missing) + 2 else []
+        return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
     def _found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
-        """The file's columns by ours, and which of ours are neither there nor chosen."""
+        """Return the file's columns by ours, and the columns that are neither in the file nor chosen."""
         spelt = {name.lower(): name for name in names}
         found: dict[str, str] = {}
         given = {*chosen.columns, *chosen.constants}
@@ -62,7 +62,7 @@ class Preset:
 
 
 def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
-    """The first preset that the columns fit, with its map; only those of ``format`` where one is given."""
+    """Return the first preset of the ``format``, if any is given, that fits the columns, with its map."""
     listed = list(names)
     for preset in PRESETS:
         column_map = preset.map_of(listed, chosen) if format in (None, preset.format) else None
@@ -71,342 +71,259 @@ def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> t
     return None
 
 
-def advice(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
-    """The options that a file lacks which nearly fits a preset, in words; empty for none."""
+def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
+    """Return a sentence with the options that a file needs to fit a preset, empty if none would help."""
     listed = list(names)
     for preset in PRESETS:
         missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
         if missing:
-            return f"it looks like {preset.title}; {' and '.join(_GIVEN[name] for name in missing)}"
+            return f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
     return ""
 
 
-_GIVEN: Final = {
-    "decimals": "its amounts are in token units, so give the token's decimals (--set decimals=18)",
-    "token_address": "it does not name its token, so give it (--set token_address=ADDRESS)",
+_REMEDIES: Final = {
+    "decimals": "its amounts are in token units, so set the token's decimals (--set decimals=18)",
+    "token_address": "it has no token column, so set the token (--set token_address=ADDRESS)",
     "block_number": (
-        "it has no block numbers, by which transfers are put in order: join them, or where all files of the token lack "
-        "them, take the time (--map block_number=block_timestamp)"
+        "it has no block numbers, which order transfers: add them, or if all files of the token lack them, use the "
+        "time (--map block_number=block_timestamp)"
     ),
 }
-_TIME: Final = "blockTimestamp|block_timestamp|block_time|timeStamp|timestamp|evt_block_time"
-_FROM_TO: Final = {"from_address": "from|from_address", "to_address": "to|to_address"}
-_ETHERSCAN: Final = {
-    "block_number": "blockNumber",
-    "block_time": "timeStamp",
-    "tx_hash": "hash",
-    "from_address": "from",
-    "to_address": "to",
-    "token_address": "contractAddress",
-}
+
+
+def _names(text: str) -> dict[str, str]:
+    """Return our columns and the file's, from a text such as ``value=quant, block_number=block|blockno``."""
+    return dict(pair.split("=", 1) for pair in text.split(", "))
+
 
 PRESETS: Final = (
     Preset(
         "logs",
         "event logs (eth_getLogs, ethers, web3, cryo, ethereum-etl, Dune)",
-        {
-            "address": "address|contract_address",
-            "topics": "topics|topic0|topic_0",
-            "data": "data",
-            "block_number": "blockNumber|block_number|block",
-            "log_index": "logIndex|log_index|index|event_index",
-            "tx_hash": "transactionHash|transaction_hash|tx_hash",
-        },
-        {"block_time": _TIME},
+        _names(
+            "address=address|contract_address, topics=topics|topic0|topic_0, data=data, "
+            "block_number=blockNumber|block_number|block, log_index=logIndex|log_index|index|event_index, "
+            "tx_hash=transactionHash|transaction_hash|tx_hash"
+        ),
+        optional=_names("block_time=blockTimestamp|block_timestamp|block_time|timeStamp|timestamp|evt_block_time"),
     ),
     Preset(
         "etherscan",
         "Etherscan tokennfttx",
-        {**_ETHERSCAN, "token_id": "tokenID"},
-        {"log_index": "logIndex"},
-        {"token_standard": "erc721", "value": "1"},
+        _names(
+            "block_number=blockNumber, block_time=timeStamp, tx_hash=hash, from_address=from, to_address=to, "
+            "token_address=contractAddress, token_id=tokenID"
+        ),
+        optional=_names("log_index=logIndex"),
+        constants={"token_standard": "erc721", "value": "1"},
         lacks=("tokenValue",),
     ),
     Preset(
         "etherscan",
         "Etherscan token1155tx",
-        {**_ETHERSCAN, "token_id": "tokenID", "value": "tokenValue"},
-        {"log_index": "logIndex"},
-        {"token_standard": "erc1155"},
+        _names(
+            "block_number=blockNumber, block_time=timeStamp, tx_hash=hash, from_address=from, to_address=to, "
+            "token_address=contractAddress, token_id=tokenID, value=tokenValue"
+        ),
+        optional=_names("log_index=logIndex"),
+        constants={"token_standard": "erc1155"},
     ),
     Preset(
         "etherscan",
         "Etherscan tokentx",
-        {**_ETHERSCAN, "value": "value"},
-        {"log_index": "logIndex"},
+        _names(
+            "block_number=blockNumber, block_time=timeStamp, tx_hash=hash, from_address=from, to_address=to, "
+            "token_address=contractAddress, value=value"
+        ),
+        optional=_names("log_index=logIndex"),
         known_by=("tokenDecimal",),
         lacks=("tokenID",),
     ),
     Preset(
         "etherscan",
         "Etherscan CSV export of token transfers",
-        {
-            "tx_hash": "Transaction Hash|Txhash",
-            "block_number": "Blockno",
-            "block_time": "UnixTimestamp",
-            "from_address": "From",
-            "to_address": "To",
-            "value": "Quantity|TokenValue|Value",
-            "token_address": "ContractAddress",
-            "decimals": "decimals",
-        },
+        _names(
+            "tx_hash=Transaction Hash|Txhash, block_number=Blockno, block_time=UnixTimestamp, from_address=From, "
+            "to_address=To, value=Quantity|TokenValue|Value, token_address=ContractAddress, decimals=decimals"
+        ),
         lacks=("Value_IN(ETH)", "TokenId"),
     ),
     Preset(
         "dune",
         "Dune evt_Transfer",
-        {
-            **_FROM_TO,
-            "token_address": "contract_address",
-            "value": "value",
-            "block_number": "evt_block_number",
-            "log_index": "evt_index",
-            "tx_hash": "evt_tx_hash",
-        },
-        {"block_time": "evt_block_time"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=contract_address, value=value, "
+            "block_number=evt_block_number, log_index=evt_index, tx_hash=evt_tx_hash"
+        ),
+        optional=_names("block_time=evt_block_time"),
     ),
     Preset(
         "dune",
         "Dune tokens.transfers",
-        {
-            **_FROM_TO,
-            "token_address": "contract_address",
-            "value": "amount_raw",
-            "block_number": "block_number",
-            "log_index": "evt_index",
-            "tx_hash": "tx_hash",
-        },
-        {"block_time": "block_time", "token_standard": "token_standard", "chain": "blockchain"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=contract_address, "
+            "value=amount_raw, block_number=block_number, log_index=evt_index, tx_hash=tx_hash"
+        ),
+        optional=_names("block_time=block_time, token_standard=token_standard, chain=blockchain"),
     ),
     Preset(
         "flipside",
         "Flipside ez_token_transfers",
-        {
-            **_FROM_TO,
-            "token_address": "contract_address",
-            "value": "raw_amount_precise|raw_amount",
-            "block_number": "block_number",
-            "log_index": "event_index",
-            "tx_hash": "tx_hash",
-        },
-        {"block_time": "block_timestamp"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=contract_address, "
+            "value=raw_amount_precise|raw_amount, block_number=block_number, log_index=event_index, tx_hash=tx_hash"
+        ),
+        optional=_names("block_time=block_timestamp"),
     ),
     Preset(
         "allium",
         "Allium token transfers",
-        {
-            **_FROM_TO,
-            "token_address": "token_address",
-            "value": "raw_amount_str",
-            "block_number": "block_number",
-            "log_index": "log_index",
-            "tx_hash": "transaction_hash",
-        },
-        {"block_time": "block_timestamp"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=token_address, "
+            "value=raw_amount_str, block_number=block_number, log_index=log_index, tx_hash=transaction_hash"
+        ),
+        optional=_names("block_time=block_timestamp"),
     ),
     Preset(
         "bigquery",
         "BigQuery token_transfers",
-        {
-            **_FROM_TO,
-            "token_address": "address",
-            "token_standard": "event_type",
-            "value": "quantity",
-            "block_number": "block_number",
-            "log_index": "event_index",
-            "tx_hash": "transaction_hash",
-        },
-        {"block_time": "block_timestamp", "token_id": "token_id"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=address, "
+            "token_standard=event_type, value=quantity, block_number=block_number, log_index=event_index, "
+            "tx_hash=transaction_hash"
+        ),
+        optional=_names("block_time=block_timestamp, token_id=token_id"),
     ),
     Preset(
         "moralis",
         "Moralis ERC-20 transfers",
-        {
-            **_FROM_TO,
-            "token_address": "address",
-            "value": "value",
-            "block_number": "block_number",
-            "log_index": "log_index",
-            "tx_hash": "transaction_hash",
-        },
-        {"block_time": "block_timestamp"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=address, value=value, "
+            "block_number=block_number, log_index=log_index, tx_hash=transaction_hash"
+        ),
+        optional=_names("block_time=block_timestamp"),
         known_by=("token_decimals",),
     ),
     Preset(
         "etl",
         "transfers with contract_address",
-        {
-            **_FROM_TO,
-            "token_address": "contract_address",
-            "value": "value",
-            "block_number": "block_number",
-            "log_index": "log_index",
-            "tx_hash": "transaction_hash|tx_hash",
-        },
-        {"block_time": _TIME},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=contract_address, value=value, "
+            "block_number=block_number, log_index=log_index, tx_hash=transaction_hash|tx_hash"
+        ),
+        optional=_names("block_time=blockTimestamp|block_timestamp|block_time|timeStamp|timestamp|evt_block_time"),
         lacks=("token_type", "amount"),
     ),
     Preset(
         "alchemy",
         "Alchemy getAssetTransfers",
-        {
-            **_FROM_TO,
-            "token_address": "rawContract.address",
-            "value": "rawContract.value",
-            "block_number": "blockNum",
-            "tx_hash": "hash",
-        },
-        {"block_time": "metadata.blockTimestamp"},
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=rawContract.address, "
+            "value=rawContract.value, block_number=blockNum, tx_hash=hash"
+        ),
+        optional=_names("block_time=metadata.blockTimestamp"),
         known_by=("category",),
         only={"category": ("erc20",)},
     ),
     Preset(
         "ankr",
         "Ankr getTokenTransfers",
-        {
-            "from_address": "fromAddress",
-            "to_address": "toAddress",
-            "token_address": "contractAddress",
-            "value": "valueRawInteger",
-            "block_number": "blockHeight",
-            "tx_hash": "transactionHash",
-        },
-        {"block_time": "timestamp", "chain": "blockchain"},
+        _names(
+            "from_address=fromAddress, to_address=toAddress, token_address=contractAddress, value=valueRawInteger, "
+            "block_number=blockHeight, tx_hash=transactionHash"
+        ),
+        optional=_names("block_time=timestamp, chain=blockchain"),
     ),
     Preset(
         "blockscout",
         "Blockscout token transfers",
-        {
-            "from_address": "from.hash",
-            "to_address": "to.hash",
-            "token_address": "token.address_hash|token.address",
-            "token_standard": "token.type",
-            "value": "total.value",
-            "block_number": "block_number",
-            "log_index": "log_index",
-            "tx_hash": "transaction_hash|tx_hash",
-        },
-        {"block_time": "timestamp", "token_id": "total.token_id"},
+        _names(
+            "from_address=from.hash, to_address=to.hash, token_address=token.address_hash|token.address, "
+            "token_standard=token.type, value=total.value, block_number=block_number, log_index=log_index, "
+            "tx_hash=transaction_hash|tx_hash"
+        ),
+        optional=_names("block_time=timestamp, token_id=total.token_id"),
     ),
     Preset(
         "bitquery",
         "Bitquery Transfers",
-        {
-            "from_address": "Transfer.Sender",
-            "to_address": "Transfer.Receiver",
-            "token_address": "Transfer.Currency.SmartContract",
-            "value": "Transfer.Amount",
-            "decimals": "Transfer.Currency.Decimals",
-            "block_number": "Block.Number",
-            "tx_hash": "Transaction.Hash",
-        },
-        {"block_time": "Block.Time", "log_index": "Log.Index|Transfer.Index"},
+        _names(
+            "from_address=Transfer.Sender, to_address=Transfer.Receiver, "
+            "token_address=Transfer.Currency.SmartContract, value=Transfer.Amount, "
+            "decimals=Transfer.Currency.Decimals, block_number=Block.Number, tx_hash=Transaction.Hash"
+        ),
+        optional=_names("block_time=Block.Time, log_index=Log.Index|Transfer.Index"),
         only={"TransactionStatus.Success": ("true",)},
     ),
     Preset(
         "tronscan",
         "TronScan token_transfers",
-        {
-            "from_address": "from_address",
-            "to_address": "to_address",
-            "token_address": "contract_address",
-            "value": "quant",
-            "block_number": "block",
-            "block_time": "block_ts",
-            "tx_hash": "transaction_id",
-        },
+        _names(
+            "from_address=from_address, to_address=to_address, token_address=contract_address, value=quant, "
+            "block_number=block, block_time=block_ts, tx_hash=transaction_id"
+        ),
         constants={"chain": "tron"},
         only={"finalResult": ("success",), "revert": ("false", "0"), "event_type": ("transfer",)},
     ),
     Preset(
         "trongrid",
         "TronGrid TRC-20 transfers",
-        {
-            **_FROM_TO,
-            "token_address": "token_info.address",
-            "value": "value",
-            "block_time": "block_timestamp",
-            "tx_hash": "transaction_id",
-            "block_number": "block_number",
-        },
+        _names(
+            "from_address=from|from_address, to_address=to|to_address, token_address=token_info.address, value=value, "
+            "block_time=block_timestamp, tx_hash=transaction_id, block_number=block_number"
+        ),
         constants={"chain": "tron"},
         only={"type": ("transfer",)},
     ),
     Preset(
         "trongrid",
         "TronGrid Transfer events",
-        {
-            "from_address": "result.from",
-            "to_address": "result.to",
-            "token_address": "contract_address",
-            "value": "result.value",
-            "block_number": "block_number",
-            "block_time": "block_timestamp",
-            "tx_hash": "transaction_id",
-            "log_index": "event_index",
-        },
+        _names(
+            "from_address=result.from, to_address=result.to, token_address=contract_address, value=result.value, "
+            "block_number=block_number, block_time=block_timestamp, tx_hash=transaction_id, log_index=event_index"
+        ),
         constants={"chain": "tron"},
         only={"event_name": ("transfer",)},
     ),
     Preset(
         "solscan",
         "Solscan token transfers",
-        {
-            "from_address": "from_address",
-            "to_address": "to_address",
-            "token_address": "token_address",
-            "value": "amount",
-            "block_number": "block_id",
-            "block_time": "block_time",
-            "tx_hash": "trans_id",
-        },
+        _names(
+            "from_address=from_address, to_address=to_address, token_address=token_address, value=amount, "
+            "block_number=block_id, block_time=block_time, tx_hash=trans_id"
+        ),
         constants={"chain": "solana"},
         only={"activity_type": ("activity_spl_transfer", "activity_spl_mint", "activity_spl_burn")},
     ),
     Preset(
         "helius",
         "Helius tokenTransfers",
-        {
-            "from_address": "tokenTransfers.fromUserAccount",
-            "to_address": "tokenTransfers.toUserAccount",
-            "token_address": "tokenTransfers.mint",
-            "value": "tokenTransfers.tokenAmount",
-            "block_number": "slot",
-            "block_time": "timestamp",
-            "tx_hash": "signature",
-            "decimals": "decimals",
-        },
+        _names(
+            "from_address=tokenTransfers.fromUserAccount, to_address=tokenTransfers.toUserAccount, "
+            "token_address=tokenTransfers.mint, value=tokenTransfers.tokenAmount, block_number=slot, "
+            "block_time=timestamp, tx_hash=signature, decimals=decimals"
+        ),
         constants={"chain": "solana"},
     ),
     Preset(
         "toncenter",
         "TON Center jetton_transfers",
-        {
-            "from_address": "source",
-            "to_address": "destination",
-            "token_address": "jetton_master",
-            "value": "amount",
-            "block_number": "transaction_lt",
-            "block_time": "transaction_now",
-            "tx_hash": "transaction_hash",
-        },
+        _names(
+            "from_address=source, to_address=destination, token_address=jetton_master, value=amount, "
+            "block_number=transaction_lt, block_time=transaction_now, tx_hash=transaction_hash"
+        ),
         constants={"chain": "ton"},
         only={"transaction_aborted": ("false",)},
     ),
     Preset(
         "tonapi",
         "TonAPI jetton operations",
-        {
-            "from_address": "source.address",
-            "to_address": "destination.address",
-            "token_address": "jetton.address",
-            "value": "amount",
-            "block_number": "lt",
-            "block_time": "utime",
-            "tx_hash": "transaction_hash",
-        },
+        _names(
+            "from_address=source.address, to_address=destination.address, token_address=jetton.address, value=amount, "
+            "block_number=lt, block_time=utime, tx_hash=transaction_hash"
+        ),
         constants={"chain": "ton"},
         only={"operation": ("transfer", "mint", "burn")},
     ),
 )
-"""In the order in which they are tried; those with more columns come before those that they contain."""
+"""In the order in which they are tried: a preset comes before those whose columns it includes."""

@@ -1,6 +1,6 @@
-"""Transfers from files: our own layout, exports of tools and explorers, event logs, and any columns by a map.
+"""Reader of transfer files: our own layout, exports of tools and explorers, event logs, and files with a column map.
 
-The layouts themselves are in ``layouts`` and ``presets``, maps in ``mapping``; a chain's node is read in ``rpc``.
+The layouts are in ``layouts`` and ``presets``, column maps in ``mapping``.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from holderlake.engine.sources.files.mapping import (
     suggestion,
     with_times,
 )
-from holderlake.engine.sources.files.presets import PRESETS, advice, preset_for
+from holderlake.engine.sources.files.presets import PRESETS, missing_options, preset_for
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
-"""The names that ``read_transfers`` takes and ``detect_format`` gives."""
+"""The names of formats for ``read_transfers`` and ``detect_format``."""
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How a file is read, as far as its columns do not say so.
+    """Options for reading a file.
 
-    ``format`` is one of ``FORMATS``. ``chain`` names the chain of a file that does not. ``column_map`` names columns;
-    ``block_times`` (unix seconds by block) replace the file's times. ``rows_at`` is the path to the rows within JSON.
-    ``thousands`` is what separates thousands in numbers. With ``empty_is_zero`` an empty sender is a mint and an empty
-    receiver a burn.
+    ``format`` is one of ``FORMATS``. ``chain`` is that of a file without a chain column. ``block_times`` (unix seconds
+    by block) replace the file's times. ``rows_at`` is the path to the rows within JSON. ``thousands`` is the separator
+    of thousands in numbers. With ``empty_is_zero`` an empty sender is a mint and an empty receiver a burn.
     """
 
     format: str | None = None
@@ -55,10 +54,10 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileTransfers:
-    """What a file holds: transfers in its order, and the rows that cannot be read.
+    """The transfers of a file in its order, and its invalid rows.
 
-    ``passed_over`` counts rows that hold no transfer. ``wrong_checksums`` counts distinct addresses in mixed case whose
-    checksum (EIP-55) is wrong; they are read in lower case.
+    ``passed_over`` counts rows that are no transfers. ``wrong_checksums`` counts distinct addresses in mixed case with
+    a wrong checksum (EIP-55), which are read in lower case.
     """
 
     transfers: pa.Table
@@ -68,9 +67,9 @@ class FileTransfers:
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
-    """The transfers of a file in the schema ``holderlake.engine.records.TRANSFERS``, and its rejected rows.
+    """Return the transfers of a file in the schema ``holderlake.engine.records.TRANSFERS``, and its invalid rows.
 
-    A file with a header and no rows gives an empty table. Raises ``BadSource`` for a file that cannot be read at all.
+    A file with only a header gives an empty table. Raises ``BadSource`` for a file of another kind.
     """
     raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
@@ -92,7 +91,7 @@ def read_transfers(
     column_map: ColumnMap | None = None,
     block_times: Mapping[int, int] | None = None,
 ) -> pa.Table:
-    """All transfers of the file, in its order. Raises ``BadSource``, for the whole file, where a row cannot be read."""
+    """Return the transfers of a file, in its order. Raises ``BadSource`` if any row is invalid."""
     found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
     if found.rejected is not None:
         raise found.rejected.error()
@@ -100,13 +99,13 @@ def read_transfers(
 
 
 def detect_format(path: Path) -> str:
-    """The format of the file, one of ``FORMATS``. Raises ``BadSource`` where it is none of them."""
+    """Return the format of the file, one of ``FORMATS``. Raises ``BadSource`` if it has none of them."""
     return _layout_of(read_header(path), FileOptions()).format
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a file is: its layout, or the map that names its columns and the values of rows that are transfers."""
+    """The kind of a file: its layout, or a column map and the values that identify rows with transfers."""
 
     format: str
     layout: Layout | None = None
@@ -120,7 +119,7 @@ _LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
 
 
 def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
-    """The file under our names, and the layout that reads it."""
+    """Return the file under our names, and the layout that reads it."""
     found = _layout_of(raw, options)
     if found.layout is not None:
         return replace(raw, is_evm=found.layout.is_evm), found.layout
@@ -132,10 +131,10 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
 
 
 def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
-    """What a file with these columns is. Raises ``BadSource`` with the options that would help."""
+    """Return the kind of a file. Raises ``BadSource`` with the options that would help."""
     names, format, chosen = raw.columns, options.format, options.column_map
     if format is not None and format not in FORMATS:
-        raise raw.bad(f"{format!r} is no format; give one of {', '.join(FORMATS)}, or none to recognise it")
+        raise raw.bad(f"{format!r} is no format; use one of {', '.join(FORMATS)}, or none to detect it")
     if not chosen:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
@@ -143,13 +142,13 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
     preset = preset_for(names, chosen, format)
     if preset is not None:
         return _Found(preset[0].format, None, preset[1], preset[0].only, preset[0].is_evm)
-    if chosen and (is_complete(names, chosen) or not advice(names, chosen, format)):
+    if chosen and (is_complete(names, chosen) or not missing_options(names, chosen, format)):
         return _Found(_MAPPED.format, None, chosen)
     raise _unknown(raw, options)
 
 
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
-    """The rows whose columns have these values, in any case; columns that are not there do not matter."""
+    """Return the rows whose columns have one of the values, in any case; missing columns do not count."""
     spelt = {name.lower(): name for name in raw.columns}
     kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():
@@ -163,7 +162,7 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
-    """The file with the letters between thousands removed, and missing senders and receivers filled in, if asked."""
+    """Return the file without separators of thousands and with missing addresses filled, as the options say."""
     table = raw.table
     for name in table.column_names:
         column, place = table.column(name), table.column_names.index(name)
@@ -180,12 +179,12 @@ def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
 
 def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     names, format = raw.columns, options.format
-    nearly = advice(names, options.column_map, format)
+    nearly = missing_options(names, options.column_map, format)
     if nearly:
         return raw.bad(f"{nearly}. Columns seen: {', '.join(names)}")
     nested = _nested(raw)
     if nested:
-        return raw.bad(f"column {nested} holds lists of objects; where they are the rows, add --rows {nested}")
+        return raw.bad(f"column {nested} has lists of objects; if they are the rows, add --rows {nested}")
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
     known = {preset.title for preset in PRESETS if format in (None, preset.format)}
     known |= {layout.title for layout in candidates}
@@ -193,14 +192,14 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
     return raw.bad(
-        f"the layout is not known. Columns seen: {', '.join(names)}. Name them, for example by {by_names} "
-        f"(and --set OURS=VALUE for what is the same in every row). Layouts known: {', '.join(sorted(known))}. The "
-        f"nearest is {nearest.title}, which would need {', '.join(sorted(nearest.needs - set(names)))} as well"
+        f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
+        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(known))}. The nearest is "
+        f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
     )
 
 
 def _nested(raw: RawTable) -> str | None:
-    """The column of JSON lists of objects, None where there is none."""
+    """Return the column with JSON lists of objects, or None."""
     for name in raw.columns:
         column = raw.table.column(name)
         if pa.types.is_string(column.type) and pc.any(pc.starts_with(column, "[{")).as_py():

@@ -1,1 +1,4 @@
-"""Files of rows as Arrow tables, whatever their format. What the columns mean is decided by the readers."""
+"""Files of rows (Parquet, JSON, CSV) as Arrow tables with the file's own columns, and errors with row and column.
+
+The modules of ``sources`` give the columns their meaning.
+"""

@@ -1,6 +1,6 @@
-"""Rows of JSON files: an object a line, an array, or an API's answer around them. All values as their own text.
+"""Rows of JSON files: one object a line, an array of objects, or an API's answer that contains them.
 
-Nested objects become columns with dotted names (``token.address``); lists stay as their JSON text.
+All values are texts. Nested objects become columns with dotted names (``token.address``); lists are their JSON text.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _ENVELOPES: Final = frozenset(
     {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}
     | {"jetton_transfers", "operations", "activity"}
 )
-"""Keys under which APIs put their rows. Other keys are searched only where the file is a single object."""
+"""Keys of lists of rows in answers of APIs. Other keys count only if the file is a single object."""
 _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
-"""Those that say nothing of what the rows are, so that each line of a file may have one around its rows."""
+"""Keys of this kind that are no part of a row, so that each line of a file may have one."""
 _DEEPEST: Final = 6
 _BROKEN: Final = object()
 
 
 def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Table:
-    """The rows as a table of text columns.
+    """Return the rows as a table of text columns.
 
-    ``rows_at`` is the dotted path to the list of rows, where several lists could be it or it is within each row.
-    Raises ``BadSource`` for what is not whole JSON, or has no rows.
+    ``rows_at`` is the dotted path to the list of rows, which is needed if there are several lists or the list is within
+    each row. Raises ``BadSource`` for incomplete JSON or for JSON without rows.
     """
     columns: dict[str, list[str | None]] = {}
     for count, row in enumerate(_rows(path, stream, rows_at)):
@@ -49,7 +49,7 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
 
 
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
-    """Each document with its line, and whether it is the only one of the file."""
+    """Yield each document with its line, and whether it is the only one of the file."""
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
     line, first = next(lines, (1, ""))
     document = _loaded(first)
@@ -70,7 +70,7 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
 def _line(path: Path, line: int, text: str) -> Any:
     document = _loaded(text)
     if document is _BROKEN:
-        raise bad_source(path, "not a whole JSON object; give one object a line", line=line)
+        raise bad_source(path, "not a complete JSON object; write one object a line", line=line)
     return document
 
 
@@ -78,11 +78,11 @@ def _whole(path: Path, line: int, text: str) -> Any:
     try:
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError:
-        raise bad_source(path, "the JSON is nested too deeply; give rows of plain values") from None
+        raise bad_source(path, "the JSON is nested too deeply; write rows of plain values") from None
     except ValueError as error:
         if "\n{" in text.strip():
-            raise bad_source(path, "not a whole JSON object; give one object a line", line=line) from None
-        raise bad_source(path, f"not whole JSON ({error}); it may be cut short: fetch it again") from None
+            raise bad_source(path, "not a complete JSON object; write one object a line", line=line) from None
+        raise bad_source(path, f"not complete JSON ({error}); fetch it again") from None
 
 
 def _loaded(text: str) -> Any:
@@ -95,7 +95,7 @@ def _loaded(text: str) -> Any:
 def _records(
     path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows of a document. Steps within a row repeat the row for each element of its list."""
+    """Yield the rows of a document. Steps within a row repeat the row for each element of its list."""
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
     found, rest = document, list(steps)
@@ -103,13 +103,13 @@ def _records(
         step = rest.pop(0)
         if step not in found:
             seen = ", ".join(found) or "nothing"
-            raise bad_source(path, f"there is no {step} of --rows {'.'.join(steps)}; there is {seen}", line=line)
+            raise bad_source(path, f"{step} of --rows {'.'.join(steps)} is missing; there is {seen}", line=line)
         found = found[step]
     rows = [found] if isinstance(found, dict) else found
     if rows is None:
         return
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise bad_source(path, "not a JSON object; give one object a line, or a list of them", line=line)
+        raise bad_source(path, "not a JSON object; write one object a line, or a list of objects", line=line)
     for row in rows:
         yield from _exploded(path, row, rest)
 
@@ -122,16 +122,16 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
     elements = inner if isinstance(inner, list) else [] if inner is None else [inner]
     for element in elements:
         if not isinstance(element, dict):
-            raise bad_source(path, f"{steps[0]} of --rows does not hold objects; name a list of objects")
+            raise bad_source(path, f"{steps[0]} of --rows has no objects; name a list of objects")
         for found in _exploded(path, element, steps[1:]):
             yield {**row, steps[0]: found}
 
 
 def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> tuple[str, ...]:
-    """The path to the only list of rows in an API's answer; empty where the document itself is a row."""
+    """Return the path to the only list of rows in an API's answer, empty if the document itself is a row."""
     if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
         reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
-        raise bad_source(path, f"it holds an API's error instead of rows: {reason}; fetch it again")
+        raise bad_source(path, f"it has an API's error instead of rows: {reason}; fetch it again")
     lists = list(_lists(document, ()))
     found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
     if not found and is_alone:
@@ -147,7 +147,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
 
 
 def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The paths to lists of objects that are not within lists themselves, and their lengths."""
+    """Yield the paths to lists of objects that are not within other lists, and their lengths."""
     for name, value in document.items():
         steps = (*above, name)
         if isinstance(value, list) and all(isinstance(row, dict) for row in value):

@@ -1,7 +1,7 @@
-"""A file of rows as an Arrow table, its columns as they are in the file; layouts give them their meaning.
+"""A file of rows as an Arrow table, with the columns of the file.
 
-Parquet, JSON and CSV are recognised by their content, gzip and zstd are decompressed. ``BadSource`` names the file, the
-place and the remedy. JSON is read in ``json_rows``.
+Parquet, JSON and CSV are recognised by their content; gzip and zstd are decompressed. ``BadSource`` has the file, the
+place and the remedy. ``json_rows`` reads JSON.
 """
 
 from __future__ import annotations
@@ -39,51 +39,54 @@ _FOREIGN: Final = {
     codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
     codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
 }
-"""What files of other kinds begin with, and what to do with them."""
+"""First bytes of files of other kinds, and the error for each."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
 @dataclass(frozen=True)
 class RawTable:
-    """The rows of ``path``, and those found bad so far. Columns of CSV and JSON are all text, where a blank is an empty
-    text (CSV) or null (JSON); Parquet columns are as stored, those of structs by dotted names."""
+    """The rows of a file, and its bad rows so far.
+
+    All columns of CSV and JSON are text, in which a blank is an empty text (CSV) or null (JSON). Parquet columns have
+    their stored types; fields of structs have dotted names.
+    """
 
     path: Path
     table: pa.Table
     problems: Problems = field(default_factory=Problems)
     numbers: pa.Array | None = None
-    """The place of each row in the file, from 0, where rows were left out or repeated."""
+    """The position of each row in the file, from 0, if rows were left out or repeated."""
     passed_over: int = 0
-    """Rows of the file that hold no transfer and were left out."""
+    """Number of rows of the file that are no transfers and were left out."""
     is_evm: bool = False
-    """Whether the layout is one of EVM chains only, so that addresses of chains without a known family are theirs."""
+    """Whether only EVM chains have such files; then addresses of unknown chains are read as EVM addresses."""
 
     @property
     def columns(self) -> list[str]:
         return list(self.table.column_names)
 
     def first_of(self, *names: str) -> str | None:
-        """The first of the names that is a column, else None."""
+        """Return the first of the names that is a column, or None."""
         return next((name for name in names if name in self.columns), None)
 
     def bad(self, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
-        """The error to raise; ``row`` counts from 0 here and from 1 in the message, header not counted."""
+        """Return an error; ``row`` counts from 0, and from 1 in the message, without the header."""
         return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
 
     def number(self, row: int) -> int:
-        """The number of a row in the file, from 1."""
+        """Return the number of a row in the file, from 1."""
         return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
 
     def over(self, table: pa.Table) -> RawTable:
-        """The same rows with other columns."""
+        """Return the same rows with other columns."""
         return replace(self, table=table)
 
 
 def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
-    """The file's rows; ``rows_at`` as in ``read_json``.
+    """Return the file's rows; ``rows_at`` as in ``read_json``.
 
-    Raises ``BadSource`` for a file that is missing, empty, cut short or of another kind.
+    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another kind.
     """
     if _is_parquet(path):
         return RawTable(path, _read_parquet(path))
@@ -94,7 +97,7 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 
 
 def read_header(path: Path) -> RawTable:
-    """The file's columns, without its rows where that is less work. Raises ``BadSource`` as ``read_raw`` does."""
+    """Return the file's columns, without rows (except of JSON). Raises ``BadSource`` as ``read_raw`` does."""
     if not _is_parquet(path):
         if _is_json(path):
             return read_raw(path)
@@ -104,7 +107,7 @@ def read_header(path: Path) -> RawTable:
 
 
 def read_text(path: Path) -> str:
-    """The whole file as text, gzip undone. Raises ``BadSource`` where that can't be done."""
+    """Return the decompressed file as text. Raises ``BadSource`` if it cannot be read."""
     _magic(path)
     with _readable(path, "text file"), _open_bytes(path) as stream:
         return stream.read().decode("utf-8-sig")
@@ -123,7 +126,7 @@ def _magic(path: Path) -> bytes:
     except OSError as error:
         is_pattern = any(letter in str(path) for letter in "*?[")
         remedy = "no file matches this pattern" if is_pattern else "check the path"
-        raise bad_source(path, f"can't be opened ({error.strerror}); {remedy}") from error
+        raise bad_source(path, f"cannot be opened ({error.strerror}); {remedy}") from error
     if not magic:
         raise bad_source(path, "the file is empty; export it again")
     for begin, reason in _FOREIGN.items():
@@ -137,11 +140,10 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise bad_source(path, f"not a {kind} in UTF-8 ({error.reason}); give Parquet or CSV") from error
+        raise bad_source(path, f"not a {kind} in UTF-8 ({error.reason}); save it in UTF-8, or as Parquet") from error
     except (*_BROKEN, csv.Error) as error:
-        raise bad_source(
-            path, f"not a whole {kind} ({_first_line(error)}); it may be cut short or damaged: fetch it again"
-        ) from error
+        reason = f"not a complete {kind} ({_first_line(error)}); it may be damaged: fetch it again"
+        raise bad_source(path, reason) from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -149,17 +151,17 @@ def _first_line(error: BaseException) -> str:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    # ParquetFile and not read_table, which would read "name=value" folders of the path as further columns
+    # read_table would turn "name=value" folders of the path into further columns
     with _readable(path, "Parquet file"), pa.parquet.ParquetFile(path) as file:
         table = file.read()
-        table.validate(full=True)  # a damaged file may hold text that is none
+        table.validate(full=True)  # a damaged file may have invalid text
         table = _flattened(table)
     _refuse_repeated(path, table.column_names)
     return table
 
 
 def _flattened(table: pa.Table) -> pa.Table:
-    """The table with a column for each field of a struct, by dotted names."""
+    """Return the table with a column for each field of a struct, with dotted names."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
@@ -181,11 +183,11 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """The names of the columns, and the letter between fields: the one that gives the most of them."""
+    """Return the names of the columns and the delimiter, which is the one that gives the most columns."""
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         line = text.readline()
-        if line.count('"') % 2:  # a name that runs over lines
+        if line.count('"') % 2:  # a name with a line break
             line += text.readline()
         delimiter = max(_DELIMITERS, key=lambda letter: len(next(csv.reader([line], delimiter=letter), [])))
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
@@ -198,7 +200,7 @@ def _csv_header(path: Path) -> tuple[list[str], str]:
 def _refuse_repeated(path: Path, names: list[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise bad_source(path, f"column {repeated[0] or 'without a name'} is there more than once; keep one of them")
+        raise bad_source(path, f"column {repeated[0] or 'without a name'} occurs more than once; keep one")
 
 
 def _is_json(path: Path) -> bool:
@@ -213,6 +215,6 @@ def _read_csv(path: Path) -> pa.Table:
             stream,
             parse_options=pa.csv.ParseOptions(delimiter=delimiter),
             read_options=pa.csv.ReadOptions(column_names=names, skip_rows=1),
-            # everything stays text: a guessed type would round amounts beyond 64 bits
+            # all columns are text, because a guessed type would round amounts beyond 64 bits
             convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )

@@ -1,4 +1,4 @@
-"""The rows of a file that cannot be read, with the values they have and the reason."""
+"""The invalid rows of a file, with their values and reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holderlake.engine.sources.rows.raw import RawTable
 
 
 def rejected_rows(raw: RawTable) -> Rejected | None:
-    """The rejected rows of a table, None where there are none."""
+    """Return the invalid rows of a table, or None."""
     if not raw.problems.reasons:
         return None
     places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
@@ -30,7 +30,7 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON holds it without losing a digit."""
+    """Return a value in a form that JSON keeps exactly."""
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, bool) or not isinstance(value, int):

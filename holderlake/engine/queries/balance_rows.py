@@ -1,0 +1,308 @@
+"""Balances of a token at several seconds, as arrays: those of its immutable parts, changed by later transfers.
+
+``BalanceReader`` merges the balance intervals of the token's base with the intervals of its newer parts and with the
+transfers of days that are not over. ``balances`` has the queries over it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from holderlake.engine.files.arrays import expand_ranges
+from holderlake.engine.files.dictionary import Dictionary
+from holderlake.engine.files.manifest import View
+from holderlake.engine.files.parts import DAY, Part, changes_of
+from holderlake.engine.numeric import aggregates
+from holderlake.engine.numeric.bigint import (
+    Array,
+    count_positive,
+    descending_order,
+    digits_to_ints,
+    fit_width,
+    from_digits,
+    insertion_points,
+    is_nonzero,
+    resized,
+    sum_width,
+    to_digits,
+    to_ints,
+)
+from holderlake.engine.numeric.interval_kernels import (
+    descending_insertion_points,
+    enough_rows,
+    intervals_of,
+    kept_rows,
+    merge_rows,
+    places_of_holders,
+)
+
+_FEW_EQUALS: Final = 64
+"""Holders with the same balance that are compared one by one."""
+
+
+class Rows(NamedTuple):
+    """Balances over instants: numbers of addresses, balances as limbs, and the positions of the first instant of each
+    and of the first one after it."""
+
+    addresses: Array
+    balances: Array
+    firsts: Array
+    lasts: Array
+
+    def at(self, places: Array | slice) -> Rows:
+        """Return the rows at the positions."""
+        return Rows(*(column[places] for column in self))
+
+
+@dataclass(frozen=True)
+class TokenBalances:
+    """The supply of a token at each instant, its balances above zero by falling balance, then address, and its balances
+    below zero, the lowest first."""
+
+    supplies: list[int]
+    rows: Rows
+    negative: Rows
+
+
+def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
+    """Return the ``most`` largest of rows by falling balance at each instant: instants and positions, by rank."""
+    size = 4 * most
+    while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < most:
+        size *= 2
+    firsts, lasts = rows.firsts[:size].astype(np.int64), rows.lasts[:size].astype(np.int64)
+    found, places = expand_ranges(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
+    order = np.argsort(found, kind="stable")
+    found, places = found[order], places[order]
+    kept = np.arange(len(found)) - np.searchsorted(found, found) < most
+    return found[kept], places[kept]
+
+
+def sums_at(rows: Rows, instants: int) -> list[int]:
+    """Return the exact sum of the rows at each instant."""
+    sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
+    aggregates.add_intervals(rows.balances, rows.firsts, rows.lasts, sums)
+    return digits_to_ints(np.cumsum(sums, axis=0)[:-1])
+
+
+def _counts_at(rows: Rows, instants: int) -> Array:
+    """Return the number of rows at each instant."""
+    begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (rows.firsts, rows.lasts))
+    counts: Array = np.cumsum(begun - ended)[:instants]
+    return counts
+
+
+class BalanceReader:
+    """The balances of a token's parts at the end of ascending seconds: those of the base, and those that differ."""
+
+    def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
+        self._dictionary: Dictionary = view.dictionary
+        self._zero = view.zero
+        self._instants = len(seconds)
+        # the intervals of a day have the balances at the end of its last second; there are many intervals and few days,
+        # so the position of the first instant after each day is computed once
+        days = (seconds + 1) // DAY - 1
+        self._first_day = int(days[0])
+        self._instant_of = np.searchsorted(days, np.arange(days[0], days[-1] + 2)).astype(np.int32)
+        self._base = parts[0] if parts else None
+        zero = np.array([self._zero], np.int32)
+        self._zero_places = self._places(self._base, zero) if self._base else zero[:0]
+        self._changed, self._replaced, self._now = self._changes(parts, seconds)
+
+    def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
+        """Return the positions of the first instant of each interval and of the first one after it."""
+        last = len(self._instant_of) - 1
+        days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
+        firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
+        return firsts, lasts
+
+    def _places(self, part: Part, addresses: Array) -> Array:
+        """Return the positions of the intervals of the ascending addresses that include an instant."""
+        days = (self._first_day, self._first_day + len(self._instant_of) - 1)
+        numbers = addresses.astype(np.int32)
+        places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
+        firsts, lasts = self._spans(part, places)
+        held: Array = places[firsts < lasts]
+        return held
+
+    def _intervals(self, part: Part, places: Array) -> Rows:
+        """Return the intervals of the part at the positions."""
+        return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
+
+    def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
+        """Return the ascending addresses whose balance differs from the base at any instant, the positions of their
+        intervals in the base, and their balances."""
+        pieces = []
+        for part in parts[1:]:
+            firsts, lasts = self._spans(part, slice(None))
+            held = np.flatnonzero(firsts < lasts)
+            pieces.append(Rows(part.holders[held], to_digits(part.balances[held]), firsts[held], lasts[held]))
+        for instant, second in enumerate(seconds.tolist()):
+            if (second + 1) % DAY:
+                for part in parts:
+                    holders, spread = changes_of(part.open_day(second))
+                    once = np.full(len(holders), instant, np.int32)
+                    pieces.append(Rows(holders, spread, once, once + np.int32(1)))
+        pieces = [piece for piece in pieces if len(piece.addresses)]
+        if not pieces or self._base is None:
+            return np.empty(0, np.int32), np.empty(0, np.int32), _no_rows()
+        changed = np.unique(np.concatenate([piece.addresses for piece in pieces]))
+        places = self._places(self._base, changed)
+        unchanged = self._intervals(self._base, places)
+        pieces.append(unchanged._replace(balances=to_digits(unchanged.balances)))
+        width = max(part.balances.shape[1] for part in parts)
+        if len(parts) > 1:  # the width of a part has room for the sums of that part only
+            width = sum_width(width)
+        rows = self._added_up(
+            [piece._replace(balances=to_digits(resized(from_digits(piece.balances), width))) for piece in pieces]
+        )
+        return changed, places, rows._replace(balances=fit_width(rows.balances, self._base.balances.shape[1]))
+
+    def _added_up(self, pieces: list[Rows]) -> Rows:
+        """Return the sums of the pieces, in digits, for each address, from each instant at which they change."""
+        joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        keys = joined.addresses.astype(np.int64) * (self._instants + 1)
+        keys, deltas = (
+            np.concatenate([keys + joined.firsts, keys + joined.lasts]),
+            np.concatenate([joined.balances, -joined.balances]),
+        )
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        keys = keys[order[starts]]
+        # each piece is subtracted at its last instant, so the running sum of an address begins at 0
+        reached = from_digits(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
+        addresses, firsts = np.divmod(keys, self._instants + 1)
+        lasts = np.append(firsts[1:], 0)
+        held = np.flatnonzero(is_nonzero(reached))
+        return Rows(
+            addresses[held].astype(np.int32),
+            reached[held],
+            firsts[held].astype(np.int32),
+            lasts[held].astype(np.int32),
+        )
+
+    @cached_property
+    def supplies(self) -> list[int]:
+        """Return the supply at each instant: minted less burnt."""
+        supplies = [0] * self._instants
+        if self._base is None:
+            return supplies
+        rows = self._now.at(self._now.addresses == self._zero)
+        if not (self._changed == self._zero).any():
+            rows = self._intervals(self._base, self._zero_places)
+        for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
+            supplies[first:last] = [-balance] * (last - first)
+        return supplies
+
+    def balances(self, start: int, most: int | None) -> TokenBalances:
+        """Return the balances of the base's intervals from ``start`` on, and all that differ from the base."""
+        if self._base is None:
+            return TokenBalances(self.supplies, _no_rows(), _no_rows())
+        rows = self._merged(self._base, start, most)
+        above = count_positive(rows.balances)
+        return TokenBalances(
+            self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1))
+        )
+
+    def negative(self) -> Rows:
+        """Return the balances below zero, without a look at the others."""
+        start = count_positive(self._base.balances) if self._base else 0
+        return self.balances(start, None).negative
+
+    def _merged(self, base: Part, start: int, most: int | None) -> Rows:
+        """Return the base's intervals of addresses that never differ and the rows of those that do, in one order and
+        without the zero address."""
+        left_out = np.union1d(self._replaced, self._zero_places)
+        days = (self._first_day, self._instant_of)
+        intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
+        if most is not None:
+            stop = enough_rows(*intervals, left_out, *days, self._instants, most)
+        new = self._now.at(self._now.addresses != self._zero)
+        width = max(base.balances.shape[1], new.balances.shape[1])
+        new = new._replace(balances=resized(new.balances, width))
+        numbers, which = np.unique(new.addresses, return_inverse=True)
+        new = new.at(descending_order(new.balances, self._dictionary.ranks(numbers)[which]))
+        places = self._places_of_new(new, base, start, stop)
+        rows = np.empty(stop - start, np.int32)
+        rows = rows[: kept_rows(*intervals, stop, left_out, *days, rows)]
+        size = len(rows) + len(places)
+        found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
+        merge_rows(base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found)
+        return found
+
+    def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
+        """Return the positions of new rows among the intervals from start to stop, by falling balance, then address."""
+        places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
+        tied = np.flatnonzero(places < ends)
+        # most have the balance of the base at the end of the day, and so their own interval is at the position
+        own = places_of_holders(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
+        own[many] = _same_intervals(base, new.at(tied[many]))
+        places[tied] = np.where(own < 0, places[tied], own)
+        tied = tied[own < 0]
+        if len(tied):
+            addresses = new.addresses[tied]
+            places[tied] = self._places_among_equals(addresses, base.holders, places[tied], ends[tied])
+        return places
+
+    def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
+        """Return the position of each newcomer among the sorted addresses from its start to its end."""
+        find = self._dictionary.beginnings
+        own = find(newcomers)
+        firsts = insertion_points(own, lambda places: find(addresses[places]), starts, ends)
+        lasts = insertion_points(own, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
+        for place in np.flatnonzero(firsts < lasts).tolist():
+            # their beginnings are equal, so the complete texts decide
+            (text,) = self._dictionary.texts(newcomers[place : place + 1])
+            texts = self._dictionary.texts(addresses[firsts[place] : lasts[place]])
+            firsts[place] += bisect_left(texts, text)
+        return firsts
+
+    def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
+        """Return the first holders, or the first after a balance and an address."""
+        if after is None:
+            return self.balances(0, limit).rows.at(slice(limit))
+        balance, address = after
+        rows = self.balances(self._place_after(balance, address), limit).rows
+        named = zip(to_ints(rows.balances), self._dictionary.texts(rows.addresses), strict=True)
+        beyond = [place for place, (held, text) in enumerate(named) if (-held, text) > (-balance, address)]
+        return rows.at(np.array(beyond[:limit], np.int64))
+
+    def _place_after(self, balance: int, address: str) -> int:
+        """Return the position of the base's first interval after the balance and the address."""
+        base = self._base
+        low, high = 0, len(base.holders) if base else 0
+        while base and low < high:
+            middle = (low + high) // 2
+            (found,) = to_ints(base.balances[middle : middle + 1])
+            (holder,) = self._dictionary.texts(base.holders[middle : middle + 1])
+            if (-found, holder) <= (-balance, address):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
+    """Return, for all intervals of the addresses, the positions of the address and of the interval."""
+    addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
+    starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
+    return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]
+
+
+def _same_intervals(base: Part, new: Rows) -> Array:
+    """Return for each row the position of an interval with the same address and balance, or -1."""
+    which, places = _places_of(base, new.addresses)
+    same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
+    found = np.full(len(new.addresses), -1)
+    found[which[same]] = places[same]
+    return found
+
+
+def _no_rows() -> Rows:
+    nothing = np.empty(0, np.int32)
+    return Rows(nothing, np.empty((0, 1), np.uint64), nothing, nothing)
