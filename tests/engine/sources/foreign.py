@@ -689,7 +689,7 @@ SAMPLES: Sequence[Sample] = (
 )
 
 REFUSED: Sequence[tuple[str, str, bytes, Mapping[str, Any], str]] = (
-    ("logs without times", "l.json", as_json(ETHERS_V5), ETH, r"name a file of blocks with their times \(--blocks"),
+    ("logs without times", "l.json", as_json(ETHERS_V5), ETH, r"add a file of blocks with their times \(--blocks"),
     ("logs without a chain", "l.json", as_json(RPC_LOGS), {}, "--chain eth"),
     ("Etherscan's error", "t.json", as_json({"status": "0", "result": "Max rate limit reached"}), ETH, "rate limit"),
     ("a node's error", "l.json", as_json({"jsonrpc": "2.0", "id": 1, "error": {"code": -32005}}), ETH, "API's error"),
@@ -707,14 +707,14 @@ REFUSED: Sequence[tuple[str, str, bytes, Mapping[str, Any], str]] = (
     ),
     ("The Graph", "g.json", as_json({"data": {"transfers": THE_GRAPH}}), ETH, "--map block_number=blockNumber"),
     ("thousands", "e.csv", as_csv([{**ETL[0], "value": "1,000"}]), ETH, "row 1, column value: .*--thousands"),
-    ("Excel", "e.csv", as_csv([{**ETL[0], "value": "1.23E+21"}]), ETH, "leaves digits out"),
+    ("Excel", "e.csv", as_csv([{**ETL[0], "value": "1.23E+21"}]), ETH, "has lost digits"),
     ("float amounts", "p.parquet", as_parquet([{**ETL[0], "value": 1e21}]), ETH, "floating-point number is not exact"),
     (
         "rounded units",
         "u.csv",
         as_csv([{**ETL[0], "value": "1234.567890123457"}]),
         {**ETH, "constants": ("decimals=18",)},
-        "may have been rounded: 16 digits",
+        "may be rounded, because floating-point numbers have 16 digits",
     ),
     ("ENS names", "e.csv", as_csv([{**ETL[0], "to_address": "vitalik.eth"}]), ETH, "row 1, column to_address: .*name"),
     ("exchange names", "e.csv", as_csv([ETL[0], {**ETL[1], "to_address": "OKEx"}]), ETH, "row 2, column to_address"),
@@ -722,11 +722,11 @@ REFUSED: Sequence[tuple[str, str, bytes, Mapping[str, Any], str]] = (
     ("short bytea", "e.csv", as_csv([{**ETL[0], "from_address": r"\x00e7"}]), ETH, "it has 4 digits"),
     ("zip", "e.xlsx", b"PK\x03\x04 and more", ETH, "Excel workbook; unpack it, or save the sheet as CSV"),
     ("UTF-16", "e.csv", "a,b\n1,2\n".encode("utf-16"), ETH, "UTF-16; save it in UTF-8"),
-    ("cut gzip", "e.csv.gz", gzip.compress(as_csv(ETL * 500))[:-20], ETH, "cut short or damaged"),
-    ("cut zstd", "e.csv.zst", zstd(as_csv(ETL * 500))[:-9], ETH, "cut short or damaged"),
-    ("cut JSON", "e.json", as_json(ETL)[:-9], ETH, "it may be cut short"),
+    ("cut gzip", "e.csv.gz", gzip.compress(as_csv(ETL * 500))[:-20], ETH, "it may be damaged: fetch it again"),
+    ("cut zstd", "e.csv.zst", zstd(as_csv(ETL * 500))[:-9], ETH, "it may be damaged: fetch it again"),
+    ("cut JSON", "e.json", as_json(ETL)[:-9], ETH, "not complete JSON"),
     ("empty", "e.csv", b"", ETH, "the file is empty"),
-    ("repeated column", "e.csv", b"value,value\n1,2\n", ETH, "column value is there more than once"),
+    ("repeated column", "e.csv", b"value,value\n1,2\n", ETH, "column value occurs more than once"),
     ("another chain's name", "e.csv", as_csv([{**DUNE_TRANSFERS[0], "blockchain": "bnb"}]), ETH, "row is of chain bsc"),
 )
 """Title, name, bytes, options, and what the refusal says."""

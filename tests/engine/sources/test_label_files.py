@@ -158,11 +158,11 @@ def test_our_own_layout_takes_its_columns_in_any_order_and_others_beside_them(tm
         (f"{A},solana,Ann,,", "line 4, column address: .* is not an address of chain solana"),
         ("two words,,Ann,,", "line 4, column address"),
         (f"{A},my chain,Ann,,", "line 4, column chain: 'my chain' is no chain"),
-        (f"{A},eth,,true,", "line 4, column name: the row says nothing"),
+        (f"{A},eth,,true,", "line 4, column name: the row has neither a name nor a kind"),
         (f"{A},eth,Ann", "line 4: 3 fields instead of 5"),
         (f"{C},eth,Ann,,", "line 4, column address: .* is labelled twice"),
         (f'{A},eth,"Ann,,\n{B},eth,Bob,,\n', "line 4: 3 fields instead of 5"),
-        (f'{A},eth,"Ann\nand Bob",,\n', "line 4, column name: the name runs over several lines"),
+        (f'{A},eth,"Ann\nand Bob",,\n', "line 4, column name: the name has several lines"),
     ],
 )
 def test_a_bad_row_of_ours_is_named_by_its_line_and_nothing_of_the_file_is_taken(
@@ -173,7 +173,7 @@ def test_a_bad_row_of_ours_is_named_by_its_line_and_nothing_of_the_file_is_taken
 
 
 def test_a_column_of_ours_that_stands_there_twice_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadSource, match="column name stands there more than once"):
+    with pytest.raises(BadSource, match="column name occurs more than once"):
         written(tmp_path, f"address,name,name\n{A},One,Two\n")
 
 

@@ -95,8 +95,8 @@ def test_a_map_in_a_file_and_one_that_is_typed_go_together(csv_file: Write, tmp_
 @pytest.mark.parametrize(
     ("pairs", "constants", "words"),
     [
-        (["from_address"], [], "write such as from_address=sender"),
-        (["sender=src"], [], "sender is not a column of transfers; there are chain, token_address"),
+        (["from_address"], [], "write for example from_address=sender"),
+        (["sender=src"], [], "sender is not a column of transfers; these are chain, token_address"),
         (["value=raw"], ["value=1"], "value is both mapped and set"),
     ],
 )
@@ -108,10 +108,10 @@ def test_a_map_that_says_nothing_is_refused(pairs: list[str], constants: list[st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[columns]\nvalue = 1.5", "is to be lines such as"),
-        ("columns = 3", "is to be lines such as"),
-        ("[rows]\na = 1", "rows is no part of a map"),
-        ("[columns", "can't be read"),
+        ("[columns]\nvalue = 1.5", "write lines such as"),
+        ("columns = 3", "write lines such as"),
+        ("[rows]\na = 1", "unknown table rows"),
+        ("[columns", "invalid map"),
     ],
 )
 def test_a_map_file_that_is_none_is_refused(text: str, words: str, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_map_file_that_is_none_is_refused(text: str, words: str, tmp_path: Pat
 
 
 def test_a_map_to_columns_that_are_not_there_is_refused(csv_file: Write) -> None:
-    with pytest.raises(BadSource, match="value is mapped to column amount, which is not there; there are src"):
+    with pytest.raises(BadSource, match="value is mapped to amount, which is no column of the file; it has src"):
         odd(csv_file(ODD_ROW), "value=amount")
     with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
         odd(csv_file(ODD_ROW), constants=())
@@ -132,7 +132,7 @@ def test_a_map_to_columns_that_are_not_there_is_refused(csv_file: Write) -> None
     [
         ({"raw": "-5"}, "negative"),
         ({"raw": "0xzz"}, "not a whole number"),
-        ({"raw": "1e18"}, "leaves digits out"),
+        ({"raw": "1e18"}, "has lost digits"),
         ({"raw": ""}, "missing"),
         ({"src": ""}, "missing"),
         ({"at": "soon"}, "not a time"),
@@ -156,7 +156,7 @@ def test_json_lines_are_read_exactly_however_numbers_are_written(tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"src": "a"', "line 2: not a whole JSON object; give one object a line"),
+        ('{"src": "a"', "line 2: not a complete JSON object; write one object a line"),
         ("[1]", "line 2: not a JSON object"),
         (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column value: .* is not a whole number"),
         (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),
@@ -181,7 +181,7 @@ def test_exports_without_times_get_them_from_files_of_blocks(csv_file: Write, pa
     timeless = {name: value for name, value in ETL_ROW.items() if name != "block_timestamp"}
     rows = read_transfers(csv_file(timeless, {**timeless, "block_number": "7"}), None, "eth", None, times)
     assert rows["block_time"].to_pylist() == [1669606415, 1_500_000_000]
-    with pytest.raises(BadSource, match="row 1, column block_number: block 8 is not among the blocks"):
+    with pytest.raises(BadSource, match="row 1, column block_number: block 8 is in no file of blocks"):
         read_transfers(csv_file({**timeless, "block_number": "8"}), None, "eth", None, times)
 
 
@@ -227,9 +227,9 @@ def test_transactions_of_ethereum_etl_are_transfers_of_the_coin_unless_they_fail
 
 def test_transactions_whose_outcome_or_receiver_is_unknown_are_refused(csv_file: Write) -> None:
     blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
-    with pytest.raises(BadSource, match="transactions that failed can't be told"):
+    with pytest.raises(BadSource, match="failed transactions, which move nothing, look like others"):
         read_transfers(csv_file(blind), None, "eth")
-    with pytest.raises(BadSource, match="row 2, column to_address: a value goes to a new contract"):
+    with pytest.raises(BadSource, match="row 2, column to_address: the address of a new contract"):
         read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")
 
 

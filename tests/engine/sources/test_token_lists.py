@@ -61,9 +61,9 @@ def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "not whole JSON"),
-        ("[]", "layout is not one that we know"),
-        ('{"a": 1}', "layout is not one that we know"),
+        ("{", "not complete JSON"),
+        ("[]", "unknown layout"),
+        ('{"a": 1}', "unknown layout"),
         ({"tokens": [TOKEN, {**TOKEN, "decimals": "9"}]}, "row 2: '9' is not a number of decimals"),
         ({"tokens": [{**TOKEN, "decimals": 256}]}, "256 is not a number of decimals"),
         ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),
