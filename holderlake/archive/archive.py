@@ -49,7 +49,7 @@ class ArchivedAnswer:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class NewAnswer:
     """An answer to be kept under ``key``: what was asked, what came, when (naive UTC), of whom, as of when."""
 
     key: str
@@ -109,14 +109,14 @@ class AnswerArchive:
     ) -> ArchivedAnswer:
         """Keeps an answer, in place of an earlier one, which is kept aside. Raises ``OSError``; the earlier one is then
         still there."""
-        (kept,) = self.put_all([Arrived(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
+        (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
         return kept
 
-    def put_all(self, arrived: Sequence[Arrived]) -> list[ArchivedAnswer]:
+    def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
         """Keeps answers as ``put`` does, all or none, and waits for the disk once."""
-        pieces = [Piece(_about(one), one.raw) for one in arrived]
+        pieces = [Piece(_about(one), one.raw) for one in answers]
         self._packs.add(pieces)
-        return [_answer(one.key, piece) for one, piece in zip(arrived, pieces, strict=True)]
+        return [_answer(one.key, piece) for one, piece in zip(answers, pieces, strict=True)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
         """Return the answer, or None: where there is none, it was fetched before ``since``, or it is damaged.
@@ -241,7 +241,7 @@ def _sent(request: Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
 
 
-def _about(one: Arrived) -> dict[str, Any]:
+def _about(one: NewAnswer) -> dict[str, Any]:
     return {
         "digest": one.key,
         "provider": one.provider_id,

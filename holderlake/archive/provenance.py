@@ -32,7 +32,7 @@ _REQUESTS: Final = {request.endpoint: request for request in ENDPOINTS}
 
 
 class Kept(Protocol):
-    """An answer in the archive, as ``provider.Fetched`` tells of it."""
+    """An answer in the archive, as ``provider.fetcher.Response`` describes it."""
 
     @property
     def digest(self) -> str: ...

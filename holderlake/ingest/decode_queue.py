@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.decoding import Decoded, MalformedAnswer
 from holderlake.provider import errors
-from holderlake.provider.concurrency import Gate
-from holderlake.provider.fetcher import Fetched
+from holderlake.provider.concurrency import Slots
+from holderlake.provider.fetcher import Response
 from holderlake.storage.batches import hand_out
 
 Argument = TypeVar("Argument")
@@ -44,7 +44,7 @@ class PendingDecode:
     """
 
     subjects: Sequence[str]
-    answers: Sequence[Fetched]
+    answers: Sequence[Response]
     decode: Decode
     group: tuple[object, ...] | None = None
     subject_column: str = ""
@@ -61,15 +61,15 @@ class DecodeQueue:
         self._thread = ThreadPoolExecutor(1, "decoding")
         self._timer: asyncio.TimerHandle | None = None
 
-    async def decode(self, item: PendingDecode, room: Gate) -> Decoded:
+    async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
         """Return the rows of an item. If several items are decoded together, the first one gets all rows.
 
-        ``room`` counts the answers that may come soon. Raises ``MalformedAnswer`` for an answer of this item.
+        ``slots`` counts the answers that may come soon. Raises ``MalformedAnswer`` for an answer of this item.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Decoded] = loop.create_future()
         self._waiting.append((item, future))
-        if len(self._waiting) >= min(_BATCH, room.inside):
+        if len(self._waiting) >= min(_BATCH, slots.used):
             self._start()
         elif self._timer is None:
             self._timer = loop.call_later(_LONGEST_WAIT, self._start)
@@ -138,7 +138,7 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     return [Decoded(tables, own[0]), *(Decoded({}, notes) for notes in own[1:])]
 
 
-def named(fetched: Fetched, error: MalformedAnswer) -> errors.MalformedAnswer:
+def named(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
     """Return the error with the hash of its answer and without the API key."""
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 

@@ -35,7 +35,7 @@ from holderlake.provider.errors import (
     Redirected,
     TransientError,
 )
-from holderlake.provider.fetcher import Fetched
+from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
 
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
@@ -132,8 +132,8 @@ async def _fetch_group(
     """Fetch and decode one group of subjects. An error that concerns only them becomes their failure."""
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
-    answers: list[Fetched] = []
-    async with context.provider.room.turn():
+    answers: list[Response] = []
+    async with context.provider.slots.slot():
         try:
             for request in requests:
                 answers.append(await _fetch(context, stream, partition, request, batch))
@@ -141,7 +141,7 @@ async def _fetch_group(
             if stream.together:
                 group = (stream.name, partition.chain, partition.as_of)
                 item = replace(item, group=group, subject_column=SUBJECT_COLUMNS[stream.by])
-            decoded = await context.decoder.decode(item, context.provider.room)
+            decoded = await context.decoder.decode(item, context.provider.slots)
         except ProviderError as error:
             _add_error(batch, requests, subjects, error)
         else:
@@ -152,7 +152,7 @@ async def _fetch_group(
 
 async def _fetch(
     context: IngestContext, stream: Stream, partition: Partition, request: Request, batch: Batch
-) -> Fetched:
+) -> Response:
     try:
         fetched = await context.provider.fetch(request, stream.archive_as_of(partition), refresh=context.refresh)
     except (NoAnswer, TransientError, InvalidRequest):
@@ -183,7 +183,7 @@ def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str
 
 
 def _add_rows(
-    stream: Stream, subjects: Sequence[str], answers: Sequence[Fetched], decoded: Decoded, batch: Batch
+    stream: Stream, subjects: Sequence[str], answers: Sequence[Response], decoded: Decoded, batch: Batch
 ) -> None:
     """Add the rows of a group's answers, its unreadable values, and a failure for each subject without rows."""
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}

@@ -18,8 +18,9 @@ from holderlake.contract.times import to_unix, utc_now
 from holderlake.decoding import Decoded
 from holderlake.ingest.decode_queue import DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
-from holderlake.provider.fetcher import Provider, rules_text
+from holderlake.provider.fetcher import Provider
 from holderlake.provider.local_engine import BulkResult, Engine
+from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

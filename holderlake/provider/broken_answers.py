@@ -54,7 +54,7 @@ BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.item
 """The ways in which answers break, in words, without those that came in full."""
 
 
-class Breakage:
+class BrokenStreak:
     """The last answers of a run, as far as they broke in the same way."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
 from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
 from holderlake.provider.backoff import LONGEST_WAIT, Refusals
-from holderlake.provider.concurrency import Gate, Pace
+from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
     BrokenAnswer,
     MalformedAnswer,
@@ -109,8 +109,8 @@ class ProviderClient:
         self._resume_at = 0.0
         self._answered_at = float("-inf")
         self._under_way: set[asyncio.Task[Any]] = set()
-        self.pace = Pace(concurrency)
-        self._gate = Gate(lambda: self.pace.limit)
+        self.limit = AdaptiveLimit(concurrency)
+        self._slots = Slots(lambda: self.limit.value)
         self._retry = stamina.AsyncRetryingCaller(
             attempts=attempts, timeout=None, wait_initial=first_wait, wait_max=30.0, wait_jitter=first_wait
         )
@@ -162,12 +162,12 @@ class ProviderClient:
 
         async def in_turn() -> T:
             nonlocal broken
-            async with self._gate.turn():
+            async with self._slots.slot():
                 await self._turn()
                 try:
                     return await work()
                 except TransientError as error:
-                    self.pace.troubled()
+                    self.limit.failed()
                     broken += error.maybe_charged
                     error.is_final = broken > self._options.charged_repeats
                     raise
@@ -265,7 +265,8 @@ class ProviderClient:
         url = f"{self.base_url}{request.path}{'?' if query else ''}{query}"
         content = None if request.body is None else exact_json.encode(request.body)
         try:
-            return await self._http.send(request.method, url, headers=self._headers(request), content=content)
+            with self.limit.measured():
+                return await self._http.send(request.method, url, headers=self._headers(request), content=content)
         except HttpError as error:
             if error.response is not None and not 200 <= error.response.status < 300:
                 return error.response  # the status of an error says enough without its body

@@ -1,8 +1,7 @@
-"""How many calls may be under way: as many as bring more answers, and fewer where they only make each one later.
+"""Concurrency limit that adapts to the provider's latency.
 
-A provider that takes a second for each answer, whatever one asks, is asked for many at a time; one that grows slower
-the more it is asked is asked for fewer. What is compared is the mean latency of as many answers as may be under way:
-single ones tell nothing, for a provider has quick and slow answers.
+A provider whose latency stays the same gets more calls at a time; one that becomes slower gets fewer, before answers
+that are paid time out. The mean latency of as many answers as the limit is compared, because single ones vary.
 """
 
 from __future__ import annotations
@@ -15,105 +14,102 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 _FIRST: Final = 40
-"""Enough for the largest rate where an answer takes a fifth of a second, our own books included."""
+"""Enough for the largest rate if an answer takes a fifth of a second."""
 _FEWEST: Final = 4
-"""With so few, it is not our calls that make the provider slow: what they take then counts as usual."""
+"""So few calls do not make a provider slow: their latency counts as usual."""
 _GROWTH: Final = 1.5
 _STILL_USUAL: Final = 1.3
 _TOO_SLOW: Final = 2.0
 _QUICK: Final = 0.2
-"""Seconds: what comes sooner is not slow, however much quicker it once was."""
-_AFTER_TROUBLE: Final = 0.7
-_NEARLY: Final = 0.8
-"""Where fewer were asked for at once, more places would change nothing."""
+"""Seconds: a latency below this is never too slow."""
+_AFTER_FAILURE: Final = 0.7
+_NEARLY_FULL: Final = 0.8
+"""The limit grows only if at least this part of it was in use."""
 
 
-class Gate:
-    """Lets so many through at a time, first come, first served; ``limit`` may tell another number at any time.
-
-    For one event loop.
-    """
+class Slots:
+    """A semaphore whose ``limit`` may change, first come, first served; for one event loop."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
-        self.inside = 0
-        """How many are inside now."""
+        self.used = 0
+        """Slots in use now."""
         self._limit = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Holds a place inside."""
-        await self._enter()
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot; wait for one if all are in use."""
+        await self._acquire()
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
-    async def _enter(self) -> None:
-        if self.inside < self._limit() and not self._waiting:
-            self.inside += 1
+    async def _acquire(self) -> None:
+        if self.used < self._limit() and not self._waiting:
+            self.used += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         try:
-            await place
+            await turn
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # it was our turn already
-                self._leave()
+            if turn.done() and not turn.cancelled():  # the slot was given before the cancellation arrived
+                self._release()
             raise
 
-    def _leave(self) -> None:
-        self.inside -= 1
-        while self._waiting and self.inside < self._limit():
-            place = self._waiting.popleft()
-            if not place.done():
-                self.inside += 1
-                place.set_result(None)
+    def _release(self) -> None:
+        self.used -= 1
+        while self._waiting and self.used < self._limit():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.used += 1
+                turn.set_result(None)
 
 
-class Pace:
-    """Sets how many calls may be under way, at most ``most``, by what they take; for one event loop."""
+class AdaptiveLimit:
+    """Number of calls that may be open at a time, at most ``most``; for one event loop."""
 
-    def __init__(self, most: int) -> None:
-        self.limit = min(most, _FIRST)
-        """Calls that may be under way now."""
+    def __init__(self, most: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.value = min(most, _FIRST)
         self._most = most
+        self._clock = clock
         self._fewest = min(most, _FEWEST)
-        self._asking = 0
-        self._most_asking = 0
+        self._open = self._most_open = 0
         self._usual: float | None = None
-        self._begin()
+        self._start_round()
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Measures one call, from sending to the whole answer. One that fails tells nothing of latency."""
-        began = time.perf_counter()
-        self._asking += 1
-        self._most_asking = max(self._most_asking, self._asking)
+    def measured(self) -> Iterator[None]:
+        """Measure one call from the request to the complete answer. Calls that fail are not counted."""
+        began = self._clock()
+        self._open += 1
+        self._most_open = max(self._most_open, self._open)
         try:
             yield
-        except BaseException:
-            self._asking -= 1
-            raise
-        self._asking -= 1
+        finally:
+            self._open -= 1
+        self._count(self._clock() - began)
+
+    def _count(self, seconds: float) -> None:
+        """Count an answer. After as many as the limit, adapt the limit to their mean latency."""
         self._answers += 1
-        self._seconds += time.perf_counter() - began
-        if self._answers >= self.limit:
-            self._judge(self._seconds / self._answers)
-            self._begin()
-
-    def troubled(self) -> None:
-        """The provider could not answer, or said that it was asked too often."""
-        self.limit = max(self._fewest, int(self.limit * _AFTER_TROUBLE))
-        self._begin()
-
-    def _begin(self) -> None:
-        self._answers, self._seconds, self._most_asking = 0, 0.0, self._asking
-
-    def _judge(self, latency: float) -> None:
-        if self._usual is None or latency < self._usual or self.limit <= self._fewest:
+        self._seconds += seconds
+        if self._answers < self.value:
+            return
+        latency = self._seconds / self._answers
+        if self._usual is None or latency < self._usual or self.value <= self._fewest:
             self._usual = latency
         if latency > max(_TOO_SLOW * self._usual, _QUICK):
-            self.limit = max(self._fewest, int(self.limit / _GROWTH))
-        elif latency <= _STILL_USUAL * self._usual and self._most_asking > _NEARLY * self.limit:
-            self.limit = min(self._most, max(self.limit + 1, int(self.limit * _GROWTH)))
+            self.value = max(self._fewest, int(self.value / _GROWTH))
+        elif latency <= _STILL_USUAL * self._usual and self._most_open > _NEARLY_FULL * self.value:
+            self.value = min(self._most, max(self.value + 1, int(self.value * _GROWTH)))
+        self._start_round()
+
+    def failed(self) -> None:
+        """Reduce the limit: the provider could not answer, or refused because of its rate limit."""
+        self.value = max(self._fewest, int(self.value * _AFTER_FAILURE))
+        self._start_round()
+
+    def _start_round(self) -> None:
+        self._answers, self._seconds, self._most_open = 0, 0.0, self._open

@@ -22,17 +22,15 @@ class Batches(Generic[Item, Result]):
 
     It runs in a thread of ``executor``, or of the loop's own where that is None. ``work`` returns a result an item, in
     order; one that is an exception is raised at its caller. What ``work`` itself raises reaches all callers of the
-    batch. ``patience`` tells the seconds for which a batch gathers at least. For one event loop.
+    batch. For one event loop.
     """
 
     def __init__(
         self,
         work: Callable[[Sequence[Item]], Sequence[Result | Exception]],
         executor: Executor | None,
-        patience: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._work = work
-        self._patience = patience
         self._executor = executor
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
@@ -53,8 +51,6 @@ class Batches(Generic[Item, Result]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                if seconds := self._patience():
-                    await asyncio.sleep(seconds)
                 batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
                 await self._carry_out(batch)
         finally:

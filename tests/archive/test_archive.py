@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holderlake.archive import segments
-from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, Arrived, as_of_text
+from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
 from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest, Request, SubgraphRequest
 from tests.damage import KINDS, damage
 from tests.filling import spoil
@@ -283,7 +283,7 @@ def kept_together(archive: AnswerArchive, *raws: bytes) -> list[ArchivedAnswer]:
     keys = [archive.key("provider", request, AS_OF) for request in requests]
     return archive.put_all(
         [
-            Arrived(key, request, raw, NOON, "provider", as_of_text(AS_OF))
+            NewAnswer(key, request, raw, NOON, "provider", as_of_text(AS_OF))
             for key, request, raw in zip(keys, requests, raws, strict=True)
         ]
     )
@@ -299,7 +299,7 @@ def test_answers_that_came_together_share_a_file(tmp_path: Path) -> None:
 def test_of_answers_of_one_name_that_came_together_the_last_counts(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     key = archive.key("provider", a_map(), AS_OF)
-    archive.put_all([Arrived(key, a_map(), raw, NOON, "provider", as_of_text(AS_OF)) for raw in (b"one", b"two")])
+    archive.put_all([NewAnswer(key, a_map(), raw, NOON, "provider", as_of_text(AS_OF)) for raw in (b"one", b"two")])
     found = archive.get(key)
     assert found is not None
     assert found.raw == b"two"

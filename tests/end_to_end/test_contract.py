@@ -32,7 +32,7 @@ from holderlake.contract.requests import (
 from holderlake.contract.times import to_unix
 from holderlake.provider import errors
 from holderlake.provider.client import ProviderClient
-from holderlake.provider.fetcher import Fetched, Provider
+from holderlake.provider.fetcher import Provider, Response
 from holderlake.provider.ledger.ledger import CreditLedger
 from tests.sample import the_world
 
@@ -52,8 +52,8 @@ class Session:
         self.ledger = CreditLedger(folder / "ledger.sqlite")
         self.archive = AnswerArchive(folder / "archive")
 
-    def ask(self, *requests: Request) -> list[Fetched]:
-        async def all_of_them() -> list[Fetched]:
+    def ask(self, *requests: Request) -> list[Response]:
+        async def all_of_them() -> list[Response]:
             async with ProviderClient(self.base_url, self.secret) as client:
                 provider = Provider(client, self.ledger, self.archive, "tests", "run")
                 return [await provider.fetch(request, "today") for request in requests]

@@ -1,75 +1,76 @@
-"""How many calls are under way follows what a provider can do: real calls to servers that are slow in their own way."""
+"""The number of calls that may be open at a time follows the provider's latency."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from holderlake.contract.requests import ChainsRequest
 from holderlake.provider.client import ProviderClient
-from holderlake.provider.concurrency import Gate
-from holderlake.provider.errors import ProviderError
-from tests.provider.misbehaving import CHAINS, Misbehaving, Step, answer, error
-
-OK = answer(CHAINS)
+from holderlake.provider.concurrency import AdaptiveLimit, Slots
+from holderlake.provider.errors import Unavailable
+from tests.provider.misbehaving import Misbehaving, error
 
 
-def limit_after(step: Step, calls: int, **options: int) -> int:
-    """How many calls may be under way after so many."""
-
-    async def play() -> int:
-        async with Misbehaving([step]) as server, ProviderClient(server.address, None, attempts=1, **options) as client:
-            asked = [client.ask(ChainsRequest()) for _ in range(calls)]
-            for outcome in await asyncio.gather(*asked, return_exceptions=True):
-                assert not isinstance(outcome, BaseException) or isinstance(outcome, ProviderError)
-            return client.pace.limit
-
-    return asyncio.run(play())
-
-
-def one_at_a_time() -> Step:
-    busy = asyncio.Lock()
-    slow = answer(CHAINS, after=0.015)  # much more than what a busy machine adds
-
-    async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with busy:
-            await slow(reader, writer)
-
-    return step
+def limit_after(latency: Callable[[int], float], rounds: int = 6, most: int = 256) -> int:
+    """Return the limit after rounds that use all slots. ``latency`` gives the seconds for a number of open calls."""
+    now = 0.0
+    limit = AdaptiveLimit(most, lambda: now)
+    for _ in range(rounds):
+        calls = limit.value
+        with ExitStack() as opened:
+            for _ in range(calls):
+                opened.enter_context(limit.measured())
+            now += latency(calls)
+    return limit.value
 
 
-def test_a_provider_that_is_slow_but_never_slower_is_asked_for_ever_more_at_once() -> None:
-    assert limit_after(answer(CHAINS, after=0.25), 400) > 80
+def test_a_provider_with_constant_latency_gets_more_calls() -> None:
+    assert limit_after(lambda _: 0.25) > 80
 
 
-def test_a_provider_that_answers_one_after_the_other_is_not_asked_for_more() -> None:
-    assert limit_after(one_at_a_time(), 120) <= 60
+def test_a_provider_that_answers_one_call_after_another_gets_no_more_calls() -> None:
+    assert limit_after(lambda calls: 0.015 * calls) <= 60
 
 
-def test_there_are_never_more_than_allowed() -> None:
-    assert limit_after(answer(CHAINS, after=0.1), 200, concurrency=30) == 30
+def test_the_limit_never_passes_the_largest_number() -> None:
+    assert limit_after(lambda _: 0.1, most=30) == 30
 
 
-def test_a_provider_in_trouble_is_asked_for_fewer() -> None:
-    assert limit_after(error(503), 40) < 10
+@pytest.mark.parametrize(("most", "left"), [(256, 4), (1, 1)])
+def test_failures_reduce_the_limit_to_a_few_calls(most: int, left: int) -> None:
+    limit = AdaptiveLimit(most)
+    for _ in range(20):
+        limit.failed()
+    assert limit.value == left
 
 
-def test_one_call_at_a_time_stays_possible() -> None:
-    assert limit_after(error(503), 20, concurrency=1) == 1
+def test_a_failed_call_reduces_the_limit_of_the_client() -> None:
+    async def play() -> tuple[int, int]:
+        async with Misbehaving([error(503)]) as server, ProviderClient(server.address, None, attempts=1) as client:
+            before = client.limit.value
+            with pytest.raises(Unavailable):
+                await client.ask(ChainsRequest())
+            return before, client.limit.value
+
+    before, after = asyncio.run(play())
+    assert after < before
 
 
-def test_a_gate_lets_in_as_many_as_it_says_first_come_first_served() -> None:
+def test_slots_are_given_first_come_first_served_up_to_the_limit() -> None:
     order: list[int] = []
 
     async def play() -> None:
         limit = 2
-        gate = Gate(lambda: limit)
+        slots = Slots(lambda: limit)
 
         async def enter(number: int) -> None:
-            async with gate.turn():
+            async with slots.slot():
                 order.append(number)
-                assert gate.inside <= limit
+                assert slots.used <= limit
                 await asyncio.sleep(0.01)
 
         tasks = [asyncio.create_task(enter(number)) for number in range(6)]
@@ -77,28 +78,28 @@ def test_a_gate_lets_in_as_many_as_it_says_first_come_first_served() -> None:
         assert order == [0, 1]
         limit = 3
         await asyncio.gather(*tasks)
-        assert gate.inside == 0
+        assert slots.used == 0
 
     asyncio.run(play())
     assert order == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("its_turn", [True, False])
-def test_who_gives_up_waiting_keeps_nobody_out(its_turn: bool) -> None:
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_cancelled_caller_keeps_no_slot(is_given: bool) -> None:
     async def play() -> None:
-        gate = Gate(lambda: 1)
+        slots = Slots(lambda: 1)
 
         async def hold() -> None:
-            async with gate.turn():
+            async with slots.slot():
                 await asyncio.sleep(0.01)
 
         first, second, third = (asyncio.create_task(hold()) for _ in range(3))
         await asyncio.sleep(0)
-        if its_turn:
+        if is_given:
             await first
         second.cancel()
         await asyncio.gather(first, second, third, return_exceptions=True)
         assert third.exception() is None
-        assert gate.inside == 0
+        assert slots.used == 0
 
     asyncio.run(play())

@@ -602,10 +602,10 @@ from holderlake.provider.fetcher import Provider
 home, address, moment = sys.argv[1:]
 
 class DiesBeforeSettling(CreditLedger):
-    def carry_out(self, bookings):
+    def apply(self, bookings):
         if any(isinstance(booking, Settle) for booking in bookings):
             os.kill(os.getpid(), 9)
-        return super().carry_out(bookings)
+        return super().apply(bookings)
 
 class DiesBeforeKeeping(AnswerArchive):
     def put_all(self, arrived):

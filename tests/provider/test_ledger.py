@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
-from holderlake.provider.ledger.entries import Release, Reserve, Reserved, Settle
+from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.ledger import CreditLedger, Problem, ReportRow
 
 ROOT = Path(__file__).parents[2]
@@ -224,11 +224,11 @@ def test_of_many_bookings_those_that_make_room_come_first(tmp_path: Path) -> Non
     with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
         entry = ledger.reserve("run", "map", None, 80)
         wanted = [Reserve("run", "map", None, cost) for cost in (60, 50, 30)]
-        first, second, released, third = ledger.carry_out([*wanted[:2], Release(entry), wanted[2]])
-        assert isinstance(first, Reserved)
+        first, second, released, third = ledger.apply([*wanted[:2], Release(entry), wanted[2]])
+        assert isinstance(first, Reservation)
         assert isinstance(second, BudgetExceeded)
         assert released is None
-        assert isinstance(third, Reserved)
+        assert isinstance(third, Reservation)
         assert [left.cost for left in ledger.unsettled()] == [60, 30]
         assert [left.id for left in ledger.unsettled()] == [first.entry, third.entry]
 
@@ -236,7 +236,7 @@ def test_of_many_bookings_those_that_make_room_come_first(tmp_path: Path) -> Non
 def test_an_entry_that_is_closed_twice_at_once_is_closed_by_the_first(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         entry = ledger.reserve("run", "map", None, 100)
-        settled, released = ledger.carry_out([Settle(entry, 70), Release(entry)])
+        settled, released = ledger.apply([Settle(entry, 70), Release(entry)])
         assert settled is None
         assert isinstance(released, ValueError)
         assert ledger.totals().spent == 70

@@ -10,7 +10,7 @@ from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.decoding import Decoded, MalformedAnswer, chain_rows
 from holderlake.ingest.decode_queue import named
 from holderlake.ingest.stream import Partition, Stream
-from holderlake.provider.fetcher import Fetched
+from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -31,7 +31,7 @@ def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
     return chain in tables["chains"]["chain"].to_pylist()
 
 
-def listed(fetched: Fetched) -> list[str]:
+def listed(fetched: Response) -> list[str]:
     """Return the ids of the chains that an answer lists. Raises ``MalformedAnswer``."""
     try:
         rows = chain_rows([fetched.raw], None, fetched.fetched_at).tables["chains"]

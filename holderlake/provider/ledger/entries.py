@@ -27,7 +27,7 @@ class Reserve:
 
 
 @dataclass(frozen=True)
-class Reserved:
+class Reservation:
     """An entry, and the seconds after which its call may be made."""
 
     entry: int
@@ -45,7 +45,7 @@ class Settle:
 
 
 @dataclass(frozen=True)
-class Lost:
+class MarkBroken:
     """A reserved call whose answer broke in the way ``problem``: it may have been charged, so it stays reserved."""
 
     entry: int
@@ -60,10 +60,10 @@ class Release:
 
 
 @dataclass(frozen=True)
-class HoldOff:
+class Pause:
     """The provider wants nobody of this host to call for so many seconds."""
 
     seconds: float
 
 
-Booking: TypeAlias = Reserve | Settle | Release | Lost | HoldOff
+Operation: TypeAlias = Reserve | Settle | Release | MarkBroken | Pause

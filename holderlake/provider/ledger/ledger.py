@@ -22,7 +22,16 @@ from typing import Final, Literal, Self
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
-from holderlake.provider.ledger.entries import MOST_CREDITS, Booking, HoldOff, Lost, Release, Reserve, Reserved, Settle
+from holderlake.provider.ledger.entries import (
+    MOST_CREDITS,
+    MarkBroken,
+    Operation,
+    Pause,
+    Release,
+    Reservation,
+    Reserve,
+    Settle,
+)
 from holderlake.provider.ledger.repair import upgrade
 from holderlake.storage.sqlite import Database
 
@@ -226,7 +235,7 @@ class CreditLedger:
     ) -> None:
         self.close()
 
-    def carry_out(self, bookings: Sequence[Booking]) -> list[Reserved | Exception | None]:
+    def apply(self, bookings: Sequence[Operation]) -> list[Reservation | Exception | None]:
         """Many bookings in one transaction: first what closes entries or holds off, then what reserves, in order.
 
         Gives each one's result, or the exception that it alone would raise. A commit waits for the disk, and a
@@ -234,9 +243,9 @@ class CreditLedger:
         """
         closing = {place: one for place, one in enumerate(bookings) if isinstance(one, Settle | Release)}
         reserving = {place: one for place, one in enumerate(bookings) if isinstance(one, Reserve)}
-        lost = [(one.problem, one.entry) for one in bookings if isinstance(one, Lost)]
-        pause = max((one.seconds for one in bookings if isinstance(one, HoldOff)), default=0.0)
-        results: list[Reserved | Exception | None] = [None] * len(bookings)
+        lost = [(one.problem, one.entry) for one in bookings if isinstance(one, MarkBroken)]
+        pause = max((one.seconds for one in bookings if isinstance(one, Pause)), default=0.0)
+        results: list[Reservation | Exception | None] = [None] * len(bookings)
         with self._db.transaction() as db:
             if closing:
                 for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
@@ -251,7 +260,7 @@ class CreditLedger:
 
     def reserve(self, run_id: str, endpoint: str, subject: str | None, cost: int) -> int:
         """Reserves the cost of one call and gives the entry's id. Raises ``BudgetExceeded``; then nothing is kept."""
-        reserved = _one(self.carry_out([Reserve(run_id, endpoint, subject, cost)]))
+        reserved = _one(self.apply([Reserve(run_id, endpoint, subject, cost)]))
         return reserved.entry if reserved else 0
 
     def settle(self, entry: int, cost: int, credits_remaining: int | None = None) -> None:
@@ -259,11 +268,11 @@ class CreditLedger:
 
         Raises ``ValueError`` where the entry is not reserved.
         """
-        _one(self.carry_out([Settle(entry, cost, credits_remaining)]))
+        _one(self.apply([Settle(entry, cost, credits_remaining)]))
 
     def release(self, entry: int) -> None:
         """Notes that a reserved call was not charged. Raises ``ValueError`` where the entry is not reserved."""
-        _one(self.carry_out([Release(entry)]))
+        _one(self.apply([Release(entry)]))
 
     def next_turn(self, rate_per_minute: int) -> float:
         """Seconds to wait before the next call, so that all processes together keep within the rate.
@@ -319,7 +328,7 @@ class CreditLedger:
             settled, _ = _spent_since(db, start)
             db.execute("INSERT OR REPLACE INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
-    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reserved | BudgetExceeded]:
+    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reservation | BudgetExceeded]:
         """Entries and turns of those that fit below the ceilings."""
         today = self._now().date()
         ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
@@ -341,7 +350,7 @@ class CreditLedger:
         rows = [(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost) for one in fitting]
         last = db.execute(_ADD, (json.dumps(rows),)).lastrowid or 0
         waits = self._waits(db, [one.rate_per_minute for one in fitting])
-        reserved = map(Reserved, count(last - len(rows) + 1), waits)
+        reserved = map(Reservation, count(last - len(rows) + 1), waits)
         return [error or next(reserved) for error in errors]
 
     def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
@@ -444,7 +453,7 @@ class CreditLedger:
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this
 
 
-def _one(results: Sequence[Reserved | Exception | None]) -> Reserved | None:
+def _one(results: Sequence[Reservation | Exception | None]) -> Reservation | None:
     """The only result; raises it where it is an exception."""
     (result,) = results
     if isinstance(result, Exception):

@@ -32,7 +32,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.embedded import own_store_id
 from holderlake.local.store import open_own_store
-from holderlake.provider.fetcher import rules_text
+from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings, SettingsError
 from holderlake.workspace import Workspace
 
