@@ -30,6 +30,7 @@ from holderlake.backfill.plan import Plan, make_plan, streams_of
 from holderlake.backfill.progress import Progress, Teller
 from holderlake.backfill.report import plan_markdown
 from holderlake.backfill.scope import within_plan
+from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
 from holderlake.dagster.alert_checks import evaluate_alerts
@@ -85,7 +86,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         prepare(
             workspace,
             context.run_id,
-            dict.fromkeys(run.chains, run.instants),
+            run.instants,
             len(run.streams),
             every_byte=False,
         )
@@ -121,10 +122,10 @@ class _Backfill:
     """A backfill that is running: its work, its progress, and the partitions that it filled."""
 
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
-        self.chains = _chains(config, workspace)
-        self.instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
+        chosen = sorted({parse_when(when) for when in config.instants}, reverse=True)
+        self.instants = {chain: from_first_day(chain, chosen) for chain in _chains(config, workspace)}
         self.streams, _ = within_plan(workspace, streams_of(config.tables, workspace.settings))
-        self.progress = Progress(len(self.chains) * len(self.instants) * len(self.streams))
+        self.progress = Progress(sum(map(len, self.instants.values())) * len(self.streams))
         self._context = context
         self._tokens = config.tokens
         self._workspace = workspace
@@ -148,11 +149,12 @@ class _Backfill:
             self._context.log.info(str(self.progress))
 
     def _work(self) -> Iterator[Work]:
-        watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.chains]
-        for instants in groups_of_days(self.instants, len(self._tokens) or max(watched, default=1)):
-            for chain in self.chains:
-                for stream in self.streams:
-                    yield stream, chain, instants
+        watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.instants]
+        longest = max(self.instants.values(), key=len, default=[])
+        for group in groups_of_days(longest, len(self._tokens) or max(watched, default=1)):
+            for chain in self.instants:
+                if instants := from_first_day(chain, group):
+                    yield from ((stream, chain, instants) for stream in self.streams)
 
     def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
         """Log what an item brought, in a thread, while the next one is fetched."""
@@ -161,7 +163,7 @@ class _Backfill:
 
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
         """Log the partitions that are new, or that Dagster does not know of yet."""
-        newest = partition_key(chain, self.instants[0])
+        newest = partition_key(chain, self.instants[chain][0])
         for table in stream.tables:
             known = self._context.instance.get_materialized_partitions(AssetKey(table))
             for own in by_day(results).values():

@@ -18,6 +18,7 @@ from holderlake import console
 from holderlake.backfill.plan import streams_of
 from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import within_plan
+from holderlake.contract.chains import from_first_day
 from holderlake.dagster.alert_checks import ALERT_PREFIX
 from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.errors import RunCancelled, RunFailed
@@ -155,7 +156,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
         "plan": plan,
     }
     instance.add_dynamic_partitions(CHAIN, list(chains))
-    progress = Progress(len(chains) * len(instants) * len(streams))
+    progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
         on_result = workspace.on_result
 

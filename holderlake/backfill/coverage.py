@@ -15,6 +15,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.contract.chains import from_first_day
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import partition_text
 from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
@@ -69,7 +70,7 @@ class Survey:
 
         The workspace's settings count; its lake is the survey's.
         """
-        partitions = [partition_of(workspace, chain, as_of) for as_of in self._instants]
+        partitions = [partition_of(workspace, chain, as_of) for as_of in from_first_day(chain, self._instants)]
         for stream in streams:
             yield from self._gaps(workspace, stream, partitions) if partitions else ()
 

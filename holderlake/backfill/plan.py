@@ -19,6 +19,7 @@ from holderlake.backfill.forecast import Forecast, Purse, forecast
 from holderlake.backfill.instants import grid, past_instants
 from holderlake.backfill.scope import LeftOut, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
+from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import ADDRESS_METADATA
 from holderlake.contract.requests import AddressesMetadataRequest, Request
 from holderlake.contract.times import check_passed, partition_text, utc_now
@@ -220,6 +221,8 @@ def make_plan(
     Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
     check_passed(instants, workspace.now())
+    if instants and chains and not any(from_first_day(chain, instants) for chain in chains):
+        raise ValueError(f"all instants are before the first block of {', '.join(chains)}; choose later ones")
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     survey = Survey(workspace.lake, instants, tokens, refresh)
 

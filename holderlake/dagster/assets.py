@@ -28,6 +28,7 @@ from dagster import (
 )
 from pydantic import Field
 
+from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.contract.times import check_passed, parse_when
@@ -196,7 +197,7 @@ def _instants_by_chain(
     instants: dict[str, list[datetime]] = {}
     for chain, day in days:
         instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
-    return {chain: sorted(own) for chain, own in instants.items()}
+    return {chain: sorted(from_first_day(chain, own)) for chain, own in instants.items()}
 
 
 def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holderlake.backfill.plan import streams_of
+from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import utc_now
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed
 from holderlake.ingest.partition import FINAL_FAILURES
@@ -50,7 +51,8 @@ class Outcome:
         found = in_lake(self.workspace, self.chains, self.instants, streams, self.began)
         skipped = self.skipped | self.workspace.skipped
         landed_report(found, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
-        self._raise_failures(found, len(self.chains) * len(self.instants) * len(streams))
+        partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
+        self._raise_failures(found, partitions * len(streams))
 
     def _raise_failures(self, found: InLake, wanted: int) -> None:
         failed = sum(one["requests"] for one in found.failures if one["code"] not in FINAL_FAILURES)

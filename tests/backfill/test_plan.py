@@ -128,6 +128,16 @@ def _refused(workspace: object, chains: list[str]) -> int:
     return sum(row["endpoint"] == "map" for row in rows)
 
 
+def test_days_before_the_first_block_of_a_chain_are_left_out(make_workspace: MakeWorkspace) -> None:
+    tokens = make_workspace().settings.watchlist["solana"][:1]
+    workspace = make_workspace(watchlist={"solana": tokens})
+    first, before = datetime(2020, 3, 16), datetime(2020, 3, 15)
+    plan = make_plan(workspace, workspace.provider_id, ["solana"], [before, first])
+    assert {line.partitions for line in plan.lines} == {1}
+    with pytest.raises(ValueError, match="before the first block of solana"):
+        make_plan(workspace, workspace.provider_id, ["solana"], [before])
+
+
 def test_a_finished_grid_costs_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for stream in STREAMS:

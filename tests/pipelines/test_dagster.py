@@ -97,6 +97,20 @@ def test_a_range_of_partitions_is_one_run(make_workspace: MakeWorkspace, instanc
     assert workspace.lake.read("maps", "solana", datetime(2026, 6, 2)).num_rows > 0
 
 
+def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = _small(make_workspace)
+    instance.add_dynamic_partitions("chain", ["solana"])
+    job = build_defs(workspace).resolve_job_def("ingest")
+    assert job.execute_in_process(instance=instance, partition_key="solana|2020-03-15").success
+    assert workspace.ledger.totals().spent == 0
+    assert _materialised(instance, "holders") == {"solana|2020-03-15"}
+    fill(workspace, instance, ["solana"], [datetime(2020, 3, 15), JUNE], tables=["chains"])
+    assert _materialised(instance, "chains") == {"solana|2020-03-15", "solana|2026-06-01"}
+    assert [one.as_of for one in workspace.lake.manifests("chains")] == [JUNE]
+
+
 def test_a_ceiling_fails_the_run_for_good_and_says_how_to_go_on(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:

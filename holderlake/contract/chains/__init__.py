@@ -7,7 +7,9 @@ still works everywhere; it only lacks a display name and the price platforms' id
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Literal
 
 NATIVE = "native"
@@ -42,29 +44,38 @@ class KnownChain:
     native_symbol: str
     native_decimals: int = 18
     family: Family = "evm"
+    first_day: date | None = None
+    """No block is older than this day (UTC); None where it is not known for sure."""
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {
     chain.id: chain
     for chain in (
-        KnownChain("eth", "Ethereum", 1, "ethereum", "ethereum", "ETH"),
-        KnownChain("base", "Base", 8453, "base", "base", "ETH"),
-        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9, "solana"),
-        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6, "tron"),
-        KnownChain("bsc", "BNB Smart Chain", 56, "bsc", "binance-smart-chain", "BNB"),
+        KnownChain("eth", "Ethereum", 1, "ethereum", "ethereum", "ETH", first_day=date(2015, 7, 30)),
+        KnownChain("base", "Base", 8453, "base", "base", "ETH", first_day=date(2023, 6, 15)),
+        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9, "solana", first_day=date(2020, 3, 16)),
+        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6, "tron", first_day=date(2018, 6, 25)),
+        KnownChain("bsc", "BNB Smart Chain", 56, "bsc", "binance-smart-chain", "BNB", first_day=date(2020, 4, 20)),
         KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S"),
-        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9, "ton"),
-        KnownChain("avalanche", "Avalanche", 43114, "avalanche", "avalanche", "AVAX"),
-        KnownChain("polygon", "Polygon", 137, "polygon", "polygon-pos", "POL"),
+        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9, "ton", first_day=date(2019, 11, 15)),
+        KnownChain("avalanche", "Avalanche", 43114, "avalanche", "avalanche", "AVAX", first_day=date(2020, 9, 10)),
+        KnownChain("polygon", "Polygon", 137, "polygon", "polygon-pos", "POL", first_day=date(2020, 5, 30)),
         KnownChain("monad", "Monad", 143, "monad", "monad", "MON"),
         KnownChain("hyperevm", "HyperEVM", 999, "hyperevm", "hyperevm", "HYPE"),
-        KnownChain("arbitrum", "Arbitrum One", 42161, "arbitrum", "arbitrum-one", "ETH"),
+        KnownChain("arbitrum", "Arbitrum One", 42161, "arbitrum", "arbitrum-one", "ETH", first_day=date(2021, 5, 28)),
         KnownChain("robinhood", "Robinhood Chain", None, None, None, "ETH"),
         KnownChain("arc", "Arc", None, None, None, "USDC", 6),
-        KnownChain("optimism", "OP Mainnet", 10, "optimism", "optimistic-ethereum", "ETH"),
-        KnownChain("gnosis", "Gnosis", 100, "gnosischain", "xdai", "XDAI"),
+        KnownChain("optimism", "OP Mainnet", 10, "optimism", "optimistic-ethereum", "ETH", first_day=date(2021, 1, 14)),
+        KnownChain("gnosis", "Gnosis", 100, "gnosischain", "xdai", "XDAI", first_day=date(2018, 10, 8)),
     )
 }
+
+
+def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
+    """Return the instants that are not before the first day of a chain: earlier ones have no data."""
+    known = KNOWN_CHAINS.get(chain)
+    first = known.first_day if known else None
+    return [when for when in instants if first is None or when.date() >= first]
 
 
 def family_of(chain: str | None) -> Family | None:
