@@ -1,4 +1,4 @@
-"""A small world, the service over it on a real port, and callers with keys of their own."""
+"""Fixtures: a small world, the service over it on a real port, and callers with their own keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _address(number: int) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """The store and the names of what is in it."""
+    """A store and the addresses in it."""
 
     store: Store
     begin: int = BEGIN
@@ -42,7 +42,7 @@ class World:
     unsupported: str = _address(0xA4)
     nft: str = _address(0xA5)
     collectors: tuple[str, str] = (_address(0x7000), _address(0x7001))
-    """The first had item 7 on the first day and gave it to the second on the next."""
+    """The first held item 7 on the first day, the second from the next day."""
     strange_chain: str = "testnet-7"
     cex: str = _address(0xCE)
     wallets: tuple[str, ...] = field(default_factory=lambda: tuple(_address(0x1000 + n) for n in range(6)))
@@ -52,7 +52,7 @@ class World:
 
 
 def make_world(folder: Path) -> World:
-    """The small world in a store of its own; the store is the caller's to close."""
+    """Return a small world in a new store, which the caller closes."""
     made = World(Store(folder, Rules(time_window=3_600)))
     made.store.add_tokens(
         [
@@ -78,7 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def own_world(tmp_path: Path) -> Iterator[World]:
-    """A world that a test may change."""
+    """A world that the test may change."""
     made = make_world(tmp_path / "own-store")
     with made.store:
         yield made
@@ -115,7 +115,7 @@ def _item_transfers(world: World) -> pa.Table:
 
 
 def transfers_table(world: World, moves: list[tuple[str, str, str, int, int]], first: int = 1) -> pa.Table:
-    """Transfers (token, from, to, raw value, seconds after the beginning), numbered as blocks from ``first``."""
+    """Return transfers (token, from, to, raw value, seconds since the beginning), one a block from ``first``."""
     rows: list[dict[str, Any]] = [
         {
             "chain": "eth",
@@ -140,7 +140,7 @@ def transfers_table(world: World, moves: list[tuple[str, str, str, int, int]], f
 
 @dataclass(frozen=True)
 class Caller:
-    """A client of the service with a key of its own."""
+    """A client of the service with its own key."""
 
     http: httpx.Client
     keys: KeyStore
@@ -149,17 +149,17 @@ class Caller:
 
     @property
     def spent(self) -> int:
-        """Hundredths of a credit that the key was charged this month, once what is under way is booked."""
+        """Hundredths of a credit charged to the key this month, after waiting for open reservations."""
         for _ in range(500):
             balance = self.keys.balance(self.key.id)
             if not balance.reserved:
                 return balance.spent
             time.sleep(0.01)
-        raise TimeoutError("something stays reserved")
+        raise TimeoutError("a reservation stays open")
 
     @property
     def reserved(self) -> int:
-        """Hundredths that are set aside."""
+        """Reserved hundredths of a credit."""
         return self.keys.balance(self.key.id).reserved
 
 
@@ -170,21 +170,21 @@ def _connect(base_url: str, keys: KeyStore, allowance: int, custom_plan: bool) -
     secret = keys.create("test", allowance, custom_plan)
     key = keys.find(secret)
     assert key is not None
-    # without 'verify' it would read all certificate authorities, 28 ms a client; this is plain HTTP
+    # plain HTTP; loading the certificate authorities would take 28 ms a client
     http = httpx.Client(base_url=base_url, headers={"X-ApiKey": secret}, timeout=None, verify=False)
     return Caller(http, keys, key, secret)
 
 
 @dataclass(frozen=True)
 class Running:
-    """A service that runs, its keys, and a way to make callers of it."""
+    """A running service and its keys."""
 
     base_url: str
     keys: KeyStore
     _open: ExitStack
 
     def caller(self, allowance: int = 100_000 * CREDIT, custom_plan: bool = False) -> Caller:
-        """A client with a key of its own, closed with the service."""
+        """Return a client with a new key, closed with the service."""
         made = _connect(self.base_url, self.keys, allowance, custom_plan)
         self._open.enter_context(made.http)
         return made
@@ -192,7 +192,7 @@ class Running:
 
 @pytest.fixture
 def start(world: World, tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Starts further services, with settings or keys of the test's own."""
+    """Start further services, with the test's own settings, keys or store."""
     with ExitStack() as stack:
 
         def started(
@@ -215,7 +215,7 @@ def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def caller(service: Running) -> Caller:
-    """A caller who may not ask for addresses."""
+    """A caller on a standard plan, without address metadata."""
     return service.caller()
 
 

@@ -1,4 +1,4 @@
-"""A small app on the service's server, as a program; its arguments are the port, the processes and settings."""
+"""A small app on the service's server, as a program; arguments: port, number of processes, settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings.sections.service import ServiceSettings
 
 BROKEN = "TESTS_BROKEN"
-"""A variable that keeps the app from starting."""
+"""An environment variable that makes the app's start fail."""
 
 
 def app() -> Starlette:
-    """``/slow`` is answered when a file is there, ``/thread`` never, ``/process`` by the id of who answers."""
+    """Return an app: ``/slow`` waits for a file, ``/thread`` never answers, ``/process`` returns the process's id."""
     follow_supervisor()
     if BROKEN in os.environ:
         raise RuntimeError("the app is broken")
@@ -54,7 +54,7 @@ def app() -> Starlette:
 
 
 def main() -> int:
-    """Serves in this process where none of its own are asked for."""
+    """Serve in several processes, or in this one if their number is 0."""
     port, processes, settings = (json.loads(argument) for argument in sys.argv[1:])
     sockets, chosen = listen("127.0.0.1", port), ServiceSettings(**settings)
     if processes:

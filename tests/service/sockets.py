@@ -1,4 +1,4 @@
-"""Apps on a real port, and callers who write what they like into a socket."""
+"""Apps on a real port, and clients that write raw bytes into a socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Served:
-    """An app that runs, and its server."""
+    """A running app and its server."""
 
     port: int
     server: uvicorn.Server
@@ -42,7 +42,7 @@ class Served:
 
 @contextmanager
 def serving(app: ASGIApp, protocol: Any = None, **config: Any) -> Iterator[Served]:
-    """A server as the service's own, with a protocol of the test's choice."""
+    """Run a server like the service's, with the given protocol."""
     settings = {"lifespan": "off", "timeout_keep_alive": 30, "timeout_graceful_shutdown": 1, **config}
     http = protocol or limited_protocol(header_limit=4_096, header_seconds=5.0)
     made = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False, proxy_headers=False, **settings)
@@ -67,7 +67,7 @@ class Answer:
 
     @property
     def code(self) -> Any:
-        """The error's code; the answer has to be the contract's error."""
+        """The error's code; fails if the answer is not the contract's error."""
         assert self.headers["content-type"] == "application/json"
         said = json.loads(self.body)
         assert set(said) == {"detail", "code"}
@@ -75,14 +75,14 @@ class Answer:
 
 
 class Peer:
-    """One side of a connection to the service."""
+    """The client side of a connection."""
 
     def __init__(self, connection: socket.socket, read: BinaryIO) -> None:
         self.socket = connection
         self._read = read
 
     def send(self, data: bytes) -> None:
-        """Sends all, or as much as the other side takes before it hangs up."""
+        """Send all bytes, or until the server closes the connection."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
@@ -91,7 +91,7 @@ class Peer:
         return self.answer()
 
     def answer(self) -> Answer:
-        """The next answer on the connection."""
+        """Read the next answer."""
         line = self._read.readline()
         assert line, "the connection was closed without an answer"
         headers: dict[str, str] = {}
@@ -104,7 +104,7 @@ class Peer:
         return Answer(int(line.split()[1]), headers, body)
 
     def is_closed(self) -> bool:
-        """Whether the other side closes, without saying anything more."""
+        """Return whether the server closes the connection without further bytes."""
         try:
             return self._read.read(1) == b""
         except ConnectionResetError:
@@ -112,7 +112,7 @@ class Peer:
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that answers everything with its path, and reads no body."""
+    """An app that answers with the path and reads no body."""
     await say(send, scope["path"].encode())
 
 

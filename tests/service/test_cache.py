@@ -1,4 +1,4 @@
-"""Answers kept for the next caller: as long as they hold, no longer, and never beyond their room."""
+"""Cached answers: lifetimes, invalidation, conditional requests and size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.service.conftest import DAY, UNIT, World, transfers_table
 
 @pytest.fixture
 def caller(own_world, start):
-    """A caller of a service over a world that the test may change."""
+    """A caller of a service over the test's own world."""
     return start(store=own_world.store).caller()
 
 
@@ -32,7 +32,7 @@ def _map(caller, world: World, **query: Any) -> httpx.Response:
 # ------------------------------------------------------------------------ how long
 
 
-def test_the_same_question_gets_the_same_bytes_at_the_same_price(caller, own_world):
+def test_equal_requests_get_equal_bytes_and_price(caller, own_world):
     first, second = _map(caller, own_world), _map(caller, own_world)
     assert second.content == first.content
     assert second.headers["X-Dt-Update"] == first.headers["X-Dt-Update"]
@@ -40,26 +40,26 @@ def test_the_same_question_gets_the_same_bytes_at_the_same_price(caller, own_wor
     assert caller.spent == 2 * 50_00
 
 
-def test_a_refresh_is_made_anew_and_kept_for_those_who_come_after(caller, own_world):
+def test_refresh_replaces_the_cached_answer(caller, own_world):
     first, fresh = _map(caller, own_world), _map(caller, own_world, refresh=True)
     assert fresh.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
     assert _map(caller, own_world).headers["X-Dt-Update"] == fresh.headers["X-Dt-Update"]
 
 
-def test_the_header_says_when_the_kept_answer_was_made(caller, own_world):
+def test_cached_answer_has_its_time_of_computation(caller, own_world):
     made = _map(caller, own_world).headers["X-Dt-Update"]
     assert made <= dt_update_text(utc_now())
     assert _map(caller, own_world).json()["metadata"]["dt_update"] == made
 
 
-def test_an_answer_about_the_present_ends_with_its_lifetime(start, own_world):
+def test_present_answer_expires(start, own_world):
     settings = ServiceSettings(lifetimes={"older": "0s"})
     caller = start(settings=settings, store=own_world.store).caller()
     first, second = _map(caller, own_world), _map(caller, own_world)
     assert second.headers["X-Dt-Update"] > first.headers["X-Dt-Update"]
 
 
-def test_a_history_answer_has_no_lifetime(start, own_world):
+def test_history_answer_does_not_expire(start, own_world):
     caller = start(settings=ServiceSettings(lifetimes={"older": "0s"}), store=own_world.store).caller()
     past = {"timestamp": own_world.begin + 2 * DAY}
     assert _map(caller, own_world, **past).content == _map(caller, own_world, **past).content
@@ -69,11 +69,11 @@ def test_a_history_answer_has_no_lifetime(start, own_world):
     ("age", "kept"),
     [(0, 30), (3_599, 30), (3_600, 300), (DAY - 1, 300), (DAY, 3_600), (30 * DAY, 6 * 3_600), (10**9, 6 * 3_600)],
 )
-def test_the_older_a_token_the_longer_its_answers_are_kept(age, kept):
+def test_lifetime_grows_with_the_tokens_age(age, kept):
     assert lifetime_of(age, ServiceSettings().lifetime_table) == kept
 
 
-def test_an_instant_to_come_is_the_present(caller, own_world):
+def test_future_timestamp_shares_the_present_entry(caller, own_world):
     now = _map(caller, own_world)
     assert _map(caller, own_world, timestamp=4_000_000_000).content == now.content
 
@@ -81,7 +81,7 @@ def test_an_instant_to_come_is_the_present(caller, own_world):
 # ------------------------------------------------------------------------ what ends it
 
 
-def test_late_transfers_end_the_answers_whose_past_they_reach(caller, own_world):
+def test_late_transfers_drop_answers_whose_past_they_change(caller, own_world):
     early, late = own_world.begin + 2 * DAY, own_world.begin + 6 * DAY
     before = {at: _map(caller, own_world, timestamp=at).content for at in (early, late)}
     move = (own_world.token, own_world.wallets[0], own_world.wallets[5], 50 * UNIT, 5 * DAY)
@@ -90,7 +90,7 @@ def test_late_transfers_end_the_answers_whose_past_they_reach(caller, own_world)
     assert _map(caller, own_world, timestamp=late).content != before[late]
 
 
-def test_late_transfers_of_another_token_end_them_too_for_addresses_are_judged_over_all(caller, own_world):
+def test_late_transfers_of_another_token_drop_answers_too(caller, own_world):
     past = own_world.begin + 6 * DAY
     before = _map(caller, own_world, timestamp=past).json()
     move = (own_world.young, own_world.wallets[0], own_world.wallets[4], UNIT, 5 * DAY)
@@ -100,14 +100,14 @@ def test_late_transfers_of_another_token_end_them_too_for_addresses_are_judged_o
     assert [node["address_details"]["degree"] for node in after["nodes"]["top_holders"]] != degree
 
 
-def test_a_label_ends_every_answer(caller, own_world):
+def test_new_label_drops_every_answer(caller, own_world):
     past = own_world.begin + 6 * DAY
     assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] == 0
     own_world.store.add_labels([Label(own_world.wallets[0], "eth", "late", "A Pool", is_dex=True)])
     assert _map(caller, own_world, timestamp=past).json()["metrics"]["supply_stats"]["dexs"] > 0
 
 
-def test_importing_the_same_again_ends_nothing(caller, own_world):
+def test_repeated_import_drops_no_answer(caller, own_world):
     past = own_world.begin + 6 * DAY
     before = _map(caller, own_world, timestamp=past)
     own_world.store.add_labels([Label(own_world.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
@@ -117,7 +117,7 @@ def test_importing_the_same_again_ends_nothing(caller, own_world):
 # ------------------------------------------------------------------------ once for many, and not again
 
 
-def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world, monkeypatch):
+def test_equal_concurrent_requests_share_one_computation(start, own_world, monkeypatch):
     quick = Store.token
 
     def slow(store, chain, address):
@@ -130,13 +130,13 @@ def test_many_who_ask_the_same_at_once_share_one_computation(start, own_world, m
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda caller: _map(caller, own_world, limit=250), callers))
     assert len({answer.headers["X-Dt-Update"] for answer in answers}) == 1
-    told = httpx.get(f"{service.base_url}/metrics").text
-    assert 'holderlake_cache_lookups_total{outcome="miss"} 1.0' in told
-    assert 'holderlake_cache_lookups_total{outcome="shared"}' in told
+    reported = httpx.get(f"{service.base_url}/metrics").text
+    assert 'holderlake_cache_lookups_total{outcome="miss"} 1.0' in reported
+    assert 'holderlake_cache_lookups_total{outcome="shared"}' in reported
     assert all(caller.spent == 100_00 for caller in callers)
 
 
-def test_who_has_the_answer_already_is_told_so_for_free(caller, own_world):
+def test_matching_etag_gets_a_free_304(caller, own_world):
     first = _map(caller, own_world)
     again = caller.http.get(first.request.url, headers={"If-None-Match": f'"other", W/{first.headers["ETag"]}'})
     assert (again.status_code, again.content) == (304, b"")
@@ -145,18 +145,18 @@ def test_who_has_the_answer_already_is_told_so_for_free(caller, own_world):
     assert caller.spent == 50_00
 
 
-def test_who_has_an_answer_that_is_not_kept_is_told_so_for_free(caller):
+def test_matching_etag_of_an_uncached_answer_gets_a_free_304(caller):
     first = caller.http.get("/v0/chains")
     again = caller.http.get("/v0/chains", headers={"If-None-Match": first.headers["ETag"]})
     assert again.status_code == 304
     assert caller.spent == 1
 
 
-def test_who_has_another_answer_gets_the_new_one(caller, own_world):
+def test_other_etag_gets_the_answer(caller, own_world):
     assert caller.http.get("/v0/chains", headers={"If-None-Match": '"0"'}).status_code == 200
 
 
-def test_answers_in_another_form_are_other_answers(caller, own_world):
+def test_formats_are_cached_separately(caller, own_world):
     path = f"/v0/tokens/holders/eth/{own_world.token}"
     as_json = caller.http.get(path)
     as_arrow = caller.http.get(path, headers={"Accept": "application/vnd.apache.arrow.stream"})
@@ -172,7 +172,7 @@ def _written(size: int, world: World) -> EncodedAnswer:
     return EncodedAnswer(b"x" * size, "application/json", 0, world.store.generation())
 
 
-def test_the_cache_never_holds_more_than_its_room(own_world):
+def test_cache_never_exceeds_its_size(own_world):
     cache = AnswerCache(own_world.store, 100_000)
     for number in range(1_000):
         cache.keep(number, _written(10_000, own_world), None)
@@ -180,7 +180,7 @@ def test_the_cache_never_holds_more_than_its_room(own_world):
     assert cache.evicted > 900
 
 
-def test_the_least_recently_asked_goes_first(own_world):
+def test_least_recently_used_answer_is_evicted(own_world):
     cache = AnswerCache(own_world.store, 35_000)
     for number in range(3):
         cache.keep(number, _written(10_000, own_world), None)
@@ -189,13 +189,13 @@ def test_the_least_recently_asked_goes_first(own_world):
     assert cache.find(0) and not cache.find(1)
 
 
-def test_an_answer_larger_than_all_the_room_is_not_kept(own_world):
+def test_answer_larger_than_the_cache_is_not_kept(own_world):
     cache = AnswerCache(own_world.store, 5_000)
     cache.keep("large", _written(10_000, own_world), None)
     assert cache.bytes_held == 0
 
 
-def test_an_answer_that_is_outdated_when_it_comes_is_not_kept(own_world):
+def test_outdated_answer_is_not_kept(own_world):
     cache = AnswerCache(own_world.store, 100_000)
     before = own_world.store.generation()
     move = (own_world.token, own_world.wallets[0], own_world.wallets[5], UNIT, 5 * DAY)

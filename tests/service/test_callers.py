@@ -1,4 +1,4 @@
-"""Whose call it is, whatever proxies and callers say about it."""
+"""The client's address behind trusted and untrusted proxies."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ def _caller(peer: str | None, *forwarded: str) -> str:
     return client_address(_scope(peer, *forwarded), PROXIES)
 
 
-def test_what_a_stranger_says_of_whom_it_asks_for_is_ignored():
+def test_forwarded_header_of_an_untrusted_peer_is_ignored():
     assert _caller("203.0.113.1", "198.51.100.1") == "203.0.113.1"
 
 
-def test_a_trusted_proxy_is_believed():
+def test_forwarded_header_of_a_trusted_proxy_is_used():
     assert _caller("10.1.2.3", "198.51.100.1") == "198.51.100.1"
     assert _caller("10.1.2.3") == "10.1.2.3"
 
 
-def test_behind_several_proxies_it_is_the_last_address_that_is_not_a_proxy():
+def test_last_untrusted_address_is_the_client():
     assert _caller("10.1.2.3", "1.1.1.1, 198.51.100.1, 192.0.2.7,10.9.9.9") == "198.51.100.1"
     assert _caller("10.1.2.3", "1.1.1.1", "198.51.100.1", "192.0.2.7") == "198.51.100.1"
 
 
-def test_a_proxy_that_asks_for_itself_is_the_caller():
+def test_proxy_without_forwarded_header_is_the_client():
     assert _caller("10.1.2.3", "10.0.0.1, 10.0.0.2") == "10.0.0.1"
 
 
-def test_a_proxy_is_known_whichever_way_its_address_is_written():
+def test_proxy_address_formats_are_equivalent():
     assert _caller("::ffff:10.1.2.3", "198.51.100.1") == "198.51.100.1"
     assert _caller("fd00:0:0::1", "::FFFF:192.0.2.7, 198.51.100.1, ::ffff:0a00:0001") == "198.51.100.1"
 
@@ -65,23 +65,23 @@ def test_a_proxy_is_known_whichever_way_its_address_is_written():
         ("::ffff:198.51.100.1", "198.51.100.1"),
     ],
 )
-def test_addresses_are_read_as_proxies_write_them(written, address):
+def test_address_formats_of_proxies(written, address):
     assert _caller("10.1.2.3", written) == address
 
 
 @pytest.mark.parametrize(
     "garbage", ["unknown", "_hidden", "", ",", "1.2.3", "[::1", "999.1.1.1", "x" * 9_000, "1.2.3.4:port", "1.2.3.4:5:6"]
 )
-def test_for_whom_a_proxy_can_not_be_read_the_proxy_stands(garbage):
+def test_invalid_forwarded_address_makes_the_proxy_the_client(garbage):
     assert _caller("10.1.2.3", f"198.51.100.1, {garbage}, 10.9.9.9") == "10.9.9.9"
     assert _caller("10.1.2.3", garbage) == "10.1.2.3"
 
 
-def test_more_proxies_than_anyone_has_are_not_followed():
+def test_number_of_hops_is_limited():
     assert _caller("10.1.2.3", "198.51.100.1" + ", 10.0.0.1" * 5_000) == "10.0.0.1"
 
 
-def test_who_comes_by_a_unix_socket_has_no_address():
+def test_unix_socket_client_has_no_address():
     assert _caller(None, "198.51.100.1") == ""
 
 
@@ -97,18 +97,18 @@ def test_who_comes_by_a_unix_socket_has_no_address():
         ("testclient", ""),
     ],
 )
-def test_an_ipv6_caller_is_counted_by_its_network(address, counted):
+def test_ipv6_client_is_counted_by_its_network(address, counted):
     assert rate_limit_key(address) == counted
 
 
-def test_networks_are_read_strictly():
+def test_network_with_host_bits_is_refused():
     assert is_within("10.255.0.1", PROXIES) and not is_within("11.0.0.1", PROXIES) and not is_within("none", PROXIES)
     with pytest.raises(ValueError, match="host bits"):
         networks(["10.0.0.1/8"])
 
 
 async def _seen(scope, receive, send):
-    """Answers what an app sees of its caller."""
+    """An app that answers with its request's client, scheme and host."""
     host = [value.decode() for name, value in scope["headers"] if name == b"host"]
     await say(send, json.dumps([scope["client"][0], scope["scheme"], host]).encode())
 
@@ -123,21 +123,21 @@ _SAID = [
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """An app to which every test is a trusted proxy."""
+    """An app that trusts this host as a proxy."""
     with serving(ProxyHeadersMiddleware(_seen, networks(["127.0.0.0/8"]))) as served:
         yield served
 
 
-def test_an_app_sees_caller_scheme_and_host_as_the_trusted_proxy_did(served):
+def test_app_sees_forwarded_client_scheme_and_host(served):
     assert httpx.get(served.base_url, headers=_SAID).json() == ["198.51.100.1", "https", ["maps.example:8443"]]
 
 
-def test_nobody_else_can_say_who_calls_by_which_scheme_and_host():
+def test_untrusted_peer_cannot_set_client_scheme_or_host():
     with serving(ProxyHeadersMiddleware(_seen, PROXIES)) as served:
         assert httpx.get(served.base_url, headers=_SAID).json() == ["127.0.0.1", "http", ["inside"]]
 
 
-def test_trailers_say_nothing_of_the_caller(served):
+def test_trailers_do_not_set_the_client(served):
     request = b"POST / HTTP/1.1\r\nHost: inside\r\nX-Forwarded-For: 198.51.100.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     trailer = b"0\r\nX-Forwarded-For: 203.0.113.9\r\n\r\n"
     with served.connect() as peer:
@@ -156,11 +156,11 @@ def test_trailers_say_nothing_of_the_caller(served):
         ("X-Forwarded-Host", "x" * 300),
     ],
 )
-def test_what_is_no_scheme_or_host_is_ignored(served, name, value):
+def test_invalid_scheme_or_host_is_ignored(served, name, value):
     answer = httpx.get(served.base_url, headers={"Host": "inside", name: value})
     assert answer.json() == ["127.0.0.1", "http", ["inside"]]
 
 
-def test_of_a_list_the_nearest_proxy_counts(served):
-    said = {"X-Forwarded-Proto": "http, https", "X-Forwarded-Host": "evil.example, maps.example"}
-    assert httpx.get(served.base_url, headers=said).json()[1:] == ["https", ["maps.example"]]
+def test_last_value_of_a_forwarded_list_is_used(served):
+    text = {"X-Forwarded-Proto": "http, https", "X-Forwarded-Host": "evil.example, maps.example"}
+    assert httpx.get(served.base_url, headers=text).json()[1:] == ["https", ["maps.example"]]

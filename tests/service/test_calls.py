@@ -1,4 +1,4 @@
-"""Calls counted for all services together: in windows that begin with a caller's first call."""
+"""Call counts shared by services, in windows that begin with a client's first call."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_each_call_of_a_batch_gets_its_own_count(keys):
     assert keys.count_calls([], 60) == []
 
 
-def test_a_window_begins_with_the_first_call_and_ends_for_all_its_calls_together(keys):
+def test_window_begins_with_the_first_call(keys):
     before = time.time()
     ((_, ends),) = keys.count_calls(["a"], 60)
     assert before + 60 - 0.1 <= ends <= time.time() + 60 + 0.1
     assert keys.count_calls(["a"], 60) == [(2, ends)]
 
 
-def test_after_its_window_a_caller_begins_anew(keys):
+def test_count_restarts_after_the_window(keys):
     ((_, ends),) = keys.count_calls(["a"], 1)
     keys.count_calls(["a", "a"], 1)
     time.sleep(max(0.0, ends - time.time()) + 0.01)
@@ -44,12 +44,12 @@ def test_after_its_window_a_caller_begins_anew(keys):
     assert later > ends + 0.9
 
 
-def test_windows_of_different_lengths_are_counted_apart(keys):
+def test_windows_of_different_lengths_are_separate(keys):
     keys.count_calls(["a"], 60)
     assert _counts(keys.count_calls(["a"], 3_600)) == [1]
 
 
-def test_all_services_count_together_and_exactly(keys, ledger):
+def test_concurrent_services_count_exactly(keys, ledger):
     def work(number: int) -> None:
         store = (keys, other)[number % 2]
         store.count_calls(["a", "b", "c"] if number % 3 else ["c", "b", "a"], 60)
@@ -59,7 +59,7 @@ def test_all_services_count_together_and_exactly(keys, ledger):
         assert _counts(other.count_calls(["a", "b", "c"], 60)) == [61] * 3
 
 
-def test_windows_that_are_over_are_removed_and_others_stay(keys):
+def test_only_ended_windows_are_removed(keys):
     keys.count_calls(["a", "b"], 1)
     keys.count_calls(["a"], 60)
     time.sleep(1.01)
@@ -68,6 +68,6 @@ def test_windows_that_are_over_are_removed_and_others_stay(keys):
     assert _counts(keys.count_calls(["a"], 60)) == [2]
 
 
-def test_no_caller_stands_in_the_database(keys, ledger):
+def test_database_holds_no_client_address(keys, ledger):
     keys.count_calls(["203.0.113.77", "any\x00thing"], 60)
     assert "203.0.113.77" not in ledger.kept()

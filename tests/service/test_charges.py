@@ -1,4 +1,4 @@
-"""Charges: an allowance is never passed, whoever asks at once, whoever dies, and whatever the database does."""
+"""Charges never exceed the allowance: concurrency, crashes and database failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _covered(results: list[Any]) -> list[str]:
 # ------------------------------------------------------------------ one request
 
 
-def test_what_is_reserved_can_not_be_spent_twice(keys):
+def test_reserved_credits_cannot_be_spent_twice(keys):
     key = account_of(keys, allowance=100)
     charge = keys.reserve(key, "map", 60)
     with pytest.raises(CreditsExhausted, match=r"0\.41 credits and 0\.40 are left until the renewal on 2026-12-01"):
@@ -60,7 +60,7 @@ def test_what_is_reserved_can_not_be_spent_twice(keys):
     assert keys.balance(key).remaining == 0
 
 
-def test_a_refusal_carries_the_cost_and_the_balance(keys):
+def test_refusal_has_cost_and_balance(keys):
     key = account_of(keys, allowance=100)
     keys.settle(keys.reserve(key, "map", 30))
     keys.reserve(key, "map", 20)
@@ -70,7 +70,7 @@ def test_a_refusal_carries_the_cost_and_the_balance(keys):
     assert (caught.value.cost, balance.spent, balance.reserved, balance.remaining) == (51, 30, 20, 50)
 
 
-def test_a_charge_settles_once(keys, caplog):
+def test_charge_settles_once(keys, caplog):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
     keys.settle(charge)
@@ -80,7 +80,7 @@ def test_a_charge_settles_once(keys, caplog):
     assert caplog.text.count(charge) == 2
 
 
-def test_a_released_charge_can_not_be_settled(keys, caplog):
+def test_released_charge_cannot_be_settled(keys, caplog):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
     keys.release(charge)
@@ -90,7 +90,7 @@ def test_a_released_charge_can_not_be_settled(keys, caplog):
     assert charge in caplog.text
 
 
-def test_accounts_do_not_spend_each_others_credits(keys):
+def test_accounts_are_independent(keys):
     first, second = account_of(keys), account_of(keys)
     keys.settle(keys.reserve(first, "map", 100))
     assert keys.balance(second).remaining == 100
@@ -101,21 +101,21 @@ def test_negative_cost_is_refused(keys):
         keys.reserve(account_of(keys), "map", -1)
 
 
-def test_an_answer_for_nothing_is_counted_even_where_nothing_is_left(keys):
+def test_free_request_is_counted_with_no_credits_left(keys):
     key = account_of(keys, allowance=0)
     keys.settle(keys.reserve(key, "chains", 0))
     (row,) = keys.usage()
     assert (row.requests, row.credits) == (1, 0)
 
 
-def test_a_key_that_is_not_there_has_no_balance(keys):
+def test_unknown_key_has_no_balance(keys):
     with pytest.raises(UnknownKey):
         keys.balance(99)
     with pytest.raises(KeyEnded):
         keys.reserve(99, "map", 1)
 
 
-def test_an_allowance_made_smaller_than_what_is_spent_refuses_all(keys):
+def test_allowance_below_spent_credits_refuses_all(keys):
     key = account_of(keys, allowance=100)
     keys.settle(keys.reserve(key, "map", 60))
     keys.change(keys.keys()[0].prefix, allowance=50)
@@ -126,17 +126,17 @@ def test_an_allowance_made_smaller_than_what_is_spent_refuses_all(keys):
 # --------------------------------------------------------------------- batches
 
 
-def test_a_batch_reserves_in_order_and_tells_what_is_left_after_each(keys):
+def test_batch_reserves_in_order(keys):
     key = account_of(keys, allowance=100)
     results = keys.book([], [], [ChargeRequest(key, "map", cost) for cost in (50, 60, 30, 21, 20)])
-    told = [result.remaining if isinstance(result, Charge) else type(result) for result in results]
-    assert told == [50, CreditsExhausted, 20, CreditsExhausted, 0]
+    reported = [result.remaining if isinstance(result, Charge) else type(result) for result in results]
+    assert reported == [50, CreditsExhausted, 20, CreditsExhausted, 0]
     assert results[1].balance.remaining == 50
     assert results[3].balance.remaining == 20
     assert keys.balance(key).reserved == 100
 
 
-def test_a_batch_settles_and_releases_before_it_reserves(keys):
+def test_batch_settles_and_releases_before_it_reserves(keys):
     key = account_of(keys, allowance=100)
     settled, released = _covered(keys.book([], [], [ChargeRequest(key, "map", 40), ChargeRequest(key, "map", 60)]))
     (result,) = keys.book([settled], [released], [ChargeRequest(key, "holders", 60)])
@@ -146,13 +146,13 @@ def test_a_batch_settles_and_releases_before_it_reserves(keys):
     assert (balance.spent, balance.reserved) == (40, 60)
 
 
-def test_a_batch_for_many_keys_judges_each_account_alone(keys):
+def test_batch_decides_each_account_alone(keys):
     ids = [account_of(keys, allowance=cost, renewal_day=cost) for cost in range(1, 11)]
     results = keys.book([], [], [ChargeRequest(key, "map", 5) for key in ids])
     assert [isinstance(result, Charge) for result in results] == [False] * 4 + [True] * 6
 
 
-def test_a_batch_refuses_keys_that_ended_and_serves_the_rest(keys, clock):
+def test_batch_refuses_ended_keys_only(keys, clock):
     ended, rotated, good = account_of(keys), account_of(keys), account_of(keys)
     prefixes = {key.id: key.prefix for key in _listed(keys)}
     keys.revoke(prefixes[ended])
@@ -168,7 +168,7 @@ def test_a_batch_refuses_keys_that_ended_and_serves_the_rest(keys, clock):
     assert [type(result) for result in keys.book([], [], demands)] == [KeyEnded, KeyEnded, Charge, KeyEnded]
 
 
-def test_an_id_that_stands_twice_in_a_batch_counts_once(keys):
+def test_repeated_id_in_a_batch_counts_once(keys):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
     keys.book([charge, charge], [charge], [])
@@ -176,7 +176,7 @@ def test_an_id_that_stands_twice_in_a_batch_counts_once(keys):
     assert [row.requests for row in keys.usage()] == [1]
 
 
-def test_a_thousand_demands_are_one_batch(keys):
+def test_thousand_requests_in_one_batch(keys):
     key = account_of(keys, allowance=900)
     charges = _covered(keys.book([], [], [ChargeRequest(key, f"endpoint {n % 7}", 1) for n in range(1_000)]))
     assert len(set(charges)) == 900
@@ -186,14 +186,14 @@ def test_a_thousand_demands_are_one_batch(keys):
     assert sum(row.requests for row in keys.usage()) == 500
 
 
-def test_nothing_asked_is_nothing_done(keys):
+def test_empty_batch_does_nothing(keys):
     assert keys.book([], [], []) == []
 
 
 # ------------------------------------------------------------- months and usage
 
 
-def test_the_allowance_is_whole_again_on_the_renewal_date(keys, clock):
+def test_allowance_renews_on_the_renewal_date(keys, clock):
     key = account_of(keys, allowance=100, renewal_day=15)
     keys.settle(keys.reserve(key, "map", 100))
     clock.instant = datetime(2026, 12, 14, 23, 59, 59)
@@ -205,7 +205,7 @@ def test_the_allowance_is_whole_again_on_the_renewal_date(keys, clock):
     assert [(row.day, row.credits) for row in keys.usage()] == [(date(2026, 11, 20), 100), (date(2026, 12, 15), 100)]
 
 
-def test_a_request_over_midnight_counts_in_the_month_that_allowed_it(keys, clock):
+def test_request_over_midnight_counts_in_its_first_month(keys, clock):
     key = account_of(keys, allowance=100)
     clock.instant = datetime(2026, 11, 30, 23, 59, 59)
     charge = keys.reserve(key, "map", 100)
@@ -215,7 +215,7 @@ def test_a_request_over_midnight_counts_in_the_month_that_allowed_it(keys, clock
     assert [row.day for row in keys.usage()] == [date(2026, 11, 30)]
 
 
-def test_a_new_renewal_day_counts_the_present_month_anew(keys, clock):
+def test_new_renewal_day_applies_to_the_current_month(keys, clock):
     key = account_of(keys, allowance=100, renewal_day=1)
     keys.settle(keys.reserve(key, "map", 100))  # on the 20th
     prefix = keys.keys()[0].prefix
@@ -226,7 +226,7 @@ def test_a_new_renewal_day_counts_the_present_month_anew(keys, clock):
     assert keys.balance(key).remaining == 100
 
 
-def test_usage_is_told_by_key_day_and_endpoint(keys, clock):
+def test_usage_by_key_day_and_endpoint(keys, clock):
     first, second = account_of(keys, 1_000), account_of(keys, 1_000)
     prefixes = [key.prefix for key in _listed(keys)]
     keys.book(
@@ -259,16 +259,16 @@ def test_usage_is_told_by_key_day_and_endpoint(keys, clock):
         ("2026-04-30", 31, "2026-04-30", "2026-05-31"),
     ],
 )
-def test_a_period_lasts_from_renewal_to_renewal(today, renewal_day, start, renewal):
+def test_billing_periods(today, renewal_day, start, renewal):
     day = date.fromisoformat(today)
     assert period_start(day, renewal_day).isoformat() == start
     assert next_renewal(day, renewal_day).isoformat() == renewal
 
 
-# ------------------------------------------------------------------ all at once
+# ----------------------------------------------------------------- concurrency
 
 
-def test_hundreds_of_threads_get_exactly_what_the_account_allows(keys):
+def test_hundreds_of_threads_spend_exactly_the_allowance(keys):
     key = account_of(keys, allowance=150)
 
     def ask(number: int) -> bool:
@@ -297,7 +297,7 @@ with ThreadPoolExecutor(8) as pool:
 """
 
 
-def test_processes_on_one_account_never_pass_its_allowance(keys, ledger):
+def test_processes_never_exceed_the_allowance(keys, ledger):
     key = account_of(keys, allowance=500)
     asking = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
     for process in asking:
@@ -312,24 +312,6 @@ def test_processes_on_one_account_never_pass_its_allowance(keys, ledger):
     assert len(left) == 500 - settled * 3
 
 
-def test_processes_that_reserve_at_once_share_exactly_what_there_is(keys, ledger):
-    key = account_of(keys, allowance=100)
-    code = f"""
-sys.stdin.readline()
-print(sum(isinstance(r, Charge) for _ in range(30) for r in keys.book([], [], [ChargeRequest({key}, "map", 1)] * 2)))
-sys.stdin.readline()
-"""
-    asking = [ledger.python(code) for _ in range(3)]
-    for process in asking:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    assert sum(int(process.stdout.readline()) for process in asking) == 100  # all of them live still
-    assert keys.balance(key).reserved == 100
-    for process in asking:
-        process.communicate("end\n", timeout=60)
-
-
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("batch"), st.lists(st.integers(0, 60), max_size=5)),
@@ -341,7 +323,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(allowance=st.integers(0, 200), renewal_day=st.integers(1, 31), steps=_STEPS)
-def test_the_books_agree_with_the_simplest_books(
+def test_random_operations_agree_with_a_simple_model(
     keys: KeyStore, clock: Clock, allowance: int, renewal_day: int, steps: list[tuple[str, Any]]
 ) -> None:
     clock.instant = datetime(2026, 11, 20)
@@ -391,7 +373,7 @@ sys.stdin.readline()
 """
 
 
-def test_the_allowance_is_whole_again_after_a_process_was_killed(keys, ledger, caplog):
+def test_reservations_of_a_killed_process_are_released(keys, ledger, caplog):
     key = account_of(keys, allowance=100)
     with ledger.python(_HOLD.format(key=key)) as holding:
         assert holding.stdout is not None
@@ -400,13 +382,13 @@ def test_the_allowance_is_whole_again_after_a_process_was_killed(keys, ledger, c
             keys.reserve(key, "map", 1)
         holding.kill()
     assert keys.balance(key).reserved == 100
-    time.sleep(1.0)  # for so long after a look no other is taken
+    time.sleep(1.0)  # a process checks at most once a second
     assert keys.reserve(key, "map", 100)
     assert "released 5 reservations" in caplog.text
 
 
-def test_nobody_is_refused_for_the_dead(keys, ledger):
-    """Not even the first who asks after a crash, in a service that has run all along."""
+def test_abandoned_reservations_refuse_no_request(keys, ledger):
+    """Not even the first request after a crash, in a service that was already running."""
     key = account_of(keys, allowance=100)
     keys.release(keys.reserve(key, "map", 100))
     with ledger.python(_HOLD.format(key=key)) as holding:
@@ -419,7 +401,7 @@ def test_nobody_is_refused_for_the_dead(keys, ledger):
     assert [type(result) for result in results] == [Charge, CreditsExhausted, Charge]
 
 
-def test_a_process_gives_back_what_others_left_before_its_first_reservation(ledger, caplog):
+def test_first_reservation_releases_abandoned_ones(ledger, caplog):
     with ledger.open() as earlier:
         key = account_of(earlier, allowance=100)
         earlier.reserve(key, "map", 60)
@@ -430,7 +412,7 @@ def test_a_process_gives_back_what_others_left_before_its_first_reservation(ledg
     assert "released 1 reservations" in caplog.text
 
 
-def test_a_reservation_of_a_living_process_stays(keys, ledger):
+def test_reservation_of_a_living_process_stays(keys, ledger):
     key = account_of(keys)
     charge = keys.reserve(key, "map", 60)
     with ledger.open() as another, ledger.python("print(keys.release_abandoned())") as process:
@@ -440,7 +422,7 @@ def test_a_reservation_of_a_living_process_stays(keys, ledger):
     assert keys.balance(key).spent == 60
 
 
-def test_what_was_given_back_is_not_billed_and_said(keys, ledger, caplog):
+def test_released_charge_is_not_billed_and_logged(keys, ledger, caplog):
     key = account_of(keys, allowance=100)
     charge = keys.reserve(key, "map", 60)
     keys._lease.close()
@@ -451,7 +433,7 @@ def test_what_was_given_back_is_not_billed_and_said(keys, ledger, caplog):
     assert charge in caplog.text
 
 
-def test_refusals_look_for_the_dead_once_a_second_at_most(keys, ledger):
+def test_refusals_check_for_ended_processes_once_a_second(keys, ledger):
     key = account_of(keys, allowance=100)
     with ledger.open() as other:
         other.reserve(key, "map", 100)
@@ -465,7 +447,7 @@ def test_refusals_look_for_the_dead_once_a_second_at_most(keys, ledger):
     assert keys.reserve(key, "map", 1)
 
 
-def test_no_marks_of_processes_that_are_gone_are_left_beside_a_file(tmp_path):
+def test_lease_files_of_ended_processes_are_deleted(tmp_path):
     ledger = Ledger(tmp_path / "accounts.sqlite")
     with ledger.open() as keys:
         key = account_of(keys, allowance=100)
@@ -478,7 +460,7 @@ def test_no_marks_of_processes_that_are_gone_are_left_beside_a_file(tmp_path):
     assert list(tmp_path.glob("*.running")) == []
 
 
-# ------------------------------------------------ what PostgreSQL does meanwhile
+# ------------------------------------------------------------------ PostgreSQL
 
 
 @pytest.fixture
@@ -486,7 +468,7 @@ def shared(postgres_server: PostgresServer, postgres_url: str) -> Ledger:
     return Ledger(postgres_url, postgres_server)
 
 
-def test_services_on_two_hosts_share_one_ledger(shared):
+def test_two_hosts_share_one_database(shared):
     with shared.open() as here, shared.open() as there:
         secret = here.create("test", 100)
         key = there.find(secret)
@@ -497,7 +479,7 @@ def test_services_on_two_hosts_share_one_ledger(shared):
         assert here.balance(key.id) == there.balance(key.id)
 
 
-def test_after_a_restart_of_the_server_all_goes_on(shared, caplog):
+def test_service_continues_after_a_database_restart(shared, caplog):
     with shared.open() as keys:
         secret = keys.create("test", 100)
         key = keys.find(secret)
@@ -518,7 +500,7 @@ def test_after_a_restart_of_the_server_all_goes_on(shared, caplog):
     assert shared.server.password not in caplog.text
 
 
-def test_a_restart_between_two_requests_is_not_noticed(shared):
+def test_restart_between_requests_causes_no_error(shared):
     with shared.open() as keys:
         key = account_of(keys)
         charge = keys.reserve(key, "map", 60)
@@ -528,7 +510,7 @@ def test_a_restart_between_two_requests_is_not_noticed(shared):
         assert keys.balance(key).spent == 60
 
 
-def test_a_process_whose_session_was_ended_is_soon_present_again(shared, caplog):
+def test_lease_is_acquired_again_after_a_lost_session(shared, caplog):
     with shared.open() as keys, shared.open() as other:
         key = account_of(keys, allowance=100)
         charge = keys.reserve(key, "map", 60)
@@ -541,7 +523,7 @@ def test_a_process_whose_session_was_ended_is_soon_present_again(shared, caplog)
     assert "the session of this process's lease was lost" in caplog.text
 
 
-def test_an_account_that_another_session_holds_for_long_is_worth_a_retry(shared):
+def test_long_lock_on_an_account_raises_keys_busy(shared):
     with shared.open(busy_seconds=0.2) as keys, shared.open() as other:
         key = account_of(keys)
         keys.release(keys.reserve(key, "map", 1))
@@ -555,7 +537,7 @@ def test_an_account_that_another_session_holds_for_long_is_worth_a_retry(shared)
         assert keys.reserve(key, "map", 1)
 
 
-def test_what_was_reserved_by_a_commit_whose_answer_was_lost_is_taken_back(shared):
+def test_reservation_of_a_commit_in_doubt_is_released(shared):
     with Wire(shared.server.port) as wire:
         there = str(shared.where).replace(f":{shared.server.port}/", f":{wire.port}/")
         with KeyStore(there, SECRET) as keys:
@@ -570,7 +552,7 @@ def test_what_was_reserved_by_a_commit_whose_answer_was_lost_is_taken_back(share
             assert (balance.spent, balance.reserved, balance.remaining) == (10, 30, 60)
 
 
-def test_batches_for_the_same_accounts_in_any_order_do_not_block_each_other(shared):
+def test_batches_in_any_order_do_not_deadlock(shared):
     with shared.open() as keys:
         ids = [account_of(keys, 10**6) for _ in range(8)]
 
@@ -587,7 +569,7 @@ def test_batches_for_the_same_accounts_in_any_order_do_not_block_each_other(shar
         assert all(keys.balance(key).reserved == 0 for key in ids)
 
 
-def test_warnings_are_all_that_is_logged(keys, caplog):
+def test_only_warnings_are_logged(keys, caplog):
     caplog.set_level(logging.INFO)
     key = account_of(keys)
     keys.settle(keys.reserve(key, "map", 1))

@@ -1,4 +1,4 @@
-"""What the service answers beyond the contract: raw integers, all holders in pages, evidence, changes, own usage."""
+"""Answers beyond the contract: raw amounts, pages of holders, evidence, changes, labels, usage, items."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def _get(caller: Caller, path: str, **query: Any) -> Any:
 # ------------------------------------------------------------------------ raw integers
 
 
-def test_raw_amounts_are_the_chains_own_integers(caller, world):
+def test_raw_amounts_are_the_chains_integers(caller, world):
     query = {"return_raw_amounts": True}
     answer = _get(caller, f"/v0/tokens/holders/eth/{world.wide}", **query)
     (holder,) = exact_json.decode(answer.content, list[Holder])
     assert holder.holder_data.amount_raw == str(world.wide_amount)
 
 
-def test_without_being_asked_for_raw_amounts_are_not_there(caller, world):
+def test_raw_amounts_only_on_request(caller, world):
     assert b"_raw" not in _get(caller, f"/v0/tokens/holders/eth/{world.token}").content
     assert b"_raw" not in _get(caller, f"/v0/tokens/map/eth/{world.token}", return_nodes=True).content
 
 
-def test_a_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
+def test_map_has_raw_amounts_of_holders_clusters_and_transfers(caller, world):
     query = {"return_nodes": True, "return_relationships": True, "return_raw_amounts": True}
     found = exact_json.decode(_get(caller, f"/v0/tokens/map/eth/{world.token}", **query).content, Map)
     held = dict(balances_as_of(world.store, "eth", world.token, from_unix(2_000_000_000)).holders)
@@ -70,7 +70,7 @@ def _pages(caller: Caller, world: World, **query: Any) -> list[HoldersPage]:
     return pages
 
 
-def test_the_pages_are_all_holders_by_rank_whatever_their_size(caller, world):
+def test_pages_contain_all_holders_by_rank(caller, world):
     whole = _pages(caller, world)[0].holders
     assert [holder.holder_data.rank for holder in whole] == list(range(1, len(whole) + 1))
     for size in (1, 2, 3, 100):
@@ -87,13 +87,13 @@ def test_all_pages_show_the_instant_of_the_first(caller, world):
     assert raw == held
 
 
-def test_the_next_cursor_stands_in_a_header_too_for_answers_without_a_body_to_read_it_from(caller, world):
+def test_next_cursor_is_also_in_a_header(caller, world):
     answer = _get(caller, f"/v0/x/tokens/holders/eth/{world.token}", limit=1)
     assert answer.headers["X-Next-Cursor"] == answer.json()["next_cursor"]
 
 
 @pytest.mark.parametrize("change", ["AAAA", "{valid}x", "x{valid}", "{valid}{valid}"])
-def test_there_is_no_page_at_a_cursor_that_we_did_not_make(caller, world, change):
+def test_forged_cursor_is_not_found(caller, world, change):
     path = f"/v0/x/tokens/holders/eth/{world.token}"
     valid = _get(caller, path, limit=1).json()["next_cursor"]
     answer = caller.http.get(path, params={"cursor": change.replace("{valid}", valid)})
@@ -101,18 +101,18 @@ def test_there_is_no_page_at_a_cursor_that_we_did_not_make(caller, world, change
 
 
 @pytest.mark.parametrize("text", ["", "é", "!", "AA==", "A" * 513])
-def test_what_can_be_no_cursor_is_invalid(caller, world, text):
+def test_malformed_cursor_is_invalid(caller, world, text):
     answer = caller.http.get(f"/v0/x/tokens/holders/eth/{world.token}", params={"cursor": text})
     assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query", "cursor"])
 
 
-def test_a_cursor_of_one_token_leads_nowhere_in_another(caller, world):
+def test_cursor_of_another_token_is_not_found(caller, world):
     cursor = _get(caller, f"/v0/x/tokens/holders/eth/{world.token}", limit=1).json()["next_cursor"]
     answer = caller.http.get(f"/v0/x/tokens/holders/eth/{world.young}", params={"cursor": cursor})
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_cursor")
 
 
-def test_a_cursor_and_another_instant_contradict_each_other(caller, world):
+def test_cursor_with_another_timestamp_is_refused(caller, world):
     path = f"/v0/x/tokens/holders/eth/{world.token}"
     cursor = _get(caller, path, limit=1).json()["next_cursor"]
     answer = caller.http.get(path, params={"cursor": cursor, "timestamp": world.begin})
@@ -122,7 +122,7 @@ def test_a_cursor_and_another_instant_contradict_each_other(caller, world):
 
 
 @pytest.mark.parametrize(("limit", "cost"), [(1, 6_00), (100, 6_00), (101, 11_00), (10_000, 501_00)])
-def test_a_page_costs_by_the_hundred(caller, world, limit, cost):
+def test_page_price_is_by_the_hundred(caller, world, limit, cost):
     _get(caller, f"/v0/x/tokens/holders/eth/{world.token}", limit=limit)
     assert caller.spent == cost
 
@@ -130,7 +130,7 @@ def test_a_page_costs_by_the_hundred(caller, world, limit, cost):
 # ------------------------------------------------------------------------ evidence
 
 
-def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
+def test_evidence_lists_the_transfers_of_a_cluster(caller, world):
     answer = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}")
     found = exact_json.decode(answer.content, Evidence)
     first, second, third = found.clusters
@@ -153,7 +153,7 @@ def test_the_evidence_names_the_transfers_that_tie_a_cluster(caller, world):
     assert len(without["clusters"]) == 2
 
 
-def test_the_evidence_covers_each_cluster_of_the_map(caller, world):
+def test_evidence_covers_each_cluster_of_the_map(caller, world):
     clusters = _get(caller, f"/v0/tokens/map/eth/{world.token}").json()["clusters"]
     found = _get(caller, f"/v0/x/tokens/evidence/eth/{world.token}").json()["clusters"]
     for cluster, evidence in zip(clusters, found, strict=True):
@@ -162,7 +162,7 @@ def test_the_evidence_covers_each_cluster_of_the_map(caller, world):
         assert tied == {*cluster["holders"], *cluster["magic_nodes"]}
 
 
-def test_one_cluster_can_be_asked_for_and_one_that_is_not_there_is_not_found(caller, world):
+def test_evidence_of_one_cluster(caller, world):
     path = f"/v0/x/tokens/evidence/eth/{world.token}"
     assert [one["cluster_id"] for one in _get(caller, path, cluster=2).json()["clusters"]] == [2]
     answer = caller.http.get(path, params={"cluster": 99})
@@ -172,7 +172,7 @@ def test_one_cluster_can_be_asked_for_and_one_that_is_not_there_is_not_found(cal
 # ------------------------------------------------------------------------ changes
 
 
-def test_changes_tell_who_came_who_went_and_by_how_much(caller, world):
+def test_changes_list_arrivals_departures_and_amounts(caller, world):
     query = {"before": world.begin, "after": world.begin + 5 * DAY}
     found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
     before = dict(balances_as_of(world.store, "eth", world.token, from_unix(query["before"])).holders)
@@ -184,14 +184,14 @@ def test_changes_tell_who_came_who_went_and_by_how_much(caller, world):
     assert {one.change for one in found.clusters} == {"born"}
 
 
-def test_two_instants_in_the_wrong_order_are_swapped(caller, world):
+def test_instants_in_reverse_order_are_swapped(caller, world):
     path = f"/v0/x/tokens/changes/eth/{world.token}"
     early, late = world.begin, world.begin + 5 * DAY
     assert _get(caller, path, before=late, after=early).json() == _get(caller, path, before=early, after=late).json()
 
 
 @pytest.mark.parametrize("beyond", [0, 10**9])
-def test_nothing_changes_in_no_time(caller, world, beyond):
+def test_equal_instants_have_no_changes(caller, world, beyond):
     query = {"before": world.begin + 2 * DAY} if not beyond else {"before": 2_000_000_000 + beyond}
     query |= {"after": query["before"]}
     found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
@@ -199,7 +199,7 @@ def test_nothing_changes_in_no_time(caller, world, beyond):
     assert found.counts.unchanged == found.counts.holders_before == found.counts.holders_after > 0
 
 
-def test_the_earlier_instant_is_needed(caller, world):
+def test_earlier_instant_is_required(caller, world):
     answer = caller.http.get(f"/v0/x/tokens/changes/eth/{world.token}")
     assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["query", "before"])
 
@@ -207,17 +207,17 @@ def test_the_earlier_instant_is_needed(caller, world):
 # ------------------------------------------------------------------------ labels and usage
 
 
-def test_labels_are_told_with_their_sources(custom, world):
+def test_labels_have_their_sources(custom, world):
     answer = _get(custom, f"/v0/x/addresses/labels/{world.cex}")
     found = exact_json.decode(answer.content, AddressLabels)
     assert [(one.source, one.label, one.is_cex) for one in found.labels] == [("test", "Some Exchange", True)]
 
 
-def test_labels_are_for_custom_plans_only(caller, world):
+def test_labels_require_a_custom_plan(caller, world):
     assert caller.http.get(f"/v0/x/addresses/labels/{world.cex}").json()["code"] == "plan_required"
 
 
-def test_a_caller_sees_its_own_month_for_free(caller, world):
+def test_usage_of_the_month_is_free(caller, world):
     _get(caller, "/v0/chains")
     _get(caller, f"/v0/tokens/holders/eth/{world.token}")
     assert caller.spent == 1_01
@@ -234,7 +234,7 @@ def _item(caller: Caller, world: World, **query: Any) -> Any:
     return caller.http.get(f"/v0/x/tokens/items/eth/{world.nft}", params=query)
 
 
-def test_an_item_has_the_holder_of_the_instant_asked_for(caller, world):
+def test_item_holder_as_of_an_instant(caller, world):
     first, second = world.collectors
     now, then = (_item(caller, world, token_id="007", **at) for at in ({}, {"timestamp": world.begin + DAY - 1}))
     assert [(one.address, one.quantity, one.since) for one in exact_json.decode(now.content, ItemHolders).holders] == [
@@ -244,7 +244,7 @@ def test_an_item_has_the_holder_of_the_instant_asked_for(caller, world):
     assert caller.spent == 1_00 + 1_00 + 50_00
 
 
-def test_an_item_that_nobody_holds_is_not_found_and_free(caller, world):
+def test_item_without_holder_is_not_found_and_free(caller, world):
     answer = _item(caller, world, token_id=2**256 - 1)
     assert (answer.status_code, answer.json()["code"]) == (404, "no_holders")
     assert str(2**256 - 1) in answer.json()["detail"]
@@ -254,7 +254,7 @@ def test_an_item_that_nobody_holds_is_not_found_and_free(caller, world):
     assert caller.spent == 0
 
 
-def test_an_address_has_its_items_as_of_the_instant_asked_for(caller, world):
+def test_items_of_an_address_as_of_an_instant(caller, world):
     first, second = world.collectors
     path = "/v0/x/addresses/items/"
     found = exact_json.decode(_get(caller, path + second).content, AddressItems)
@@ -267,7 +267,7 @@ def test_an_address_has_its_items_as_of_the_instant_asked_for(caller, world):
     assert _get(caller, path + second, token_address=world.token).json()["items"] == []
 
 
-def test_the_service_publishes_its_rules_for_free(caller, world):
+def test_rules_are_free(caller, world):
     spent = caller.spent
     answer = _get(caller, "/v0/x/rules")
     assert answer.json() == rules_in_force(world.store.rules)

@@ -1,4 +1,4 @@
-"""The form of an answer follows what the caller likes best; JSON wherever that leaves a choice."""
+"""The format of an answer by the ``Accept`` header."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ARROW, PARQUET = Format.ARROW.value, Format.PARQUET.value
         ("APPLICATION/VND.APACHE.PARQUET;Q=1", Format.PARQUET),
     ],
 )
-def test_the_accept_header_chooses(accept, form):
+def test_accept_header_selects_the_format(accept, form):
     assert format_of(accept) is form
 
 
-def test_holders_as_arrow_and_parquet_are_the_lakes_rows(caller, world):
+def test_holders_as_arrow_and_parquet_equal_the_engines_rows(caller, world):
     path = f"/v0/tokens/holders/eth/{world.token}?return_metadata=true"
     as_json = caller.http.get(path).json()
     arrow = caller.http.get(path, headers={"Accept": ARROW})
@@ -47,18 +47,18 @@ def test_holders_as_arrow_and_parquet_are_the_lakes_rows(caller, world):
     assert pq.read_table(io.BytesIO(parquet.content)).drop_columns("as_of") == table.drop_columns("as_of")
 
 
-def test_a_float_holds_no_amount_in_any_form(caller, world):
+def test_amounts_are_never_floats(caller, world):
     answer = caller.http.get(f"/v0/x/tokens/holders/eth/{world.wide}", headers={"Accept": ARROW})
     table = pa.ipc.open_stream(answer.content).read_all()
     assert not any(pa.types.is_floating(field.type) for field in table.schema if "amount" in field.name)
     assert table["amount_raw"].to_pylist() == [str(world.wide_amount)]
 
 
-def test_an_answer_that_is_no_table_is_json_whatever_is_liked(caller, world):
+def test_answers_without_a_table_are_always_json(caller, world):
     answer = caller.http.get(f"/v0/tokens/map/eth/{world.token}", headers={"Accept": ARROW})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
 
 
-def test_errors_are_json_whatever_is_liked(caller):
+def test_errors_are_always_json(caller):
     answer = caller.http.get(f"/v0/tokens/holders/eth/0x{'f' * 40}", headers={"Accept": PARQUET})
     assert answer.json()["code"] == "unknown_token"

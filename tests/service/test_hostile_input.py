@@ -1,4 +1,4 @@
-"""Bad input in every place that a caller can put it: refused in the contract's words, for free, and never logged."""
+"""Bad input in every place of a request: refused with the contract's errors, free, and never logged."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from tests.service.conftest import Caller, Running, World
 from tests.service.sockets import Answer, Peer
 
 MARK = "xq7zj"
-"""Stands in the words below, so that a log that quotes one can be told."""
+"""Part of the inputs below, to find them in logs."""
 
 WORDS = {
     "nothing": "",
     "a NUL": f"{MARK}%00",
     "a line end": f"%0D%0A{MARK}",
-    "bytes that are no text": f"{MARK}%FF",
-    "a slash written too long": f"{MARK}%C0%AF",
-    "half a character": f"{MARK}%ED%A0%80",
+    "invalid UTF-8": f"{MARK}%FF",
+    "an overlong slash": f"{MARK}%C0%AF",
+    "a lone surrogate": f"{MARK}%ED%A0%80",
     "half an escape": f"{MARK}%4",
-    "an escape of nothing": f"%zz{MARK}",
+    "an invalid escape": f"%zz{MARK}",
     "dots and slashes": f"%2e%2e%2f%2e%2e%2fetc%2fpasswd{MARK}",
     "dots and slashes, encoded twice": f"%252e%252e%252f{MARK}",
     "backslashes": f"..%5c..%5c{MARK}",
-    "a turn of direction": quote(f"{MARK}\u202eabc"),
-    "no width": quote(f"{MARK}\u200b\ufeff"),
+    "a right-to-left override": quote(f"{MARK}\u202eabc"),
+    "a zero-width space": quote(f"{MARK}\u200b\ufeff"),
     "white space of another kind": quote(f"{MARK}\u0085\u3000"),
     "an emoji": quote(f"{MARK}\U0001f600"),
     "a letter that looks like another": quote(f"{MARK}\u0430"),
     "SQL": quote(f"{MARK}' OR 1=1 --"),
     "more SQL": quote(f"{MARK}'; DROP TABLE transfers; --"),
-    "a parameter of ours": f"$files{MARK}",
+    "a parameter of the service": f"$files{MARK}",
     "a template": f"{{{{{MARK}}}}}",
     "a format": f"{MARK}%25s%25n",
     "HTML": quote(f"<script>{MARK}</script>"),
@@ -56,7 +56,7 @@ WORDS = {
 NUMBERS = {
     "a fraction": "80.0",
     "an exponent": "1e2",
-    "no number": "NaN",
+    "NaN": "NaN",
     "infinity": "Infinity",
     "a hexadecimal number": "0x50",
     "a number with an underscore": "8_0",
@@ -67,7 +67,7 @@ NUMBERS = {
     "null": "null",
     "a list": "80,250",
     "another list": "[80]",
-    "more digits than anybody reads": "9" * 5_000,
+    "five thousand digits": "9" * 5_000,
 }
 SPELLINGS = {name: name for name in ("2", "-1", "truee", "falsch", "null", "nil", "undefined", "tr%75%65e")}
 ANYWHERE = {
@@ -78,7 +78,7 @@ ANYWHERE = {
 
 @dataclass(frozen=True)
 class Place:
-    """A parameter in a target, what may be said of a bad value, and which further bad values there are."""
+    """A parameter in a target, the expected error codes, and further bad values."""
 
     target: str
     codes: tuple[str | None, ...]
@@ -86,7 +86,7 @@ class Place:
     beyond: tuple[int, ...] = ()
 
     def values(self) -> dict[str, str]:
-        """Bad values by what is bad about them."""
+        """Bad values by description."""
         found = WORDS | {str(number): str(number) for number in self.beyond}
         for more in self.also:
             found |= more
@@ -156,12 +156,12 @@ PLACES: dict[str, Place] = {
 }
 
 
-# ------------------------------------------------------------------------ asking
+# ------------------------------------------------------------------------ client
 
 
 @pytest.fixture(scope="module")
 def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service that does not count calls."""
+    """A service without a rate limit."""
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(tmp_path_factory.mktemp("keys") / "keys.sqlite"))
         settings = ServiceSettings(calls_per_minute=10**9)
@@ -170,17 +170,17 @@ def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 class Logged(io.StringIO):
-    """All that any logger of the process said."""
+    """The output of all loggers."""
 
     def holds(self, *texts: str) -> list[str]:
-        """Which of the texts stand in it."""
+        """Return the texts that are in the output."""
         said = self.getvalue()
         return [text for text in texts if text in said]
 
 
 @pytest.fixture
 def logged() -> Iterator[Logged]:
-    """Everything that is logged while a test runs, down to what only developers look at."""
+    """The output of all loggers during a test, at level DEBUG."""
     stream = Logged()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
@@ -197,7 +197,7 @@ def logged() -> Iterator[Logged]:
 
 @dataclass
 class Hostile:
-    """Sends requests byte by byte as they are told, and sees to it that none does harm."""
+    """Sends raw requests, and checks that none does harm."""
 
     caller: Caller
     world: World
@@ -211,7 +211,7 @@ class Hostile:
         headers: Sequence[tuple[str, str | bytes]] = (),
         body: bytes | None = None,
     ) -> Answer:
-        """The answer to a request whose target is sent as it is, with the caller's key unless another one is given."""
+        """Return the answer to a request with an unquoted target, by default with the caller's key."""
         lines = [f"{method} {target.replace('{token}', self.world.token)} HTTP/1.1".encode("latin-1")]
         given: list[tuple[str, str | bytes]] = [("Connection", "close"), *headers]
         names = {name.lower() for name, _ in given}
@@ -227,7 +227,7 @@ class Hostile:
         return answer
 
     def connected(self) -> Any:
-        """A connection of its own, and what reads from it."""
+        """A new connection and its reader."""
         place = urlsplit(str(self.caller.http.base_url))
         stack = ExitStack()
         connection = stack.enter_context(socket.create_connection((place.hostname, place.port), timeout=30))
@@ -235,7 +235,7 @@ class Hostile:
         return _Opened(stack, connection, read)
 
     def is_refused(self, answer: Answer, *codes: str) -> bool:
-        """Whether an answer is the contract's error of one of the codes."""
+        """Return whether an answer is the contract's error with one of the codes."""
         assert answer.code in codes, (answer.status, answer.body[:300])
         detail = json.loads(answer.body)["detail"]
         if answer.status == 422:
@@ -246,7 +246,7 @@ class Hostile:
         return answer.status == ERROR_KINDS[answer.code].status
 
     def did_no_harm(self) -> bool:
-        """Whether the service answers, charged for nothing but answers, and logged nothing of what it was sent."""
+        """Return whether the service still answers, charged only answers, and logged none of the input."""
         name = uuid.uuid4().hex
         assert self.ask("/v0/chains", headers=[("X-Request-Id", name)]).status == 200
         for _ in range(500):  # a request's line comes just after its answer
@@ -281,7 +281,7 @@ def hostile(service: Running, world: World, logged: Logged) -> Hostile:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_bad_value_of_a_parameter_does_harm(hostile, place):
+def test_bad_parameter_values_do_no_harm(hostile, place):
     where = PLACES[place]
     for value in where.values().values():
         answer = hostile.ask(_put(where.target, value))
@@ -312,7 +312,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("path", QUERIES)
-def test_a_parameter_that_stands_twice_is_invalid_whatever_it_says(hostile, path):
+def test_repeated_parameter_is_invalid(hostile, path):
     query = "&".join(f"{name}={value}" for name, value in QUERIES[path].items())
     for name, value in QUERIES[path].items():
         for second in (value, MARK, ""):
@@ -323,13 +323,13 @@ def test_a_parameter_that_stands_twice_is_invalid_whatever_it_says(hostile, path
     assert hostile.did_no_harm()
 
 
-def test_a_parameter_that_nobody_knows_is_passed_over(hostile):
+def test_unknown_parameter_is_ignored(hostile):
     for query in (MARK, f"{MARK}={MARK}", f"Limit=7&{MARK}[]=1", "&&&", "=", f"{MARK}%00=%00"):
         assert hostile.ask(f"/v0/chains?{query}").status == 200
     assert hostile.did_no_harm()
 
 
-def test_a_time_beyond_all_clocks_is_now(hostile):
+def test_huge_timestamp_is_now(hostile):
     answer = hostile.ask(f"{_HOLDERS}?timestamp={10**400}")
     assert answer.status == 200
     assert json.loads(answer.body) == json.loads(hostile.ask(_HOLDERS).body)
@@ -358,7 +358,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_trick_with_a_path_leads_anywhere(hostile, target):
+def test_manipulated_paths_are_not_found(hostile, target):
     answer = hostile.ask(target)
     assert (answer.status, answer.code) == (ERROR_KINDS[TARGETS[target]].status, TARGETS[target])
     assert hostile.did_no_harm()
@@ -371,12 +371,12 @@ HEADERS: dict[str, str | bytes] = {
     "bytes above 127": f"{MARK}\xff".encode("latin-1"),
     "UTF-8": f"{MARK} \U0001f600".encode(),
     "commas": "," * 10_000,
-    "a key of ours with more": f"hl_00000000_{'0' * 48}{MARK}",
+    "a valid key with a suffix": f"hl_00000000_{'0' * 48}{MARK}",
     "a long text": MARK * 4_000,
 }
 
 
-def test_no_bad_key_is_taken_for_one_or_logged(hostile):
+def test_bad_keys_are_refused_and_not_logged(hostile):
     secret = hostile.caller.secret
     nearly = [secret.upper(), f"{secret},", f"Bearer {secret}", f'"{secret}"', f"{secret}\t{secret}", secret[:-1]]
     for value in (*HEADERS.values(), *nearly):
@@ -390,7 +390,7 @@ def test_no_bad_key_is_taken_for_one_or_logged(hostile):
 @pytest.mark.parametrize(
     "name", ["Accept", "If-None-Match", "X-Request-Id", "User-Agent", "Cookie", "Forwarded", "Range"]
 )
-def test_a_header_that_makes_no_sense_changes_nothing(hostile, name):
+def test_meaningless_headers_change_nothing(hostile, name):
     usual = json.loads(hostile.ask(_HOLDERS).body)
     for value in HEADERS.values():
         answer = hostile.ask(_HOLDERS, headers=[(name, value)])
@@ -402,7 +402,7 @@ def test_a_header_that_makes_no_sense_changes_nothing(hostile, name):
 
 
 @pytest.mark.parametrize("host", ["", "[", "[::1", "]", "a b", "a/b", "a@b", "a?b#c", "a:99999", "a:b", "é", "."])
-def test_a_host_that_can_be_none_fails_nothing(hostile, host):
+def test_invalid_host_causes_no_failure(hostile, host):
     for path in ("/v0/tokens/screenshot/eth/{token}", "/v0/chains", "/openapi.json", "/docs"):
         assert hostile.ask(path, headers=[("Host", host.encode("latin-1"))]).status == 200
     assert hostile.did_no_harm()
@@ -410,7 +410,7 @@ def test_a_host_that_can_be_none_fails_nothing(hostile, host):
 
 BROKEN_HEADERS = {
     "a NUL": b"X-Odd: \x00",
-    "a line end of its own": b"X-Odd: a\rb",
+    "a bare carriage return": b"X-Odd: a\rb",
     "a space before the colon": b"X-Odd : a",
     "no name": b": a",
     "no colon": b"X-Odd",
@@ -423,7 +423,7 @@ BROKEN_HEADERS = {
 
 
 @pytest.mark.parametrize("kind", BROKEN_HEADERS)
-def test_what_is_no_http_is_answered_400(hostile, kind):
+def test_invalid_http_is_answered_400(hostile, kind):
     head = f"GET /v0/chains HTTP/1.1\r\nHost: a\r\nX-ApiKey: {hostile.caller.secret}\r\n".encode()
     with hostile.connected() as (connection, read):
         answer = Peer(connection, read).ask(head + BROKEN_HEADERS[kind] + b"\r\n\r\n")
@@ -432,7 +432,7 @@ def test_what_is_no_http_is_answered_400(hostile, kind):
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_a_method_that_a_path_does_not_take_is_told_those_it_takes(hostile, method):
+def test_wrong_method_gets_the_allowed_methods(hostile, method):
     for path, allowed in (("/v0/chains", "GET"), ("/v0/relationships/subgraph", "POST"), (_MAP, "GET")):
         answer = hostile.ask(path, method)
         assert (answer.status, answer.headers["allow"]) == (405, allowed)
@@ -451,28 +451,28 @@ _JSON = ("Content-Type", "application/json")
 
 def _not_json(good: str) -> dict[str, bytes]:
     return {
-        "nothing": b"",
+        "an empty body": b"",
         "white space": b" \n\t",
         "the first half": good[: len(good) // 2].encode(),
-        "more after the end": f"{good} {good}".encode(),
+        "two values": f"{good} {good}".encode(),
         "a comma after the end": f"{good},".encode(),
         "a NUL after the end": f"{good}\x00".encode(),
         "a comment": f"{good} // {MARK}".encode(),
         "single quotes": good.replace('"', "'").encode(),
-        "a comma too many": good.replace("]", ",]").encode(),
-        "a mark of byte order": good.encode("utf-8-sig"),
+        "a trailing comma": good.replace("]", ",]").encode(),
+        "a byte order mark": good.encode("utf-8-sig"),
         "UTF-16": good.encode("utf-16"),
         "UTF-32": good.encode("utf-32"),
-        "bytes that are no text": good.encode().replace(b"0x1", b"\xff\xfe"),
-        "a slash written too long": good.encode().replace(b"0x1", b"\xc0\xaf"),
-        "half a character": good.replace("0x1", "\\ud800").encode(),
-        "the wrong half of a character": good.replace("0x1", "\\udc00\\ud800").encode(),
-        "an escape of nothing": good.replace("0x1", "\\x41").encode(),
-        "a line end within a text": good.replace("0x1", "0x\n1").encode(),
-        "no number": good.replace('"0x1"', "NaN").encode(),
+        "invalid UTF-8": good.encode().replace(b"0x1", b"\xff\xfe"),
+        "an overlong slash": good.encode().replace(b"0x1", b"\xc0\xaf"),
+        "a lone surrogate": good.replace("0x1", "\\ud800").encode(),
+        "surrogates in the wrong order": good.replace("0x1", "\\udc00\\ud800").encode(),
+        "an invalid escape": good.replace("0x1", "\\x41").encode(),
+        "a line feed in a string": good.replace("0x1", "0x\n1").encode(),
+        "NaN": good.replace('"0x1"', "NaN").encode(),
         "infinity": good.replace('"0x1"', "-Infinity").encode(),
-        "a number beyond all": good.replace('"0x1"', "1e999").encode(),
-        "more digits than anybody reads": good.replace('"0x1"', "9" * 5_000).encode(),
+        "an overflowing number": good.replace('"0x1"', "1e999").encode(),
+        "five thousand digits": good.replace('"0x1"', "9" * 5_000).encode(),
         "deep lists": b"[" * 100_000,
         "deep lists that end": b"[" * 50_000 + b"]" * 50_000,
         "deep objects": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
@@ -484,13 +484,13 @@ def _not_json(good: str) -> dict[str, bytes]:
             .replace('"address"', '"\\u0061ddress": "0x3", "address"')
             .encode()
         ),
-        "a name twice in what nobody reads": good.replace('"0x1"', '"0x1", {"a": 1, "a": 1}').encode(),
+        "a name twice in an ignored value": good.replace('"0x1"', '"0x1", {"a": 1, "a": 1}').encode(),
     }
 
 
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("kind", _not_json(""))
-def test_a_body_that_is_not_json_of_one_meaning_is_invalid(hostile, path, kind):
+def test_ambiguous_or_invalid_json_is_invalid(hostile, path, kind):
     answer = hostile.ask(path, "POST", [_JSON], _not_json(POSTS[path])[kind])
     assert hostile.is_refused(answer, "invalid_request")
     assert json.loads(answer.body)["detail"][0]["loc"][0] == "body"
@@ -512,8 +512,8 @@ NOT_NAMES: dict[str, Any] = NOT_TEXTS | {
     "a percent sign": f"%2e{MARK}",
     "a NUL": f"{MARK}\x00",
     "a line end": f"{MARK}\n",
-    "a turn of direction": f"{MARK}\u202e",
-    "no width": f"{MARK}\u200b",
+    "a right-to-left override": f"{MARK}\u202e",
+    "a zero-width space": f"{MARK}\u200b",
     "an emoji": f"{MARK}\U0001f600",
     "SQL": f"{MARK}' OR 1=1 --",
     "too many letters": "a" * 129,
@@ -537,7 +537,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_no_bad_name_in_a_body_does_harm(hostile, field):
+def test_bad_values_in_a_body_do_no_harm(hostile, field):
     path, body = FIELDS[field]
     for kind, bad in NOT_NAMES.items():
         answer = hostile.ask(path, "POST", [_JSON], json.dumps(body(bad)).encode())
@@ -547,7 +547,7 @@ def test_no_bad_name_in_a_body_does_harm(hostile, field):
 
 SHAPES: dict[str, tuple[str, Any]] = {
     "an object of tokens": ("/v0/tokens/metadata", {"tokens": [_KEY]}),
-    "a token by itself": ("/v0/tokens/metadata", _KEY),
+    "a token without a list": ("/v0/tokens/metadata", _KEY),
     "tokens as texts": ("/v0/tokens/metadata", ["eth/0x1"]),
     "tokens as lists": ("/v0/tokens/metadata", [["eth", "0x1"]]),
     "a token without a chain": ("/v0/tokens/metadata", [{"address": "0x1"}]),
@@ -555,7 +555,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "too many tokens": ("/v0/tokens/metadata", [_KEY] * 1_001),
     "a list of addresses": ("/v0/addresses/metadata", ["0x1"]),
     "no addresses": ("/v0/addresses/metadata", {"addresses": []}),
-    "an address by itself": ("/v0/addresses/metadata", {"addresses": "0x1"}),
+    "an address without a list": ("/v0/addresses/metadata", {"addresses": "0x1"}),
     "addresses as an object": ("/v0/addresses/metadata", {"addresses": {"0x1": True}}),
     "addresses as null": ("/v0/addresses/metadata", {"addresses": None}),
     "another name": ("/v0/addresses/metadata", {"address": ["0x1"]}),
@@ -572,7 +572,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_a_body_of_another_shape_is_invalid(hostile, kind):
+def test_body_of_another_shape_is_invalid(hostile, kind):
     path, body = SHAPES[kind]
     answer = hostile.ask(path, "POST", [_JSON], json.dumps(body).encode())
     assert hostile.is_refused(answer, "invalid_request")
@@ -599,7 +599,7 @@ MEDIA_TYPES = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_body_that_says_it_is_something_else_is_not_read(hostile, path):
+def test_body_of_another_media_type_is_refused(hostile, path):
     for media_type in MEDIA_TYPES:
         answer = hostile.ask(path, "POST", [("Content-Type", media_type)], POSTS[path].encode())
         assert hostile.is_refused(answer, "unsupported_media_type"), media_type
@@ -610,13 +610,13 @@ def test_a_body_that_says_it_is_something_else_is_not_read(hostile, path):
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_body_beyond_the_limit_is_too_large(hostile, path):
+def test_body_over_the_limit_is_too_large(hostile, path):
     body = POSTS[path].replace("0x1", MARK * 300_000).encode()
     assert hostile.is_refused(hostile.ask(path, "POST", [_JSON], body), "body_too_large")
     assert hostile.did_no_harm()
 
 
-def test_a_body_where_none_belongs_is_passed_over(hostile):
+def test_body_of_a_get_is_ignored(hostile):
     for path in ("/v0/chains", _MAP, "/v0/tokens/search?query=alpha"):
         assert hostile.ask(path, "GET", [_JSON], f'{{"{MARK}": '.encode()).status == 200
     assert hostile.did_no_harm()

@@ -1,4 +1,4 @@
-"""Keys: secrets that are not kept, accounts that outlive them, and a database that only its own service can use."""
+"""Keys: secrets, accounts, opening the database, and errors that show no secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import stat
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from secrets import token_hex
 
@@ -49,7 +48,7 @@ def _found(keys: KeyStore, secret: str) -> Key:
 # --------------------------------------------------------------------- secrets
 
 
-def test_a_secret_shows_its_prefix_and_is_found_again(keys):
+def test_secret_contains_the_prefix_and_finds_its_key(keys):
     secret = keys.create("reports", 5_00, True, 15)
     found = _found(keys, secret)
     assert secret.startswith(f"hl_{found.prefix}_")
@@ -59,7 +58,7 @@ def test_a_secret_shows_its_prefix_and_is_found_again(keys):
     assert (found.created_at, found.ends_at) == (NOON, None)
 
 
-def test_no_database_holds_a_secret(keys, ledger):
+def test_database_holds_no_secret(keys, ledger):
     secret = keys.create("test", 100)
     keys.find(secret)
     rotated = keys.rotate(secret.split("_")[1], timedelta(hours=1))
@@ -75,26 +74,26 @@ def test_no_database_holds_a_secret(keys, ledger):
     "secret",
     ["", "hl", "hl__", "hl_a_b", "other_00000000_1", "hl_0000000\x00_" + "0" * 48, "\ud800", "hl_00000000_" + "0" * 48],
 )
-def test_what_is_no_secret_finds_no_key(keys, secret):
+def test_malformed_secret_finds_no_key(keys, secret):
     keys.create("test", 100)
     assert keys.find(secret) is None
 
 
-def test_a_prefix_with_another_end_finds_no_key(keys):
+def test_prefix_with_a_wrong_secret_finds_no_key(keys):
     secret = keys.create("test", 100)
     last = "0" if secret[-1] != "0" else "1"
     assert keys.find(secret[:-1] + last) is None
 
 
 @pytest.mark.parametrize(("allowance", "renewal_day"), [(-1, 1), (1, 0), (1, 32), (10**18, 1)])
-def test_a_key_without_sense_is_not_made(keys, allowance, renewal_day):
+def test_invalid_plan_is_refused(keys, allowance, renewal_day):
     with pytest.raises(ValueError, match="allowance"):
         keys.create("test", allowance, renewal_day=renewal_day)
     assert keys.keys() == []
 
 
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", "\x00", "\x1b[2J"])
-def test_a_name_that_can_not_be_shown_is_refused(keys, name):
+def test_unprintable_name_is_refused(keys, name):
     with pytest.raises(ValueError, match="name"):
         keys.create(name, 100)
 
@@ -102,7 +101,7 @@ def test_a_name_that_can_not_be_shown_is_refused(keys, name):
 # ------------------------------------------------------------------ life of keys
 
 
-def test_a_revoked_key_is_listed_but_not_found(keys):
+def test_revoked_key_is_listed_but_not_found(keys):
     secret = keys.create("test", 100)
     (key,) = keys.keys()
     assert keys.revoke(key.prefix)
@@ -112,7 +111,7 @@ def test_a_revoked_key_is_listed_but_not_found(keys):
 
 
 @pytest.mark.parametrize("prefix", ["00000000", "", "no prefix", "\x00", "\ud800"])
-def test_a_key_that_is_not_there_can_be_neither_ended_nor_changed(keys, prefix):
+def test_unknown_key_cannot_be_revoked_rotated_or_changed(keys, prefix):
     keys.create("test", 100)
     assert not keys.revoke(prefix)
     with pytest.raises(UnknownKey):
@@ -123,20 +122,20 @@ def test_a_key_that_is_not_there_can_be_neither_ended_nor_changed(keys, prefix):
         keys.usage(prefix)
 
 
-def test_keys_outlive_the_store_that_made_them(keys, ledger):
+def test_keys_persist_after_closing_the_store(keys, ledger):
     secret = keys.create("test", 100)
     keys.close()
     with ledger.open() as again:
         assert again.find(secret) is not None
 
 
-def test_a_store_that_is_closed_answers_no_more(keys):
+def test_closed_store_raises_an_error(keys):
     keys.close()
     with pytest.raises(RuntimeError, match="closed"):
         keys.keys()
 
 
-def test_a_rotated_key_and_its_successor_are_both_good_for_the_grace(keys, clock):
+def test_both_keys_are_valid_in_the_grace_period(keys, clock):
     old = keys.create("test", 100, True, 9)
     before = _found(keys, old)
     new = keys.rotate(before.prefix, timedelta(hours=24))
@@ -152,7 +151,7 @@ def test_a_rotated_key_and_its_successor_are_both_good_for_the_grace(keys, clock
     assert keys.find(new) is not None
 
 
-def test_without_a_grace_the_old_key_ends_at_once(keys):
+def test_without_grace_period_the_old_key_ends_at_once(keys):
     old = keys.create("test", 100)
     key = _found(keys, old)
     new = keys.rotate(key.prefix)
@@ -162,7 +161,7 @@ def test_without_a_grace_the_old_key_ends_at_once(keys):
     assert keys.reserve(_found(keys, new).id, "map", 1)
 
 
-def test_a_second_rotation_does_not_lengthen_the_first_ones_grace(keys):
+def test_second_rotation_does_not_extend_the_grace_period(keys):
     old = keys.create("test", 100)
     prefix = _found(keys, old).prefix
     keys.rotate(prefix, timedelta(hours=1))
@@ -170,7 +169,7 @@ def test_a_second_rotation_does_not_lengthen_the_first_ones_grace(keys):
     assert _found(keys, old).ends_at == NOON + timedelta(hours=1)
 
 
-def test_a_key_that_has_ended_can_not_be_rotated(keys):
+def test_ended_key_cannot_be_rotated(keys):
     prefix = _found(keys, keys.create("test", 100)).prefix
     keys.revoke(prefix)
     with pytest.raises(UnknownKey, match="ended"):
@@ -178,13 +177,13 @@ def test_a_key_that_has_ended_can_not_be_rotated(keys):
     assert len(keys.keys()) == 1
 
 
-def test_a_grace_below_zero_is_refused(keys):
+def test_negative_grace_period_is_refused(keys):
     prefix = _found(keys, keys.create("test", 100)).prefix
     with pytest.raises(ValueError, match="grace"):
         keys.rotate(prefix, timedelta(seconds=-1))
 
 
-def test_keys_of_one_account_spend_of_one_allowance(keys):
+def test_keys_of_an_account_share_its_allowance(keys):
     old = _found(keys, keys.create("test", 100))
     new = _found(keys, keys.rotate(old.prefix, timedelta(hours=1)))
     keys.settle(keys.reserve(old.id, "map", 60))
@@ -195,7 +194,7 @@ def test_keys_of_one_account_spend_of_one_allowance(keys):
     assert [row.credits for row in keys.usage(new.prefix)] == [30]
 
 
-def test_a_plan_is_changed_for_all_keys_of_the_account(keys):
+def test_plan_changes_for_all_keys_of_the_account(keys):
     old = _found(keys, keys.create("test", 100))
     new = _found(keys, keys.rotate(old.prefix, timedelta(hours=1)))
     changed = keys.change(old.prefix, allowance=300, custom_plan=True, renewal_day=9)
@@ -204,7 +203,7 @@ def test_a_plan_is_changed_for_all_keys_of_the_account(keys):
     assert keys.balance(new.id).renews_on.isoformat() == "2026-12-09"
 
 
-def test_what_is_not_named_stays_as_it_is(keys):
+def test_change_keeps_values_that_are_not_given(keys):
     key = _found(keys, keys.create("test", 100, True, 9))
     keys.change(key.prefix, allowance=5)
     assert keys.change(key.prefix) == _changed(key, allowance=5)
@@ -219,7 +218,7 @@ def _changed(key: Key, **values: object) -> Key:
 # -------------------------------------------------------------- opening a store
 
 
-def test_processes_that_start_at_once_make_one_set_of_tables(ledger):
+def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]
     said = [process.communicate(timeout=60) for process in starting]
     secrets = [out.strip() for out, _ in said]
@@ -229,25 +228,14 @@ def test_processes_that_start_at_once_make_one_set_of_tables(ledger):
         assert all(keys.find(secret) for secret in secrets)
 
 
-def test_threads_that_start_at_once_make_one_set_of_tables(ledger):
-    def work(_: int) -> str:
-        with ledger.open() as keys:
-            return keys.create("test", 1)
-
-    with ThreadPoolExecutor(8) as pool:
-        secrets = list(pool.map(work, range(8)))
-    with ledger.open() as keys:
-        assert all(keys.find(secret) for secret in secrets)
-
-
-def test_another_secret_does_not_open_the_store(keys, ledger):
+def test_wrong_secret_does_not_open_the_store(keys, ledger):
     another = token_hex(16)
     with pytest.raises(WrongSecret, match="HOLDERLAKE_SERVICE__SECRET is not the secret") as caught:
         KeyStore(ledger.where, another.encode())
     assert another not in _all_words(caught.value)
 
 
-def test_a_secret_that_is_given_is_taken(tmp_path):
+def test_given_secret_replaces_the_file(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite", SECRET) as keys:
         assert keys.secret == SECRET
     assert not (tmp_path / "accounts.secret").exists()
@@ -255,17 +243,17 @@ def test_a_secret_that_is_given_is_taken(tmp_path):
         KeyStore(tmp_path / "accounts.sqlite")
 
 
-def test_a_short_secret_is_refused(ledger):
+def test_short_secret_is_refused(ledger):
     with pytest.raises(WrongSecret, match="fewer than 16 bytes"):
         KeyStore(ledger.where, b"fifteen letters")
 
 
-def test_postgresql_needs_a_secret(postgres_url):
+def test_postgresql_requires_a_secret(postgres_url):
     with pytest.raises(WrongSecret, match="HOLDERLAKE_SERVICE__SECRET"):
         KeyStore(postgres_url)
 
 
-def test_the_secret_file_is_its_owners_alone(tmp_path):
+def test_secret_file_is_readable_by_its_owner_only(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite") as keys:
         file = tmp_path / "accounts.secret"
         assert file.read_bytes() == keys.secret
@@ -273,7 +261,7 @@ def test_the_secret_file_is_its_owners_alone(tmp_path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_without_its_secret_file_no_store_opens_and_none_is_made_anew(tmp_path):
+def test_missing_secret_file_is_not_replaced(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite"):
         pass
     (tmp_path / "accounts.secret").unlink()
@@ -282,31 +270,31 @@ def test_without_its_secret_file_no_store_opens_and_none_is_made_anew(tmp_path):
     assert not (tmp_path / "accounts.secret").exists()
 
 
-def test_tables_of_another_version_are_not_touched(keys, ledger):
+def test_tables_of_another_version_are_refused(keys, ledger):
     newer = sa.update(ledger_table).values(version=99)
     keys._database.write(lambda connection: connection.execute(newer))
     with pytest.raises(WrongVersion, match="version 99"):
         ledger.open()
 
 
-def test_tables_of_something_else_are_not_taken_for_ours(postgres_server, postgres_url):
+def test_tables_of_another_program_are_refused(postgres_server, postgres_url):
     postgres_server.execute("CREATE TABLE accounts (id int)", postgres_url)
     with pytest.raises(sa.exc.ProgrammingError, match="already exists"):
         KeyStore(postgres_url, SECRET)
 
 
-def test_a_sqlite_file_may_be_named_by_a_url(tmp_path):
+def test_sqlite_file_can_be_given_as_a_url(tmp_path):
     with KeyStore(f"sqlite:///{tmp_path}/accounts.sqlite") as keys:
         secret = keys.create("test", 1)
     with KeyStore(tmp_path / "accounts.sqlite") as keys:
         assert keys.find(secret)
 
 
-# ------------------------------------------------------------- what is not said
+# -------------------------------------------------------------------- no leaks
 
 
 def _all_words(error: BaseException) -> str:
-    """Everything that a log may show of an error."""
+    """Return all text that a log may show of an error."""
     words = ["".join(traceback.format_exception(error)), repr(error)]
     chained = [one for one in (error.__cause__, error.__context__) if one is not None]
     return "\n".join([*words, *(_all_words(one) for one in chained)])
@@ -322,7 +310,7 @@ def _all_words(error: BaseException) -> str:
         "postgresql:user:hunter2@host/name",
     ],
 )
-def test_a_url_that_is_none_is_not_repeated(url):
+def test_invalid_url_is_not_repeated_in_the_error(url):
     with pytest.raises(ValueError, match="postgresql://user:password@host/name") as caught:
         KeyStore(url, SECRET)
     assert "hunter2" not in _all_words(caught.value)
@@ -331,29 +319,29 @@ def test_a_url_that_is_none_is_not_repeated(url):
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://user:hunter2@127.0.0.1:1/name",  # nobody listens
+        "postgresql://user:hunter2@127.0.0.1:1/name",  # an unused port
         "postgresql://user:one@hunter2@127.0.0.1:1/name",  # a password that should have been escaped
     ],
 )
-def test_a_server_that_is_not_there_is_worth_a_retry_and_its_address_is_not_told(url, caplog):
+def test_unreachable_server_raises_keys_busy_without_its_address(url, caplog):
     with pytest.raises(KeysBusy, match="can't be reached") as caught:
         KeyStore(url, SECRET)
     assert "hunter2" not in _all_words(caught.value) + caplog.text
 
 
-def test_a_wrong_password_is_told_without_it(postgres_server, postgres_url, caplog):
+def test_wrong_password_is_reported_without_it(postgres_server, postgres_url, caplog):
     wrong = sa.make_url(postgres_url).set(password="hunter2").render_as_string(hide_password=False)
     with pytest.raises(DatabaseUnavailable, match="rejects the user or password") as caught:
         KeyStore(wrong, SECRET)
     assert "hunter2" not in _all_words(caught.value) + caplog.text
 
 
-def test_a_database_that_is_not_there_is_named_as_the_reason(postgres_url):
+def test_missing_database_is_reported(postgres_url):
     with pytest.raises(DatabaseUnavailable, match="does not exist"):
         KeyStore(postgres_url + "_elsewhere", SECRET)
 
 
-def test_no_log_and_no_sight_of_a_store_shows_a_secret(ledger, caplog):
+def test_logs_and_reprs_show_no_secret(ledger, caplog):
     caplog.set_level(logging.DEBUG)
     with ledger.open() as keys:
         secret = keys.create("test", 100)
@@ -362,7 +350,7 @@ def test_no_log_and_no_sight_of_a_store_shows_a_secret(ledger, caplog):
         with pytest.raises(KeyError):
             keys._database.write(lambda connection: {}["a fault"])
         words = caplog.text + repr(keys) + repr(vars(keys)) + repr(vars(keys._database)) + repr(found)
-        words = words.replace(repr(keys.secret), "")  # its own field, which is not shown by itself
+        words = words.replace(repr(keys.secret), "")  # the field is not logged
     assert secret.split("_")[2] not in words
     assert "5" * 48 not in words
     assert repr(keys.secret) not in repr(keys)
@@ -373,11 +361,11 @@ def test_no_log_and_no_sight_of_a_store_shows_a_secret(ledger, caplog):
 # ------------------------------------------------------------------------- ping
 
 
-def test_a_ping_is_answered_where_the_database_can_be_written(keys):
+def test_ping_succeeds_on_a_writable_database(keys):
     keys.ping()
 
 
-def test_a_ping_tells_of_a_file_that_another_process_holds(tmp_path):
+def test_ping_fails_on_a_locked_file(tmp_path):
     ledger = Ledger(tmp_path / "accounts.sqlite")
     with ledger.open(busy_seconds=0.05) as keys, ledger.open() as other:
 
@@ -389,7 +377,7 @@ def test_a_ping_tells_of_a_file_that_another_process_holds(tmp_path):
         keys.ping()
 
 
-def test_a_ping_tells_of_a_database_that_only_reads(postgres_server, postgres_url):
+def test_ping_fails_on_a_read_only_database(postgres_server, postgres_url):
     with KeyStore(postgres_url, SECRET) as keys:
         secret = keys.create("test", 100)
         database = postgres_url.rpartition("/")[2]
@@ -400,7 +388,7 @@ def test_a_ping_tells_of_a_database_that_only_reads(postgres_server, postgres_ur
         assert keys.find(secret)
 
 
-def test_a_full_disk_is_told_as_what_an_operator_must_mend(tmp_path):
+def test_full_disk_raises_database_unavailable(tmp_path):
     with KeyStore(tmp_path / "accounts.sqlite") as keys:
         keys._database.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1"))
         with pytest.raises(DatabaseUnavailable, match="see the service"):

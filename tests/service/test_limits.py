@@ -1,4 +1,4 @@
-"""What a caller may send: calls a minute, and bodies of what kind, size and slowness."""
+"""Limits on calls per minute, and on media type, size and duration of bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 
+from holderlake.service.billing.keys import KeyStore
 from holderlake.service.database.errors import KeysBusy
 from holderlake.service.errors import ServiceError, add_handlers
 from holderlake.service.middleware.body_limits import limited_body
@@ -32,7 +32,7 @@ from tests.service.sockets import PATIENCE, Served, hello, serving
 
 
 async def _statuses(limited: RateLimitMiddleware, *calls: str) -> list[int]:
-    """Calls from addresses, one after another."""
+    """Return the statuses of calls from addresses, one after another."""
     return [(await _call(limited, address)).status_code for address in calls]
 
 
@@ -48,7 +48,7 @@ def _answer_is_rate_limited(answer: httpx.Response) -> None:
     assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
-def test_calls_beyond_the_rate_are_told_when_to_come_back():
+def test_calls_over_the_limit_get_retry_after():
     with serving(RateLimitMiddleware(hello, 3, MemoryStorage(lambda: 0.0))) as served:
         answers = [httpx.get(served.base_url) for _ in range(6)]
         assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
@@ -64,7 +64,7 @@ def test_calls_are_counted_by_address():
     assert asyncio.run(calls()) == [200, 200, 429, 200]
 
 
-def test_the_addresses_of_one_ipv6_network_are_one_caller():
+def test_addresses_of_an_ipv6_network_share_a_limit():
     async def calls() -> list[int]:
         limited = RateLimitMiddleware(hello, 2, MemoryStorage(lambda: 0.0))
         return await _statuses(limited, "2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:3", "2001:db8:0:1::1")
@@ -72,7 +72,7 @@ def test_the_addresses_of_one_ipv6_network_are_one_caller():
     assert asyncio.run(calls()) == [200, 200, 429, 200]
 
 
-def test_a_minute_later_a_caller_may_call_again():
+def test_memory_storage_resets_after_a_minute():
     now = 30.0
     counts = MemoryStorage(lambda: now)
 
@@ -87,7 +87,7 @@ def test_a_minute_later_a_caller_may_call_again():
     assert asyncio.run(count()) == 1
 
 
-def test_who_was_refused_is_welcome_when_the_window_is_over():
+def test_refused_client_may_call_after_the_window():
     ends = time.time() + 1.2
 
     def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
@@ -104,7 +104,7 @@ def test_who_was_refused_is_welcome_when_the_window_is_over():
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
-def test_who_watches_the_service_may_ask_as_often_as_it_likes(path):
+def test_monitoring_paths_are_unlimited(path):
     async def calls() -> list[int]:
         limited = RateLimitMiddleware(hello, 1, MemoryStorage(lambda: 0.0))
         watched = [(await _call(limited, "192.0.2.1", path)).status_code for _ in range(5)]
@@ -113,7 +113,7 @@ def test_who_watches_the_service_may_ask_as_often_as_it_likes(path):
     assert asyncio.run(calls()) == [200] * 6
 
 
-def test_a_flood_of_addresses_takes_little_memory_and_shuts_nobody_out():
+def test_flood_of_addresses_is_bounded_and_refuses_nobody():
     counts = MemoryStorage(lambda: 0.0, max_clients=1_000)
 
     async def flood() -> list[int]:
@@ -126,43 +126,25 @@ def test_a_flood_of_addresses_takes_little_memory_and_shuts_nobody_out():
     assert asyncio.run(counts.reset()) == 1_000
 
 
-class _Database:
-    """Calls counted in SQLite, as several processes would."""
+class _Counter:
+    """Counts calls in a real database, and the statements for it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, keys: KeyStore) -> None:
+        self._keys = keys
         self.statements = 0
-        self._lock = threading.Lock()
-        with closing(sqlite3.connect(path)) as db:
-            db.execute("CREATE TABLE IF NOT EXISTS calls (caller TEXT PRIMARY KEY, calls INTEGER)")
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        with self._lock, closing(sqlite3.connect(self._path)) as db, db:
-            self.statements += 1
-            ends = time.time() + seconds
-            return [(self._one(db, caller), ends) for caller in callers]
-
-    def _one(self, db: sqlite3.Connection, caller: str) -> int:
-        sql = "INSERT INTO calls VALUES (?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1 RETURNING calls"
-        return int(db.execute(sql, (caller,)).fetchone()[0])
+        self.statements += 1
+        return self._keys.count_calls(callers, seconds)
 
 
-def test_services_that_share_a_database_count_together(tmp_path):
-    first, second = (_Database(tmp_path / "calls") for _ in range(2))
-    with ThreadPoolExecutor(2) as executor:
-        one, two = (
-            RateLimitMiddleware(hello, 3, SharedStorage(database.count, executor)) for database in (first, second)
-        )
-        with serving(one) as here, serving(two) as there:
-            answers = [httpx.get(served.base_url) for served in (here, there) * 4]
-    assert Counter(answer.status_code for answer in answers) == {200: 3, 429: 5}
-    for answer in answers:
-        if answer.status_code == 429:
-            _answer_is_rate_limited(answer)
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[_Counter]:
+    with KeyStore(tmp_path / "keys.sqlite") as keys:
+        yield _Counter(keys)
 
 
-def test_who_is_over_the_limit_is_refused_without_the_database(tmp_path):
-    database = _Database(tmp_path / "calls")
+def test_refused_client_does_not_reach_the_database(database):
     with (
         ThreadPoolExecutor(1) as executor,
         serving(RateLimitMiddleware(hello, 2, SharedStorage(database.count, executor))) as served,
@@ -171,9 +153,7 @@ def test_who_is_over_the_limit_is_refused_without_the_database(tmp_path):
     assert database.statements == 3
 
 
-def test_many_calls_at_a_time_are_counted_in_few_statements(tmp_path):
-    database = _Database(tmp_path / "calls")
-
+def test_concurrent_calls_are_counted_in_batches(database):
     async def calls() -> Counter[int]:
         with ThreadPoolExecutor(1) as executor:
             limited = RateLimitMiddleware(hello, 150, SharedStorage(database.count, executor))
@@ -185,7 +165,7 @@ def test_many_calls_at_a_time_are_counted_in_few_statements(tmp_path):
 
 
 @pytest.mark.parametrize("failure", [KeysBusy("busy"), sqlite3.OperationalError("disk I/O error"), OSError("gone")])
-def test_calls_that_can_not_be_counted_go_through_with_one_warning(caplog, failure):
+def test_calls_pass_with_one_warning_if_counting_fails(caplog, failure):
     def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
         raise failure
 
@@ -200,7 +180,7 @@ def test_calls_that_can_not_be_counted_go_through_with_one_warning(caplog, failu
     assert str(failure) in warnings[0].getMessage()
 
 
-def test_a_database_that_hangs_does_not_hold_calls_for_long():
+def test_hanging_database_delays_calls_briefly():
     release = threading.Event()
 
     def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
@@ -274,34 +254,34 @@ def _is(answer: httpx.Response, code: str, status: int) -> bool:
 
 
 @pytest.mark.parametrize("size", [LIMIT + 1, 100 * LIMIT])
-def test_a_body_is_too_large_by_its_declared_length(client, size):
+def test_declared_length_over_the_limit_is_refused(client, size):
     assert client.post("/", content=b"[]".ljust(LIMIT), headers=JSON).json() == 0
     assert _is(client.post("/", content=b"[]".ljust(size), headers=JSON), "body_too_large", 413)
     assert client.post("/", content=b"[1]", headers=JSON).json() == 1
 
 
-def test_a_streamed_body_is_too_large_once_it_has_grown_past_the_limit(client):
+def test_streamed_body_over_the_limit_is_refused(client):
     answer = client.post("/", content=(b" " * 100 for _ in range(11)), headers=JSON)
     assert "content-length" not in answer.request.headers
     assert _is(answer, "body_too_large", 413)
     assert client.post("/", content=iter([b"[1", b",2]"]), headers=JSON).json() == 2
 
 
-def test_a_body_that_is_declared_huge_is_refused_before_it_comes(served):
+def test_huge_declared_body_is_refused_before_it_is_sent(served):
     with served.connect() as peer:
         request = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
         answer = peer.ask(request % (1 << 62))
         assert (answer.status, answer.code) == (413, "body_too_large")
 
 
-def test_a_caller_that_asks_first_is_told_to_go_on(served):
+def test_expect_continue_gets_100(served):
     with served.connect() as peer:
         peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
         assert peer.answer().status == 100
         assert peer.ask(b"[1]").body == b"1"
 
 
-def test_who_asks_first_without_a_key_is_not_told_to_go_on(served):
+def test_expect_continue_without_key_gets_no_100(served):
     with served.connect() as peer:
         request = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
         assert peer.ask(request).code == "missing_key"
@@ -312,14 +292,14 @@ def test_who_asks_first_without_a_key_is_not_told_to_go_on(served):
     [b"Content-Length: 100\r\n\r\n[1,", b"Transfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n"],
     ids=["sized", "chunks"],
 )
-def test_a_body_that_stops_coming_is_too_slow(served, head):
+def test_incomplete_body_is_too_slow(served, head):
     with served.connect() as peer:
         answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n" + head)
         assert (answer.status, answer.code, answer.headers["connection"]) == (408, "too_slow", "close")
         assert peer.is_closed()
 
 
-def test_a_body_that_trickles_in_is_too_slow_all_the_same(served):
+def test_trickling_body_is_too_slow(served):
     with served.connect() as peer:
         peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
         for _ in range(30):
@@ -328,25 +308,25 @@ def test_a_body_that_trickles_in_is_too_slow_all_the_same(served):
         assert peer.answer().code == "too_slow"
 
 
-def test_a_body_that_is_too_large_and_stops_coming_is_answered_in_time(served):
+def test_large_incomplete_body_is_answered_in_time(served):
     with served.connect() as peer:
         answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 9000\r\n\r\n[1,")
         assert (answer.status, answer.code) == (413, "body_too_large")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip", "GZIP", "x"])
-def test_an_encoded_body_is_not_unpacked(client, encoding):
+def test_compressed_body_is_refused(client, encoding):
     content = gzip.compress(b"[1]")
     answer = client.post("/", content=content, headers={**JSON, "Content-Encoding": encoding})
     assert _is(answer, "unsupported_media_type", 415)
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_a_body_that_is_encoded_as_itself_is_read(client, encoding):
+def test_identity_encoding_is_accepted(client, encoding):
     assert client.post("/", content=b"[1]", headers={**JSON, "Content-Encoding": encoding}).json() == 1
 
 
-def test_chunks_that_are_packed_are_not_unpacked(served):
+def test_compressed_chunks_are_refused(served):
     with served.connect() as peer:
         head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
         answer = peer.ask(head + b"3\r\n[1]\r\n0\r\n\r\n")
@@ -366,12 +346,12 @@ def test_chunks_that_are_packed_are_not_unpacked(served):
         "",
     ],
 )
-def test_json_is_read_whatever_it_calls_itself(client, media_type):
+def test_json_media_types_are_accepted(client, media_type):
     answer = client.post("/", content=b"[1]", headers={"X-ApiKey": "some", "Content-Type": media_type})
     assert answer.json() == 1
 
 
-def test_a_body_without_a_type_is_taken_for_json(client):
+def test_body_without_media_type_is_json(client):
     assert client.post("/", content=b"[1]", headers={"X-ApiKey": "some"}).json() == 1
 
 
@@ -393,13 +373,13 @@ def test_a_body_without_a_type_is_taken_for_json(client):
         "\xff\xfe",
     ],
 )
-def test_a_body_that_does_not_call_itself_json_is_not_read(client, media_type):
+def test_other_media_types_are_refused(client, media_type):
     headers = {b"X-ApiKey": b"some", b"Content-Type": media_type.encode("latin-1")}
     answer = client.post("/", content=b"[1]", headers=headers)
     assert _is(answer, "unsupported_media_type", 415)
 
 
-def test_of_two_types_both_have_to_be_json(client):
+def test_repeated_content_type_must_be_json_twice(client):
     headers = [("X-ApiKey", "some"), ("Content-Type", "application/json"), ("Content-Type", "text/plain")]
     assert _is(client.post("/", content=b"[1]", headers=headers), "unsupported_media_type", 415)
 
@@ -409,7 +389,7 @@ def test_of_two_types_both_have_to_be_json(client):
     [{"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}, {"Content-Length": str(1 << 40)}],
     ids=["type", "encoding", "length"],
 )
-def test_the_key_comes_before_the_body(served, headers):
+def test_key_is_checked_before_the_body(served, headers):
     lines = {"Content-Length": "3", **headers}
     request = "POST / HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n[1]"
     with served.connect() as peer:
@@ -417,7 +397,7 @@ def test_the_key_comes_before_the_body(served, headers):
         assert (answer.status, answer.code) == (401, "missing_key")
 
 
-def test_a_body_that_nobody_asked_for_does_no_harm(served):
+def test_unread_body_is_discarded(served):
     head = b"GET / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Type: text/plain\r\n"
     with served.connect() as peer:
         assert peer.ask(head + b"Content-Length: 9\r\n\r\nwhatever!").body == b'"got"'
@@ -426,9 +406,9 @@ def test_a_body_that_nobody_asked_for_does_no_harm(served):
         assert peer.ask(head + b"\r\n").body == b'"got"'
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory that a process had at most")
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 @pytest.mark.parametrize("kind", ["sized", "chunks", "gzip"])
-def test_a_hundred_megabytes_cost_no_memory_and_their_sender_reads_why_they_are_refused(kind):
+def test_hundred_megabytes_are_refused_without_using_memory(kind):
     megabyte = b" " * 1_000_000
     head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n"
     with serving(_app(1 << 20, seconds=20)) as served, served.connect() as peer:
@@ -450,12 +430,12 @@ def test_a_hundred_megabytes_cost_no_memory_and_their_sender_reads_why_they_are_
 
 
 def _most_memory() -> int:
-    """The bytes that this process had at most."""
+    """Return this process's peak memory in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmHWM"))
 
 
-def test_who_sends_slowly_keeps_nobody_waiting(served, client):
+def test_slow_sender_does_not_delay_others(served, client):
     with served.connect() as slow:
         slow.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n[")
         for _ in range(20):
@@ -463,7 +443,7 @@ def test_who_sends_slowly_keeps_nobody_waiting(served, client):
         assert slow.answer().code == "too_slow"
 
 
-def test_nothing_of_a_body_or_a_key_is_logged(served, client, caplog):
+def test_body_and_key_are_not_logged(served, client, caplog):
     caplog.set_level(logging.DEBUG, logger="service")
     caplog.set_level(logging.DEBUG, logger="uvicorn")
     secret = "hl_deadbeef_555"

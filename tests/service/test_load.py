@@ -1,4 +1,4 @@
-"""Many callers at once on one allowance: nothing is given away, nothing billed that was not answered, come what may."""
+"""Concurrent clients on one allowance: exact charges, also when a process is killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as key
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a ledger is that several processes share."""
+    """The database of keys, shared by several processes."""
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgres_url"))
     return str(tmp_path / "accounts.sqlite")
@@ -52,7 +52,7 @@ def keys(ledger: str) -> Iterator[KeyStore]:
 
 @contextmanager
 def _processes(folder: Path, ledger: str, count: int, per_minute: int = 10_000) -> Iterator[list[tuple[str, Process]]]:
-    """Services in processes of their own over one store and one ledger: their addresses and themselves."""
+    """Start services in their own processes over one store and one key database; yield their URLs and processes."""
     with ExitStack() as stack:
         started = []
         for _ in range(count):
@@ -81,7 +81,7 @@ async def _wait_until_open(base_url: str, process: Process) -> None:
 
 
 async def _ask(base_urls: Sequence[str], secret: str, requests: int, victim: Process | None = None) -> Counter[str]:
-    """Outcomes of requests by 64 clients at once, spread over the services; the victim is killed midway."""
+    """Return the outcomes of requests by 64 concurrent clients over all services; kill the victim midway."""
     outcomes: Counter[str] = Counter()
     left = iter(range(requests))
     async with aiohttp.ClientSession(headers={"X-ApiKey": secret}, timeout=aiohttp.ClientTimeout(30)) as http:
@@ -106,7 +106,7 @@ def _spent(keys: KeyStore, secret: str) -> int:
     return keys.balance(key.id).spent
 
 
-def test_two_processes_give_sixty_four_clients_exactly_what_the_allowance_covers(world, ledger, keys):
+def test_64_clients_of_two_processes_spend_exactly_the_allowance(world, ledger, keys):
     covered, asked = 150, 400
     secret = keys.create("crowd", covered)
     with _processes(world.store.root, ledger, 2) as services:
@@ -118,9 +118,7 @@ def test_two_processes_give_sixty_four_clients_exactly_what_the_allowance_covers
     assert _spent(keys, secret) == covered
 
 
-def test_a_process_that_is_killed_bills_nothing_unanswered_and_gives_away_at_most_what_was_in_flight(
-    world, ledger, keys
-):
+def test_killed_process_bills_no_unanswered_request(world, ledger, keys):
     covered, asked = 400, 1_200
     secret = keys.create("crowd", covered)
     with _processes(world.store.root, ledger, 2) as services:

@@ -1,4 +1,4 @@
-"""What an operator sees: request ids, log lines that hold no secret, metrics, and whether the service can answer."""
+"""Request ids, log lines without secrets, metrics, health and readiness."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'
 
 @dataclass(frozen=True)
 class Watched:
-    """A service, a client of it, and what was logged since the test began."""
+    """A service, its client, and the log of the test."""
 
     app: FastAPI
     http: httpx.Client
@@ -44,12 +44,12 @@ class Watched:
     log: io.StringIO
 
     def lines(self, logger: str = "holderlake.service.requests") -> list[dict[str, Any]]:
-        """The lines of a logger; those of requests come just after their answers."""
+        """Return the lines of a logger; a request's line is written just after its answer."""
         found = [json.loads(line) for line in self.log.getvalue().splitlines()]
         return [line for line in found if line["logger"] == logger]
 
     def line(self, answer: httpx.Response) -> dict[str, Any]:
-        """The line of an answer."""
+        """Return the log line of an answer."""
         for _ in range(200):
             of_it = [one for one in self.lines() if one["request_id"] == answer.headers["X-Request-Id"]]
             if of_it:
@@ -59,7 +59,7 @@ class Watched:
         raise AssertionError("the request was not logged")
 
     def metric(self, name: str) -> dict[str, float]:
-        """Samples of a metric by their labels as text, without time stamps."""
+        """Return the samples of a metric by their labels as text."""
         samples = [line.rpartition(" ") for line in self.http.get("/metrics").text.splitlines()]
         return {
             labels.removeprefix(name): float(value) for labels, _, value in samples if labels.partition("{")[0] == name
@@ -67,7 +67,7 @@ class Watched:
 
 
 def observed_app(world: World, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
-    """The service with two routes of a test's own: one that logs, one that fails as nobody foresaw."""
+    """Return the service with test routes: one logs, one fails unexpectedly."""
     app = create_app(world.store, keys, settings)
 
     @app.get("/test/logs/{text}")
@@ -91,7 +91,7 @@ def observed_app(world: World, keys: KeyStore, settings: ServiceSettings) -> Fas
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What the service logs while a test runs, as JSON, in a process that listens to all its loggers."""
+    """The service's JSON log during a test, of all loggers."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
@@ -105,7 +105,7 @@ def log() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def log_lines(log: io.StringIO) -> Iterator[io.StringIO]:
-    """The same with lines of requests."""
+    """The same log, including request lines."""
     requests = logging.getLogger("holderlake.service.requests")
     silent = requests.level
     requests.setLevel(logging.INFO)
@@ -133,7 +133,7 @@ Start = Callable[[ServiceSettings], Watched]
 
 @pytest.fixture
 def start_watched(world: World, tmp_path: Path, log_lines: io.StringIO) -> Iterator[Start]:
-    """Starts a service of the test's own."""
+    """Start a service with the test's settings."""
     with ExitStack() as stack:
 
         def start(settings: ServiceSettings) -> Watched:
@@ -149,13 +149,13 @@ def start_watched(world: World, tmp_path: Path, log_lines: io.StringIO) -> Itera
 # ---------------------------------------------------------------------- ids
 
 
-def test_each_request_has_an_id_of_its_own(watched: Watched) -> None:
+def test_each_request_has_its_own_id(watched: Watched) -> None:
     ids = {watched.http.get("/health").headers["X-Request-Id"] for _ in range(5)}
     assert len(ids) == 5
     assert all(len(one) == 32 for one in ids)
 
 
-def test_a_caller_may_name_its_request(watched: Watched) -> None:
+def test_request_id_of_the_caller_is_kept(watched: Watched) -> None:
     answer = watched.http.get("/v0/chains", headers={"X-Request-Id": "trace-1.2_3"})
     assert answer.headers.get_list("X-Request-Id") == ["trace-1.2_3"]
     assert watched.line(answer)["code"] == "missing_key"
@@ -164,13 +164,13 @@ def test_a_caller_may_name_its_request(watched: Watched) -> None:
 @pytest.mark.parametrize(
     "name", ["", "x" * 65, "two words", 'say"what', "new\tline", "ümlaut".encode(), "hl_0badcafe_" + "5" * 48]
 )
-def test_a_name_that_is_not_sane_is_not_taken(watched: Watched, name: str | bytes) -> None:
+def test_malformed_request_id_is_replaced(watched: Watched, name: str | bytes) -> None:
     answer = watched.http.get("/health", headers={"X-Request-Id": name})
     assert len(answer.headers["X-Request-Id"]) == 32
     assert answer.headers["X-Request-Id"] != name
 
 
-def test_a_line_that_is_logged_within_a_request_has_its_id(watched: Watched) -> None:
+def test_log_lines_within_a_request_have_its_id(watched: Watched) -> None:
     answer = watched.http.get("/test/logs/hello")
     assert [(line["message"], line["request_id"]) for line in watched.lines("holderlake.service.test")] == [
         ("said hello", answer.headers["X-Request-Id"])
@@ -180,7 +180,7 @@ def test_a_line_that_is_logged_within_a_request_has_its_id(watched: Watched) -> 
 # --------------------------------------------------------------------- lines
 
 
-def test_a_request_leaves_one_line_that_says_how_it_went(watched: Watched, world: World) -> None:
+def test_request_is_logged_in_one_line(watched: Watched, world: World) -> None:
     secret = watched.keys.create("test", 100 * CREDIT)
     answer = watched.http.get(f"/v0/tokens/holders/eth/{world.token}?limit=80", headers={"X-ApiKey": secret})
     assert answer.status_code == 200
@@ -204,7 +204,7 @@ def test_a_request_leaves_one_line_that_says_how_it_went(watched: Watched, world
     }
 
 
-def test_a_line_holds_what_routes_know_of_the_caller(watched: Watched) -> None:
+def test_log_line_has_key_cost_and_cache_status(watched: Watched) -> None:
     line = watched.line(watched.http.get("/test/notes"))
     assert (line["key"], line["account"], line["cost"], line["cached"]) == ("0badcafe", 7, 150, True)
 
@@ -219,7 +219,7 @@ def test_a_line_holds_what_routes_know_of_the_caller(watched: Watched) -> None:
         ("PROPFIND", "/v0/chains", "/v0/chains", 405, "method_not_allowed"),
     ],
 )
-def test_a_refused_request_is_logged_by_its_route_and_code(
+def test_refused_request_is_logged_with_route_and_code(
     watched: Watched, method: str, path: str, route: str, status: int, code: str
 ) -> None:
     line = watched.line(watched.http.request(method, path))
@@ -227,13 +227,13 @@ def test_a_refused_request_is_logged_by_its_route_and_code(
     assert line["method"] == ("other" if method == "PROPFIND" else method)
 
 
-def test_behind_a_trusted_proxy_the_line_names_caller_and_route(start_watched: Start) -> None:
+def test_log_line_behind_a_proxy_has_the_client(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings(trusted_proxies=("127.0.0.0/8",)))
     line = watched.line(watched.http.get("/v0/chains", headers={"X-Forwarded-For": "203.0.113.9"}))
     assert (line["client"], line["route"]) == ("203.0.113.9", "/v0/chains")
 
 
-def test_nothing_that_a_caller_sends_is_logged(watched: Watched, world: World) -> None:
+def test_caller_input_is_not_logged(watched: Watched, world: World) -> None:
     secret = watched.keys.create("test", 100 * CREDIT)
     hidden = "hiddentext"
     sent = {"X-ApiKey": secret, "User-Agent": hidden, "X-Request-Id": secret, "Cookie": hidden, "X-Any": hidden}
@@ -252,7 +252,7 @@ def test_nothing_that_a_caller_sends_is_logged(watched: Watched, world: World) -
     assert secret.split("_")[2] not in written
 
 
-def test_hostile_text_makes_no_line_of_its_own(watched: Watched) -> None:
+def test_hostile_text_cannot_forge_a_log_line(watched: Watched) -> None:
     connection = http.client.HTTPConnection(urlsplit(str(watched.http.base_url)).netloc)
     connection.putrequest("GET", "/test/logs/%1b%5b2K%0d%0a%7b%22level%22%3a%20%22info%22%7d%22", skip_host=True)
     connection.putheader("Host", "x")
@@ -267,31 +267,31 @@ def test_hostile_text_makes_no_line_of_its_own(watched: Watched) -> None:
     assert watched.lines("holderlake.service.test")[0]["message"] == 'said \x1b[2K\r\n{"level": "info"}"'
 
 
-def test_a_failure_that_nobody_foresaw_is_answered_in_the_contracts_words(watched: Watched) -> None:
+def test_unexpected_failure_is_answered_500(watched: Watched) -> None:
     answer = watched.http.get("/test/fails/x")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     line = watched.line(answer)
     assert (line["level"], line["failure"], line["code"]) == ("error", "ValueError", "internal_error")
 
 
-def test_a_traceback_tells_types_and_places_but_no_messages(watched: Watched) -> None:
+def test_traceback_has_no_messages(watched: Watched) -> None:
     answer = watched.http.get("/test/fails/hiddentext")
-    told = watched.lines("holderlake.service.observability.middleware")[-1]
-    assert told["request_id"] == answer.headers["X-Request-Id"]
-    assert "KeyError" in told["exc_info"]
-    assert told["exc_info"].endswith("ValueError")
-    assert "in fails" in told["exc_info"]
-    assert "hiddentext" not in told["exc_info"]
+    reported = watched.lines("holderlake.service.observability.middleware")[-1]
+    assert reported["request_id"] == answer.headers["X-Request-Id"]
+    assert "KeyError" in reported["exc_info"]
+    assert reported["exc_info"].endswith("ValueError")
+    assert "in fails" in reported["exc_info"]
+    assert "hiddentext" not in reported["exc_info"]
 
 
-def test_a_line_of_text_can_not_be_forged() -> None:
+def test_text_line_cannot_be_forged() -> None:
     record = logging.LogRecord("service", logging.INFO, "", 0, "said %s", (ESCAPES,), None)
     line = TextLines().format(record)
     assert line.isprintable()
     assert line.endswith(r"""service: said \x1b[2K\r\n{"level": "info"}"'\u2028\u202e\x9b""")
 
 
-def test_a_service_within_another_process_logs_no_requests(world: World, tmp_path: Path, log: io.StringIO) -> None:
+def test_embedded_service_logs_no_requests(world: World, tmp_path: Path, log: io.StringIO) -> None:
     with KeyStore(tmp_path / "keys.sqlite") as keys, BackgroundService(world.store, keys) as service:
         answer = httpx.get(f"{service.base_url}/v0/chains")
     assert answer.headers["X-Request-Id"] not in log.getvalue()
@@ -314,11 +314,11 @@ def test_requests_are_counted_by_route_method_status_and_code(start_watched: Sta
     assert watched.metric("holderlake_request_seconds_count")['{route="/v0/chains"}'] == 2
 
 
-def test_the_request_that_asks_is_in_progress(watched: Watched) -> None:
+def test_metrics_request_is_in_progress(watched: Watched) -> None:
     assert watched.metric("holderlake_requests_in_progress") == {"": 1}
 
 
-def test_metrics_show_what_others_report_and_let_watch(start_watched: Start) -> None:
+def test_metrics_show_reported_and_watched_values(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings())
     metrics: Metrics = watched.app.state.backend.metrics
     seen = {"waiting": 3.0, "gone": 2.0}
@@ -335,14 +335,14 @@ def test_metrics_show_what_others_report_and_let_watch(start_watched: Start) -> 
     assert watched.metric("holderlake_cache_lookups_total")['{outcome="hit"}'] == 1
 
 
-def test_services_in_one_process_count_for_themselves() -> None:
+def test_services_in_one_process_have_separate_metrics() -> None:
     first, second = Metrics(), Metrics()
     first.charged("holders", 150)
     assert b'endpoint="holders"' in first.text()()
     assert b'endpoint="holders"' not in second.text()()
 
 
-def test_who_may_not_read_metrics_finds_no_such_path(start_watched: Start) -> None:
+def test_metrics_are_hidden_from_other_networks(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings(metrics_from=("10.0.0.0/8",)))
     answer, unknown = watched.http.get("/metrics"), watched.http.get("/nothing")
     assert (answer.status_code, answer.content) == (404, unknown.content)
@@ -351,7 +351,7 @@ def test_who_may_not_read_metrics_finds_no_such_path(start_watched: Start) -> No
 @pytest.mark.parametrize(
     "header", [{"X-Forwarded-For": "203.0.113.9"}, {"X-Real-IP": "203.0.113.9"}, {"Forwarded": "for=127.0.0.1"}]
 )
-def test_a_proxy_on_this_host_does_not_open_the_metrics_to_its_callers(watched: Watched, header: Any) -> None:
+def test_local_proxy_does_not_expose_the_metrics(watched: Watched, header: Any) -> None:
     assert watched.http.get("/metrics", headers=header).status_code == 404
     assert watched.http.get("/metrics", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 200
 
@@ -364,7 +364,7 @@ def test_health_and_readiness_need_no_key(watched: Watched) -> None:
     assert watched.http.get("/ready").json() == {"status": "ready"}
 
 
-def test_a_service_without_its_keys_is_not_ready(start_watched: Start) -> None:
+def test_service_without_key_database_is_not_ready(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings())
     watched.keys.close()
     answer = watched.http.get("/ready")
@@ -373,14 +373,14 @@ def test_a_service_without_its_keys_is_not_ready(start_watched: Start) -> None:
     assert watched.http.get("/health").status_code == 200
 
 
-def test_a_service_that_shuts_down_is_not_ready(start_watched: Start) -> None:
+def test_stopping_service_is_not_ready(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings())
     watched.app.state.stopping = True
     answer = watched.http.get("/ready")
     assert (answer.status_code, answer.json()["detail"]) == (503, "Not ready: shutting down")
 
 
-def test_readiness_is_looked_at_once_however_many_ask() -> None:
+def test_concurrent_readiness_requests_share_one_check() -> None:
     looks: list[int] = []
 
     async def ask() -> None:
@@ -392,7 +392,7 @@ def test_readiness_is_looked_at_once_however_many_ask() -> None:
     assert len(looks) == 1
 
 
-def test_a_look_that_hangs_counts_as_missing_and_is_not_begun_again() -> None:
+def test_hanging_check_fails_and_is_not_restarted() -> None:
     release, looks = threading.Event(), []
 
     def hang() -> None:
@@ -409,7 +409,7 @@ def test_a_look_that_hangs_counts_as_missing_and_is_not_begun_again() -> None:
     assert len(looks) == 1
 
 
-def test_the_description_has_health_and_readiness(watched: Watched) -> None:
+def test_description_has_health_and_readiness(watched: Watched) -> None:
     paths = watched.http.get("/openapi.json").json()["paths"]
     assert paths["/health"]["get"]["tags"] == paths["/ready"]["get"]["tags"] == ["service"]
     assert "503" in paths["/ready"]["get"]["responses"]

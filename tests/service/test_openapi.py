@@ -1,4 +1,4 @@
-"""Our API description against the contract's page, read as tables: every path, parameter, default, bound and field."""
+"""The API description against the tables of the contract's page: paths, parameters, defaults, bounds, fields."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def description(service) -> dict[str, Any]:
 
 
 def _rows(page: str, heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its two head rows."""
+    """Return the cells of the table under a heading, without its two head rows."""
     section = page.split(f"## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     split = (re.split(r"(?<!\\)\|", line)[1:-1] for line in lines)
@@ -63,13 +63,13 @@ def _rows(page: str, heading: str) -> list[list[str]]:
 
 
 def _parameters(cell: str) -> dict[str, str]:
-    """What a cell says of each parameter: its name in back-ticks, and the words up to the next name."""
+    """Return the text about each parameter in a cell, by the parameter's name in back-ticks."""
     found = re.findall(r"`(\w+)`([^`]*)", cell)
     return {name: text.strip(" ,;") for name, text in found}
 
 
 def _resolved(schema: dict[str, Any], description: dict[str, Any]) -> dict[str, Any]:
-    """A schema without its reference, and the one that is not null where it may be null."""
+    """Resolve a schema's reference, and drop null from its alternatives."""
     if "$ref" in schema:
         found: dict[str, Any] = description["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
         return found
@@ -78,7 +78,7 @@ def _resolved(schema: dict[str, Any], description: dict[str, Any]) -> dict[str, 
 
 
 def _given(operation: dict[str, Any], name: str, description: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of a parameter, or of a property of the body."""
+    """Return the schema of a parameter, or of a property of the body."""
     for parameter in operation.get("parameters", ()):
         if parameter["name"] == name:
             schema = _resolved(parameter["schema"], description)
@@ -92,7 +92,7 @@ def _default(schema: dict[str, Any]) -> dict[str, Any]:
     return {"default": schema["default"]} if "default" in schema else {}
 
 
-def test_every_endpoint_is_there_with_its_parameters_defaults_and_bounds(page, description):
+def test_parameters_defaults_and_bounds_match_the_contract(page, description):
     rows = _rows(page, "Endpoints")
     assert len(rows) == len(ENDPOINTS)
     for endpoint, said, *_ in rows:
@@ -105,7 +105,7 @@ def test_every_endpoint_is_there_with_its_parameters_defaults_and_bounds(page, d
 
 
 def _holds(schema: dict[str, Any], text: str, where: str) -> None:
-    """Asserts what the page says of a parameter in its own shorthand."""
+    """Check a parameter against the page's shorthand."""
     if text.startswith(("true", "false")):
         assert (schema["type"], schema["default"]) == ("boolean", text.startswith("true")), where
     if choice := re.match(r"(\d+(?:/\d+)+)", text):
@@ -121,12 +121,12 @@ def _holds(schema: dict[str, Any], text: str, where: str) -> None:
         assert schema["nullable"] and "chain" in schema["properties"], where
 
 
-def test_the_bare_array_of_tokens_has_its_bound(description):
+def test_token_array_has_its_bound(description):
     body = description["paths"]["/v0/tokens/metadata"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (body["type"], body["maxItems"]) == ("array", 1_000)
 
 
-def test_every_endpoint_answers_what_the_page_says(page, description):
+def test_answers_match_the_contract(page, description):
     for endpoint, _, answer, _ in _rows(page, "Endpoints"):
         method, path = endpoint.split()
         good = description["paths"][path][method.lower()]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -135,7 +135,7 @@ def test_every_endpoint_answers_what_the_page_says(page, description):
         assert f"/{_WHOLE_ANSWERS[answer]}" in json.dumps(good), endpoint
 
 
-def test_every_field_of_every_object_is_described(page, description):
+def test_every_field_of_the_contract_is_described(page, description):
     schemas = description["components"]["schemas"]
     for name, fields, *_ in _rows(page, "Objects"):
         title = name.split(" (")[0] if name not in _SCHEMA_NAMES else _SCHEMA_NAMES[name]
@@ -145,7 +145,7 @@ def test_every_field_of_every_object_is_described(page, description):
 
 
 def _properties(schema: dict[str, Any], description: dict[str, Any], depth: int) -> set[str]:
-    """Names of the properties, and of those of the objects within."""
+    """Return the names of properties, including nested ones."""
     found = set(schema.get("properties", {}))
     if depth:
         for inner in schema.get("properties", {}).values():
@@ -153,17 +153,17 @@ def _properties(schema: dict[str, Any], description: dict[str, Any], depth: int)
     return found
 
 
-def test_every_error_of_the_page_is_declared_with_an_example(page, description):
+def test_every_error_of_the_contract_has_an_example(page, description):
     declared = json.dumps(description["paths"])
-    told = description["info"]["description"]
+    reported = description["info"]["description"]
     for status, _, codes in _rows(page, "Errors"):
         for code in re.findall(r"`(\w+)`", codes):
             assert ERROR_KINDS[code].status == int(status)
-            assert f"`{code}`" in told, code
+            assert f"`{code}`" in reported, code
             assert f'"code": "{code}"' in declared or code == "removed", code
 
 
-def test_every_operation_declares_the_errors_that_any_request_can_meet(description):
+def test_operations_declare_the_common_errors(description):
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             if operation.get("security"):
@@ -172,14 +172,14 @@ def test_every_operation_declares_the_errors_that_any_request_can_meet(descripti
                 ), f"{method} {path}"
 
 
-def test_operations_have_names_that_differ(description):
+def test_operation_names_are_unique(description):
     names = [
         operation["operationId"] for operations in description["paths"].values() for operation in operations.values()
     ]
     assert len(set(names)) == len(names)
 
 
-def test_every_example_is_a_valid_answer():
+def test_examples_are_valid_answers():
     shapes = {endpoint.endpoint: endpoint.answer for endpoint in ENDPOINTS}
     shapes |= {
         "x_holders": HoldersPage,
@@ -196,7 +196,7 @@ def test_every_example_is_a_valid_answer():
         exact_json.decode(exact_json.encode(example), shapes[endpoint])
 
 
-def test_the_docs_page_loads_nothing_from_elsewhere(service):
+def test_docs_page_loads_nothing_from_other_hosts(service):
     with httpx.Client(base_url=service.base_url) as http:
         page = http.get("/docs")
         assert page.status_code == 200
@@ -209,7 +209,7 @@ def test_the_docs_page_loads_nothing_from_elsewhere(service):
 
 
 def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
-    """For each answer that has links, what to ask for it: the operation, its parameters, its body."""
+    """Return a request (operation, parameters, body) for each answer that has links."""
     token = {"chain": "eth", "token_address": world.token}
     key = {"chain": "eth", "address": world.token}
     return {
@@ -227,7 +227,7 @@ def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
 
 
 def _ask(caller, description: dict[str, Any], name: str, parameters: dict[str, Any], body: Any) -> httpx.Response:
-    """The answer to an operation."""
+    """Return the answer to an operation."""
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             if operation["operationId"] == name:
@@ -238,7 +238,7 @@ def _ask(caller, description: dict[str, Any], name: str, parameters: dict[str, A
 
 
 def _value(said: Any, parameters: dict[str, Any], answer: Any) -> Any:
-    """What a link's expression stands for."""
+    """Return the value of a link's runtime expression."""
     if isinstance(said, dict):
         return {name: _value(one, parameters, answer) for name, one in said.items()}
     if isinstance(said, list):
@@ -266,7 +266,7 @@ def test_every_link_leads_to_an_answer(custom, world, description, endpoint):
         assert led.status_code == 200, f"{endpoint} to {link['operationId']}: {led.text}"
 
 
-def test_the_links_are_those_of_the_description(description):
+def test_links_are_in_the_description(description):
     declared = {
         operation["operationId"].removeprefix("token_"): operation["responses"]["200"]["links"]
         for operations in description["paths"].values()
@@ -276,10 +276,10 @@ def test_the_links_are_those_of_the_description(description):
     assert declared == LINKS
 
 
-# ------------------------------------------------------------------------ what is said of the whole service
+# ------------------------------------------------------------------------ all routes
 
 
-def test_every_field_of_an_answer_is_required_but_raw_amounts(description):
+def test_all_fields_but_raw_amounts_are_required(description):
     schemas = description["components"]["schemas"]
     for title in ("Map", "Nodes", "Cluster", "AddressDetails", "Holder", "HolderData", "Token", "Chain", "Scores"):
         optional = set(schemas[title]["properties"]) - set(schemas[title]["required"])
@@ -287,13 +287,13 @@ def test_every_field_of_an_answer_is_required_but_raw_amounts(description):
     assert set(schemas["SubgraphRequest"]["required"]) == {"addresses"}
 
 
-def test_bounds_are_described_as_bounds(description):
-    """pydantic calls them ``ge`` and ``le``, which no client reads, where a validator stands before them."""
+def test_bounds_are_described_as_minimum_and_maximum(description):
+    """With a validator before them, pydantic writes ``ge`` and ``le``, which no client understands."""
     assert not re.search(r'"(ge|le|gt|lt)":', json.dumps(description))
     assert description["components"]["schemas"]["HolderData"]["properties"]["share"]["maximum"] == 1
 
 
-def test_a_parameter_may_be_left_out_but_not_null(description):
+def test_parameters_are_not_nullable(description):
     for operations in description["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
@@ -303,7 +303,7 @@ def test_a_parameter_may_be_left_out_but_not_null(description):
                 )
 
 
-def test_the_chains_that_can_be_asked_about_are_named(own_world, start):
+def test_description_lists_the_supported_chains(own_world, start):
     base_url = start(store=own_world.store).base_url
 
     def named() -> set[str]:
@@ -320,7 +320,7 @@ def test_the_chains_that_can_be_asked_about_are_named(own_world, start):
     assert "chain-of-tomorrow" in named()
 
 
-def test_an_invalid_request_is_described_as_it_is_answered(description, custom):
+def test_description_of_invalid_requests_matches_the_answer(description, custom):
     answer = custom.http.get("/v0/tokens/search").json()
     schema = description["components"]["schemas"]["InvalidRequest"]
     assert set(schema["properties"]) == set(schema["required"]) == set(answer) == {"detail", "code"}

@@ -1,4 +1,4 @@
-"""What strangers may write into a socket, and what the service makes of it before it is a request."""
+"""Limits of the HTTP protocol: slow, large, invalid, pipelined and many requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BIG = 40_000_000
 
 
 async def _app(scope, receive, send):
-    """Reads the body under /read, answers much under /big, takes its time under /slow; else answers the path."""
+    """An app: /read reads the body, /big sends a large answer, /slow waits; other paths are echoed."""
     path = scope["path"]
     if path == "/read":
         size, more = 0, True
@@ -65,7 +65,7 @@ def hasty() -> Iterator[Served]:
         yield served
 
 
-def test_headers_that_never_come_are_too_slow(hasty):
+def test_missing_headers_are_too_slow(hasty):
     with hasty.connect() as peer:
         answer = peer.answer()
         assert (answer.status, answer.code) == (408, "too_slow")
@@ -74,7 +74,7 @@ def test_headers_that_never_come_are_too_slow(hasty):
         assert peer.is_closed()
 
 
-def test_headers_that_come_a_byte_at_a_time_are_too_slow_all_the_same(hasty):
+def test_trickling_headers_are_too_slow(hasty):
     with hasty.connect() as peer:
         began = time.monotonic()
         for byte in GET % b"x" * 2:
@@ -86,7 +86,7 @@ def test_headers_that_come_a_byte_at_a_time_are_too_slow_all_the_same(hasty):
         assert peer.is_closed()
 
 
-def test_empty_lines_do_not_keep_a_connection_that_asks_nothing(hasty):
+def test_empty_lines_do_not_keep_a_connection_open(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"first").body == b"/first"
         for _ in range(30):
@@ -95,7 +95,7 @@ def test_empty_lines_do_not_keep_a_connection_that_asks_nothing(hasty):
         assert peer.answer().code == "too_slow"
 
 
-def test_a_further_request_has_its_own_time_which_begins_with_its_first_byte(hasty):
+def test_deadline_starts_with_the_first_byte_of_each_request(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"first").body == b"/first"
         time.sleep(0.5)
@@ -104,25 +104,25 @@ def test_a_further_request_has_its_own_time_which_begins_with_its_first_byte(has
         assert peer.is_closed()
 
 
-def test_half_a_request_behind_a_whole_one_is_too_slow_after_the_answer_to_that(hasty):
+def test_incomplete_second_request_is_too_slow(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"slow" + b"GET /half").body == b"/slow"
         assert peer.answer().code == "too_slow"
 
 
-def test_a_request_that_takes_long_to_answer_is_not_a_slow_one(hasty):
+def test_slow_answer_is_no_timeout(hasty):
     with hasty.connect() as peer:
         assert peer.ask(GET % b"slow").body == b"/slow"
 
 
-def test_a_body_is_not_held_to_the_time_of_headers(hasty):
+def test_header_deadline_does_not_apply_to_bodies(hasty):
     with hasty.connect() as peer:
         peer.send(b"POST /read HTTP/1.1\r\nHost: service\r\nContent-Length: 4\r\n\r\n")
         time.sleep(0.5)
         assert peer.ask(b"body").body == b"4"
 
 
-def test_a_body_that_trickles_in_after_the_answer_does_not_hold_the_connection(hasty):
+def test_trickling_body_after_the_answer_closes_the_connection(hasty):
     with hasty.connect() as peer:
         assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 1000\r\n\r\n").body == b"/x"
         for _ in range(30):
@@ -131,7 +131,7 @@ def test_a_body_that_trickles_in_after_the_answer_does_not_hold_the_connection(h
         assert peer.is_closed()
 
 
-def test_a_body_that_ends_after_the_answer_leaves_the_connection_open(hasty):
+def test_body_completed_after_the_answer_keeps_the_connection(hasty):
     with hasty.connect() as peer:
         assert peer.ask(b"POST /x HTTP/1.1\r\nHost: service\r\nContent-Length: 4\r\n\r\nbo").body == b"/x"
         peer.send(b"dy")
@@ -139,7 +139,7 @@ def test_a_body_that_ends_after_the_answer_leaves_the_connection_open(hasty):
         assert peer.ask(GET % b"next").body == b"/next"
 
 
-def test_an_idle_connection_is_closed_without_a_word():
+def test_idle_connection_is_closed_silently():
     with serving(_app, timeout_keep_alive=0.2) as served, served.connect() as peer:
         assert peer.ask(GET % b"x").body == b"/x"
         assert peer.is_closed()
@@ -148,14 +148,14 @@ def test_an_idle_connection_is_closed_without_a_word():
 # ------------------------------------------------------------------------- size
 
 
-def test_a_header_beyond_the_limit_is_too_large(peer):
+def test_header_over_the_limit_is_too_large(peer):
     answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000 + b"\r\n\r\n")
     assert (answer.status, answer.code) == (431, "headers_too_large")
     assert answer.headers["connection"] == "close"
     assert peer.is_closed()
 
 
-def test_a_header_without_an_end_is_too_large_when_it_has_grown_past_the_limit(peer):
+def test_endless_header_is_too_large(peer):
     peer.send(b"GET / HTTP/1.1\r\nX-Long: ")
     for _ in range(50):
         peer.send(b"x" * 100)
@@ -164,16 +164,16 @@ def test_a_header_without_an_end_is_too_large_when_it_has_grown_past_the_limit(p
     assert peer.is_closed()
 
 
-def test_a_huge_header_is_refused_and_its_sender_reads_why(peer):
+def test_sender_of_a_huge_header_reads_the_error(peer):
     answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000_000)
     assert answer.code == "headers_too_large"
 
 
-def test_a_long_request_line_counts_as_header(peer):
+def test_long_request_line_is_too_large(peer):
     assert peer.ask(GET % (b"x" * 5_000)).code == "headers_too_large"
 
 
-def test_headers_that_fit_are_let_in_however_they_are_cut(served):
+def test_headers_are_accepted_in_any_chunks(served):
     request = b"GET /fits HTTP/1.1\r\nHost: service\r\nX-Long: " + b"x" * 4_000 + b"\r\n\r\n"
     for size in (7, 1_000, 3_000):
         with served.connect() as peer:
@@ -183,7 +183,7 @@ def test_headers_that_fit_are_let_in_however_they_are_cut(served):
             assert peer.answer().body == b"/fits"
 
 
-def test_a_large_body_is_no_large_header(peer):
+def test_large_body_does_not_count_as_header(peer):
     body = b"x" * 300_000
     request = b"POST /read HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n" % len(body)
     peer.send((request + body) * 3 + request[:30])
@@ -196,7 +196,7 @@ def test_ten_thousand_headers_are_too_many(peer, ending):
     assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000 + ending).code == "headers_too_large"
 
 
-def test_a_hundred_headers_are_let_in(served):
+def test_hundred_headers_are_accepted(served):
     for count, status in ((MAX_HEADERS, 200), (MAX_HEADERS + 1, 431)):
         with served.connect() as peer:
             assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n").status == status
@@ -205,7 +205,7 @@ def test_a_hundred_headers_are_let_in(served):
 _CHUNKED = b"POST /%s HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
 
 
-def test_trailers_are_not_taken_for_headers(peer):
+def test_trailers_are_not_headers(peer):
     trailed = _CHUNKED % b"headers" + b"0\r\nX-ApiKey: late\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
     assert peer.ask(trailed).body == b"transfer-encoding"
     assert peer.ask(GET % b"next").body == b"/next"
@@ -213,7 +213,7 @@ def test_trailers_are_not_taken_for_headers(peer):
 
 @pytest.mark.parametrize("path", [b"read", b"answered"])
 @pytest.mark.parametrize("endless", [b"0\r\nX: " + b"x" * 999, b"0\r\n" + b"a: b\r\n" * 99, b"4;" + b"x" * 999])
-def test_trailers_without_an_end_are_too_large(peer, path, endless):
+def test_endless_trailers_are_too_large(peer, path, endless):
     peer.send(_CHUNKED % path)
     time.sleep(0.05)
     peer.send(endless)
@@ -227,7 +227,7 @@ def test_trailers_without_an_end_are_too_large(peer, path, endless):
     assert peer.is_closed()
 
 
-def test_chunks_of_a_byte_are_no_trailers(peer):
+def test_small_chunks_are_not_trailers(peer):
     peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
     peer.send(b"1;" + b"x" * 200 + b"\r\na\r\n")
     for _ in range(100):
@@ -236,7 +236,7 @@ def test_chunks_of_a_byte_are_no_trailers(peer):
     assert peer.ask(b"0\r\n\r\n").body == b"101"
 
 
-# ------------------------------------------------------------------------ nonsense
+# ------------------------------------------------------------------------ invalid HTTP
 
 _TWO_LENGTHS = b"POST /read HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"
 _NONSENSE = {
@@ -269,7 +269,7 @@ _NONSENSE = {
 
 
 @pytest.mark.parametrize("request_bytes", _NONSENSE.values(), ids=_NONSENSE.keys())
-def test_what_is_no_request_is_refused_in_json_and_the_connection_closed(peer, caplog, request_bytes):
+def test_invalid_http_gets_a_json_error_and_is_closed(peer, caplog, request_bytes):
     caplog.set_level(logging.DEBUG)
     answer = peer.ask(request_bytes)
     assert (answer.status, answer.code) == (400, "invalid_request")
@@ -279,7 +279,7 @@ def test_what_is_no_request_is_refused_in_json_and_the_connection_closed(peer, c
     assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
-def test_nothing_that_a_stranger_wrote_is_logged(served, caplog):
+def test_input_is_not_logged(served, caplog):
     caplog.set_level(logging.DEBUG)
     secret = b"hl_deadbeef_555"
     for request in (
@@ -293,7 +293,7 @@ def test_nothing_that_a_stranger_wrote_is_logged(served, caplog):
     assert "deadbeef" not in caplog.text
 
 
-def test_a_request_whose_body_breaks_off_in_nonsense_is_refused(served):
+def test_invalid_chunk_in_a_body_is_refused(served):
     with served.connect() as peer:
         peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n")
         time.sleep(0.1)
@@ -301,7 +301,7 @@ def test_a_request_whose_body_breaks_off_in_nonsense_is_refused(served):
         assert peer.is_closed()
 
 
-def test_an_offer_to_upgrade_is_not_taken_up(peer):
+def test_upgrade_is_ignored(peer):
     answer = peer.ask(
         b"GET /plain HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n" + GET % b"x"
     )
@@ -309,7 +309,7 @@ def test_an_offer_to_upgrade_is_not_taken_up(peer):
     assert peer.is_closed()
 
 
-def test_a_post_without_a_body_that_offers_to_upgrade_is_answered(peer):
+def test_post_with_upgrade_and_no_body_is_answered(peer):
     answer = peer.ask(b"POST /read HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
     assert (answer.status, answer.body) == (200, b"0")
 
@@ -317,7 +317,7 @@ def test_a_post_without_a_body_that_offers_to_upgrade_is_answered(peer):
 # ------------------------------------------------------------------------ pipelines
 
 
-def test_requests_that_are_sent_ahead_are_answered_in_order(peer):
+def test_pipelined_requests_are_answered_in_order(peer):
     peer.send(GET % b"slow" + b"".join(GET % b"%d" % n for n in range(20)))
     assert [peer.answer().body for _ in range(21)] == [b"/slow", *(b"/%d" % n for n in range(20))]
     assert peer.ask(GET % b"next").body == b"/next"
@@ -333,14 +333,14 @@ _BEHIND = {
 
 @pytest.mark.parametrize("before", [[b"slow"], [b"slow", b"second"]], ids=["one", "two"])
 @pytest.mark.parametrize(("refused", "code"), _BEHIND.values(), ids=_BEHIND.keys())
-def test_what_is_refused_behind_requests_is_refused_after_their_answers(peer, before, refused, code):
+def test_pipelined_error_follows_earlier_answers(peer, before, refused, code):
     peer.send(b"".join(GET % path for path in before) + refused)
     assert [peer.answer().body for _ in before] == [b"/" + path for path in before]
     assert peer.answer().code == code
     assert peer.is_closed()
 
 
-def test_a_thousand_requests_sent_ahead_are_too_many(peer):
+def test_thousand_pipelined_requests_are_too_many(peer):
     peer.send(GET % b"slow" + GET % b"x" * 1_000)
     assert peer.answer().body == b"/slow"
     answers = [peer.answer() for _ in range(101)]
@@ -352,7 +352,7 @@ def test_a_thousand_requests_sent_ahead_are_too_many(peer):
 # ------------------------------------------------------------------- other callers
 
 
-def test_hundreds_of_idle_connections_do_not_keep_others_waiting(served):
+def test_idle_connections_do_not_delay_others(served):
     with ExitStack() as stack:
         for number in range(300):
             peer = stack.enter_context(served.connect())
@@ -363,14 +363,14 @@ def test_hundreds_of_idle_connections_do_not_keep_others_waiting(served):
             assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_two_host_headers_are_a_bad_request(peer):
+def test_two_host_headers_are_refused(peer):
     answer = peer.ask(b"GET /plain HTTP/1.1\r\nHost: one\r\nHost: two\r\n\r\n")
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert b"Host" in answer.body
     assert peer.is_closed()
 
 
-def test_one_address_cannot_take_all_connections():
+def test_connections_per_address_are_limited():
     with serving(_app, limited_protocol(4_096, 5.0, connections_per_address=2)) as served, ExitStack() as stack:
         first, _, third = (stack.enter_context(served.connect()) for _ in range(3))
         answer = third.answer()
@@ -383,7 +383,7 @@ def test_one_address_cannot_take_all_connections():
             assert peer.ask(GET % b"plain").status == 200
 
 
-def test_connections_of_a_trusted_proxy_count_for_no_address():
+def test_connections_of_a_trusted_proxy_are_not_counted():
     proxies = networks(["127.0.0.0/8"])
     protocol = limited_protocol(4_096, 5.0, connections_per_address=1, trusted=proxies)
     with serving(_app, protocol) as served, ExitStack() as stack:
@@ -402,7 +402,7 @@ def test_idle_connections_are_closed_sooner_under_pressure(monkeypatch):
         assert alone.ask(GET % b"plain").status == 200
 
 
-def test_more_connections_than_allowed_are_turned_away_in_json():
+def test_excess_connections_get_a_json_error():
     with serving(_app, limited_protocol(4_096, 5.0, connections=3)) as served, ExitStack() as stack:
         first, *_ = [stack.enter_context(served.connect()) for _ in range(3)]
         assert first.ask(GET % b"x").body == b"/x"
@@ -414,7 +414,7 @@ def test_more_connections_than_allowed_are_turned_away_in_json():
         assert first.ask(GET % b"x").body == b"/x"
 
 
-def test_who_never_reads_a_large_answer_is_cut_off_and_stalls_nobody():
+def test_reader_that_stalls_is_disconnected():
     with serving(_app, limited_protocol(4_096, 5.0, stalled_seconds=0.5)) as served, served.connect() as deaf:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.send(GET % b"big")
@@ -423,8 +423,8 @@ def test_who_never_reads_a_large_answer_is_cut_off_and_stalls_nobody():
         _until(lambda: served.open_connections == 0)
 
 
-def test_who_reads_a_large_answer_slowly_reads_it_whole():
-    # Slower than the keep-alive and the patience with a caller who reads nothing.
+def test_slow_reader_gets_the_complete_answer():
+    # Slower than the keep-alive time and the limit for stalled readers.
     protocol = limited_protocol(4_096, 5.0, stalled_seconds=0.4)
     with serving(_app, protocol, timeout_keep_alive=0.2) as served, served.connect() as slow:
         slow.send(GET % b"big")
@@ -436,14 +436,14 @@ def test_who_reads_a_large_answer_slowly_reads_it_whole():
             time.sleep(0.02)
 
 
-def test_a_caller_that_hangs_up_amid_a_request_leaves_nothing_behind(served):
+def test_aborted_request_leaves_no_task_or_connection(served):
     for part in (b"", b"GET / HT", b"POST /read HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc", GET % b"slow"):
         with served.connect() as peer:
             peer.send(part)
     _until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)
 
 
-def test_the_server_stops_in_time_whatever_is_open():
+def test_server_stops_with_open_connections():
     with ExitStack() as stack:
         served = stack.enter_context(serving(_app))
         for part in (b"", b"GET / HT", b"nonsense\r\n\r\n", GET % b"x"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +37,6 @@ def _modules_on_event_loop() -> Iterator[set[str]]:
 
 @pytest.mark.parametrize("query", ["", "refresh=true"], ids=["cached", "computed"])
 def test_map_request_passes_at_most_twelve_modules(start, world: World, tmp_path: Path, query: str) -> None:
-    assert sys.getprofile() is None
     with KeyStore(tmp_path / "keys.sqlite") as keys, _modules_on_event_loop() as modules:
         caller = start(keys).caller()
         path = f"/v0/tokens/map/eth/{world.token}"

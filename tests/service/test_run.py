@@ -1,4 +1,4 @@
-"""The running service: starts, stops, describes itself, and keeps keys out of its logs."""
+"""Start and stop of the service, in one process or several."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
-def test_the_server_raises_its_limit_of_open_files() -> None:
+def test_server_raises_its_limit_of_open_files() -> None:
     assert run(_OPEN_FILES).stdout.split() == ["200", "200"]
 
 
 @dataclass(frozen=True)
 class Process:
-    """A small app on the service's server, in a process of its own or several."""
+    """A small app on the service's server, in one separate process or several."""
 
     running: started.Process
     port: int
@@ -70,11 +70,11 @@ class Process:
         return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str) -> httpx.Response:
-        """An answer over a connection of its own, which may meet any of the processes."""
+        """Return the answer of any of the processes, over a new connection."""
         return httpx.get(f"{self.url}{path}", timeout=30, verify=False)
 
     def wait_until(self, true: Callable[[], Any]) -> Any:
-        """What becomes true within a time that is ample."""
+        """Return the first true result of the function."""
         for _ in range(600):
             assert self.running.poll() is None, self.log.read_text()
             try:
@@ -86,16 +86,16 @@ class Process:
         raise TimeoutError(self.log.read_text())
 
     def processes(self) -> set[int]:
-        """Ids of the processes that answer, as far as a few requests tell."""
+        """Return the ids of processes that answer a few requests."""
         return {int(self.get("/process").text) for _ in range(20)}
 
     def metric(self, sample: str) -> float:
-        """A sample's value; 0 where there is none yet."""
+        """Return a sample's value, 0 if it does not exist yet."""
         lines = self.get("/metrics").text.splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{sample} ")), 0.0)
 
     def is_refused(self) -> bool:
-        """Whether nobody listens any more."""
+        """Return whether the port refuses connections."""
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
         except ConnectionError:
@@ -103,7 +103,7 @@ class Process:
         return False
 
     def ended(self) -> tuple[int, str]:
-        """The exit code, and what was said on standard output."""
+        """Return the exit code and standard output."""
         said, _ = self.running.communicate(timeout=60)
         return self.running.wait(), (said or "").strip()
 
@@ -135,20 +135,20 @@ def serving(folder: Path, processes: int = 0, **settings: Any) -> Iterator[Proce
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts what ends with the test."""
+    """Start a server that ends with the test."""
     with ExitStack() as stack:
         yield lambda *args, **settings: stack.enter_context(serving(tmp_path, *args, **settings))
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """Two processes, both of which answer."""
+    """A server of two running processes."""
     with serving(tmp_path_factory.mktemp("two"), 2) as made:
         made.wait_until(lambda: len(made.processes()) == 2)
         yield made
 
 
-def test_the_service_is_ready_when_the_block_begins_and_gone_when_it_ends(world, tmp_path):
+def test_background_service_runs_within_the_block(world, tmp_path):
     before = set(threading.enumerate())
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         with BackgroundService(world.store, keys) as service:
@@ -158,7 +158,7 @@ def test_the_service_is_ready_when_the_block_begins_and_gone_when_it_ends(world,
     assert {thread for thread in threading.enumerate() if thread.name == "service"} <= before
 
 
-def test_two_services_run_side_by_side_on_ports_of_their_own(start):
+def test_two_services_run_on_their_own_ports(start):
     first = start()
     second = start(first.keys)
     assert first.base_url != second.base_url
@@ -166,7 +166,7 @@ def test_two_services_run_side_by_side_on_ports_of_their_own(start):
     assert caller.http.get(f"{second.base_url}/v0/chains").status_code == 200
 
 
-def test_a_service_that_can_not_start_says_so():
+def test_failed_start_raises_an_error():
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         raise OSError("no room")
@@ -176,7 +176,7 @@ def test_a_service_that_can_not_start_says_so():
         pass
 
 
-def test_serving_ends_in_order_when_told_to_stop(world: Any, tmp_path: Path) -> None:
+def test_sigterm_stops_the_service_in_order(world: Any, tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "log"
     arguments = (str(world.store.root), str(tmp_path / "keys.sqlite"), str(port))
     with (
@@ -191,7 +191,7 @@ def test_serving_ends_in_order_when_told_to_stop(world: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("processes", "stop"), [(0, signal.SIGINT), (2, signal.SIGTERM)])
-def test_a_request_under_way_is_answered_in_full_before_the_end(
+def test_running_request_is_answered_before_the_end(
     serve: Serve, tmp_path: Path, processes: int, stop: signal.Signals
 ) -> None:
     process, awaited = serve(processes), tmp_path / "awaited"
@@ -208,7 +208,7 @@ def test_a_request_under_way_is_answered_in_full_before_the_end(
     assert process.log.read_text() == ""
 
 
-def test_a_request_that_takes_too_long_at_the_end_is_cut_off(serve: Serve) -> None:
+def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
     process = serve(shutdown_seconds=1)
     with ThreadPoolExecutor() as callers:
         slow = callers.submit(process.get, "/thread")
@@ -219,7 +219,7 @@ def test_a_request_that_takes_too_long_at_the_end_is_cut_off(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_a_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
+def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
     process = serve(processes)
     with ThreadPoolExecutor() as callers:
         callers.submit(process.get, "/thread")
@@ -231,7 +231,7 @@ def test_a_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
         assert process.ended()[0] == 130
 
 
-def test_metrics_are_of_all_processes_together(two: Process) -> None:
+def test_metrics_sum_all_processes(two: Process) -> None:
     sample = 'holderlake_requests_total{code="",method="GET",route="unmatched",status="404"}'
     before = two.metric(sample)
     for _ in range(20):
@@ -239,46 +239,46 @@ def test_metrics_are_of_all_processes_together(two: Process) -> None:
     assert {two.metric(sample) for _ in range(10)} == {before + 20}
 
 
-def test_a_process_that_is_killed_is_replaced(two: Process) -> None:
+def test_killed_process_is_replaced(two: Process) -> None:
     sample = 'holderlake_requests_total{code="",method="GET",route="/process",status="200"}'
     killed, kept = two.processes()
     counted = two.metric(sample)
     os.kill(killed, signal.SIGKILL)
     now = two.wait_until(lambda: len(found := two.processes()) == 2 and killed not in found and found)
     assert kept in now
-    assert two.metric(sample) > counted  # what it had counted stays
+    assert two.metric(sample) > counted  # counters of an ended process stay
 
 
-def test_processes_end_when_their_supervisor_was_killed(serve: Serve) -> None:
+def test_processes_end_with_their_supervisor(serve: Serve) -> None:
     process = serve(1)
     process.running.kill()
     for _ in range(600):
         if process.is_refused():
             return
         time.sleep(0.05)
-    raise AssertionError("somebody still listens")
+    raise AssertionError("the port still accepts connections")
 
 
-def test_processes_that_can_not_start_end_the_service() -> None:
+def test_processes_that_cannot_start_end_the_service() -> None:
     broken = {**os.environ, BROKEN: "yes"}
     ended = run(_SMALL_APP, str(free_port()), "1", "{}", imports=["tests.service.served"], env=broken)
     assert ended.returncode == 1
     assert "RuntimeError: the app is broken" in ended.stderr
 
 
-def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
+def test_used_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ValueError, match=rf"can't listen on 127\.0\.0\.1, port {port}: Address already in use"):
             listen("127.0.0.1", port)
 
 
-def test_a_host_that_is_none_is_told_in_a_sentence() -> None:
+def test_unknown_host_is_reported() -> None:
     with pytest.raises(ValueError, match=r"can't listen on host\.invalid, port 80: "):
         listen("host.invalid", 80)
 
 
-def test_no_log_holds_anything_of_a_key(service, world, caplog, capfd):
+def test_keys_are_not_logged(service, world, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     caller = service.caller(allowance=100)
     unknown = "hl_deadbeef_" + "5" * 48
@@ -293,7 +293,7 @@ def test_no_log_holds_anything_of_a_key(service, world, caplog, capfd):
             assert part not in written
 
 
-def test_the_description_says_which_header_carries_the_key(service):
+def test_description_declares_the_key_header(service):
     description = httpx.get(f"{service.base_url}/openapi.json").json()
     operations = [one for path in description["paths"].values() for one in path.values()]
     keyed = [one for one in operations if one.get("security") == [{"APIKeyHeader": []}]]

@@ -1,7 +1,7 @@
 """Schemathesis against the service's own description: every operation, every phase, every check, over real HTTP.
 
-The small form runs with all tests, over the small world. The whole form runs over the sample world too and makes so
-many examples of each operation, others with another seed:
+By default it runs over the small world. With ``HOLDERLAKE_EXAMPLES`` it also runs over the sample world, with that many
+examples of each operation:
 
     HOLDERLAKE_EXAMPLES=2000 HOLDERLAKE_SEED=1 python -m pytest tests/service/test_schemathesis.py -s
 
@@ -36,19 +36,19 @@ SEED = os.environ.get("HOLDERLAKE_SEED", "1")
 RULES = Path(__file__).parents[2] / "schemathesis.toml"
 _SAMPLE = re.compile(r'holderlake_requests_total\{.*route="([^"]+)",status="(\d+)"\}')
 _ITEM = "/v0/x/tokens/items/{chain}/{token_address}"
-"""Answered only where chain, token and item are drawn together."""
+"""Succeeds only if chain, token and item are drawn together."""
 _PICTURE = f"{PICTURES}/{{chain}}/{{token_address}}/{{as_of}}/{{signature}}.{{form}}"
-"""Found by the signed address of a screenshot only, which takes more luck than a few examples have."""
+"""Succeeds only with the signed URL of a screenshot, which few examples reach."""
 
 
 def _dictionary(name: str, values: Sequence[str], *places: str) -> str:
-    """Lets half of the values of some parameters be such as the world knows; random ones are nearly all unknown."""
+    """Return a dictionary of known values for half of the parameters' examples; random values are mostly unknown."""
     bound = [f'[parameters."{place}"]\ndictionary = "{name}"\nprobability = 0.5' for place in places]
     return "\n".join((f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}", *bound))
 
 
 def _knowing(store: Store) -> str:
-    """Settings that tell Schemathesis of tokens and holders in a store."""
+    """Return Schemathesis settings with the tokens and holders of a store."""
     tokens = [found.token_address for found in store.histories()]
     known = store.tokens([(found.chain, found.token_address) for found in store.histories()])
     words = [word for token in known.values() for word in (token.symbol, token.name)]
@@ -63,7 +63,7 @@ def _knowing(store: Store) -> str:
 
 
 def _schemathesis(running: Running, rules: str, folder: Path) -> Any:
-    """The report of a run with all checks."""
+    """Run Schemathesis with all checks; return its report."""
     settings, report = folder / "schemathesis.toml", folder / "report.json"
     settings.write_text(f"{RULES.read_text()}\n{rules}\n")
     secret = running.keys.create("schemathesis", 10**12 * CREDIT, custom_plan=True)
@@ -81,7 +81,7 @@ def _schemathesis(running: Running, rules: str, folder: Path) -> Any:
 
 
 def _statuses(running: Running) -> dict[str, set[int]]:
-    """The statuses that were answered at each route, by the service's own count."""
+    """Return the answered statuses of each route, from the service's metrics."""
     seen: dict[str, set[int]] = defaultdict(set)
     for line in httpx.get(f"{running.base_url}/metrics").text.splitlines():
         if found := _SAMPLE.match(line):
@@ -91,7 +91,7 @@ def _statuses(running: Running) -> dict[str, set[int]]:
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("world_name", WORLDS)
-def test_schemathesis_finds_no_fault_with_the_service(request, world_name, start, tmp_path, caplog):
+def test_schemathesis_finds_no_failure(request, world_name, start, tmp_path, caplog):
     store = request.getfixturevalue({"small": "world", "sample": "sample_service"}[world_name]).store
     service = start(settings=ServiceSettings(calls_per_minute=10**9), store=store)
     with caplog.at_level(logging.WARNING):

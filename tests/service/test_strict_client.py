@@ -1,7 +1,7 @@
-"""What a strict typed client checks of every 2xx: its contract's types and nulls to the letter, and what they promise.
+"""A strict typed client of every 2xx answer: exact types, nulls and fields of the contract, and relations between them.
 
-The objects are written down here once more, from the contract's page, so that our own models can't vouch for
-themselves; the service's own description is held to the same answers.
+The shapes are written here again from the contract's page, independently of our models. The answers are also checked
+against the service's own description.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Is = Callable[[Any], bool]
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    assert len(found) == len(pairs), f"a name stands twice among {[name for name, _ in pairs]}"
+    assert len(found) == len(pairs), f"duplicate name in {[name for name, _ in pairs]}"
     return found
 
 
@@ -40,7 +40,7 @@ def _refuse(constant: str) -> Any:
 
 
 def read(raw: bytes) -> Any:
-    """JSON in which an integer is what was written as one: ``1.0`` is a ``Decimal`` here, and exact."""
+    """Parse JSON exactly: only integers without a decimal point become ``int``, others ``Decimal``."""
     return json.loads(raw.decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_unique)
 
 
@@ -49,7 +49,7 @@ def read(raw: bytes) -> Any:
 
 @dataclass(frozen=True)
 class Null:
-    """What may be null."""
+    """A nullable value."""
 
     of: Any
 
@@ -111,12 +111,12 @@ def day(value: Any) -> bool:
 
 
 def date_time(value: Any) -> bool:
-    """RFC 3339 with its zone, as ``format: date-time`` has it."""
+    """RFC 3339 with a zone, as in ``format: date-time``."""
     return text(value) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", value) is not None
 
 
 def zoneless(value: Any) -> bool:
-    """ISO 8601 with microseconds and without zone, as ``dt_update`` has it."""
+    """ISO 8601 with microseconds and without zone, as in ``dt_update``."""
     return text(value) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", value) is not None
 
 
@@ -181,7 +181,7 @@ def cluster(raw: bool) -> Any:
 
 
 def whole_map(asked: dict[str, Any]) -> Any:
-    """A map as its options ask for it."""
+    """Return the shape of a map with these options."""
     raw = bool(asked.get("return_raw_amounts"))
     time_node = {"address": name, "relationships": [transfer(raw)]}
     nodes = {
@@ -271,7 +271,7 @@ RULES = {
 
 
 def hold(value: Any, shape: Any, where: str = "the answer") -> None:
-    """Asserts that a value is of a shape, whole: no field missing, none too many."""
+    """Check that a value has exactly the fields of a shape."""
     if isinstance(shape, Null):
         if value is not None:
             hold(value, shape.of, where)
@@ -288,12 +288,12 @@ def hold(value: Any, shape: Any, where: str = "the answer") -> None:
         assert shape(value), f"{where}: {value!r} is no {shape.__name__}"
 
 
-# ------------------------------------------------------------------------ asking
+# ------------------------------------------------------------------------ client
 
 
 @dataclass(frozen=True)
 class Strict:
-    """A client that takes nothing but what the contract and the service's own description allow."""
+    """A client that accepts only answers that match the contract and the service's own description."""
 
     http: httpx.Client
     store: Store
@@ -301,7 +301,7 @@ class Strict:
     described: Any
 
     def ask(self, route: str, shape: Any, path: str | None = None, body: Any = None, **query: Any) -> Any:
-        """The answer to a request, held to a shape and to the description of its route."""
+        """Return the answer to a request after checking it against a shape and the route's description."""
         method = "GET" if body is None else "POST"
         answer = self.http.request(method, path or route, params=query, json=body)
         assert answer.status_code == 200, answer.text
@@ -314,7 +314,7 @@ class Strict:
         return found
 
     def of(self, route: str, token: tuple[str, str], shape: Any, **query: Any) -> Any:
-        """The same for a route about one token."""
+        """The same as ``ask``, for a route about one token."""
         path = route.replace("{chain}", token[0]).replace("{token_address}", token[1])
         return self.ask(route, shape, path, **query)
 
@@ -328,7 +328,7 @@ def _holds_to_the_description(operation: Any, answer: httpx.Response) -> None:
 
 @cache
 def _described(base_url: str) -> Any:
-    """The service's own description, closed: what it does not name is not there."""
+    """Return the service's own description, without additional properties."""
     description = httpx.get(f"{base_url}/openapi.json").json()
     for schema in description["components"]["schemas"].values():
         if schema.get("additionalProperties") is True:
@@ -337,7 +337,7 @@ def _described(base_url: str) -> Any:
 
 
 def _held(http: httpx.Client, store: Store) -> Iterator[tuple[str, str]]:
-    """Tokens that somebody holds now and a map can be made for."""
+    """Yield supported tokens that have holders."""
     for history in store.histories():
         if http.get(f"/v0/tokens/metrics/{history.chain}/{history.token_address}").status_code == 200:
             yield history.chain, history.token_address
@@ -345,7 +345,7 @@ def _held(http: httpx.Client, store: Store) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module", params=["small", "sample"])
 def strict(request: pytest.FixtureRequest) -> Iterator[Strict]:
-    """The client, over each world."""
+    """A strict client of the service over each world."""
     if request.param == "small":
         running, store = request.getfixturevalue("service"), request.getfixturevalue("world").store
         base_url, secret = running.base_url, running.keys.create("strict", 10**12, custom_plan=True)
@@ -359,7 +359,7 @@ def strict(request: pytest.FixtureRequest) -> Iterator[Strict]:
 
 
 def _past(strict: Strict, token: tuple[str, str]) -> int:
-    """A second amid the history of a token."""
+    """Return a second in the middle of a token's history."""
     history = strict.store.history(*token)
     assert history is not None
     return (history.first_time + history.last_time) // 2
@@ -377,7 +377,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "without a score": ALL | {"return_decentralization_score": False},
     "without magic nodes": ALL | {"use_magic_nodes": False},
     "without time nodes": ALL | {"use_time_nodes": False},
-    "anew": ALL | {"refresh": True},
+    "refresh": ALL | {"refresh": True},
     "of 250": ALL | {"limit": 250},
     "of 500": ALL | {"limit": 500, "return_raw_amounts": True},
 }
@@ -385,7 +385,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("when", ["now", "then"])
-def test_a_map_is_what_the_contract_says(strict, asked, when):
+def test_map_matches_the_contract(strict, asked, when):
     for token in strict.tokens:
         query = ASKED[asked] | ({"timestamp": _past(strict, token)} if when == "then" else {})
         found = strict.of(MAP, token, whole_map(query), **query)
@@ -419,7 +419,7 @@ def _shown(found: Any) -> dict[str, Any]:
 
 
 def _ranks_hold(holders: list[Any], first: int = 1) -> None:
-    """Ranks without gaps, amounts and shares by falling size, nobody twice."""
+    """Check ranks without gaps, descending amounts and shares, unique addresses."""
     assert [one["holder_data"]["rank"] for one in holders] == list(range(first, first + len(holders)))
     for field in ("amount", "share"):
         assert all(one["holder_data"][field] >= other["holder_data"][field] for one, other in pairwise(holders))
@@ -435,7 +435,7 @@ def _link_holds(link: Any, nodes: set[str]) -> None:
 
 
 def _clusters_hold(found: Any) -> None:
-    """Clusters do not overlap, and are sums of holders that stand on the map."""
+    """Check that clusters do not overlap and sum the holders of the map."""
     clusters = found["clusters"]
     assert all(one["share"] >= other["share"] for one, other in pairwise(clusters))
     members = [address for one in clusters for address in (*one["holders"], *one["magic_nodes"])]
@@ -454,13 +454,13 @@ def _clusters_hold(found: Any) -> None:
         assert abs(sum(holding["share"] for holding in held) - one["share"]) < Decimal("1e-9")
 
 
-def test_metrics_are_those_of_the_map(strict):
+def test_metrics_equal_the_maps(strict):
     for token in strict.tokens:
         found = strict.of("/v0/tokens/metrics/{chain}/{token_address}", token, METRICS)
         assert found == strict.of(MAP, token, whole_map({}))["metrics"]
 
 
-def test_a_screenshot_names_a_picture_that_is_there(strict):
+def test_screenshot_url_leads_to_a_picture(strict):
     for token in strict.tokens[:3]:
         found = strict.of("/v0/tokens/screenshot/{chain}/{token_address}", token, SCREENSHOT)
         picture = httpx.get(found["image_url"])
@@ -472,7 +472,7 @@ def test_a_screenshot_names_a_picture_that_is_there(strict):
 
 @pytest.mark.parametrize("query", [{}, {"return_metadata": True}, {"limit": 500, "return_raw_amounts": True}])
 @pytest.mark.parametrize("when", ["now", "then"])
-def test_holders_are_what_the_contract_says(strict, query, when):
+def test_holders_match_the_contract(strict, query, when):
     shape = [holder(bool(query.get("return_metadata")), bool(query.get("return_raw_amounts")))]
     for token in strict.tokens:
         asked = query | ({"timestamp": _past(strict, token)} if when == "then" else {})
@@ -481,14 +481,14 @@ def test_holders_are_what_the_contract_says(strict, query, when):
         _ranks_hold(found)
 
 
-def test_holders_are_those_of_the_map(strict):
+def test_holders_equal_the_maps(strict):
     for token in strict.tokens:
         listed = strict.of(HOLDERS, token, [holder(details=True, raw=False)], return_metadata=True)
         nodes = strict.of(MAP, token, whole_map({"return_nodes": True}), return_nodes=True)["nodes"]["top_holders"]
         assert listed == [{field: node[field] for field in listed[0]} for node in nodes]
 
 
-def test_pages_of_holders_go_on_where_the_one_before_ended(strict):
+def test_pages_of_holders_are_contiguous(strict):
     shape = {"as_of": seconds, "holders": [holder(details=False, raw=True)], "next_cursor": Null(name)}
     for token in strict.tokens:
         rank, query = 1, {"limit": 7}
@@ -504,28 +504,28 @@ def test_pages_of_holders_go_on_where_the_one_before_ended(strict):
 # ------------------------------------------------------------------------ tokens, chains and addresses
 
 
-def test_chains_are_what_the_contract_says(strict):
+def test_chains_match_the_contract(strict):
     found = strict.ask("/v0/chains", [CHAIN])
     names = [one["id"] for one in found]
     assert len(set(names)) == len(names) >= 14
 
 
-def test_tokens_are_what_the_contract_says(strict):
+def test_tokens_match_the_contract(strict):
     keys = [{"chain": chain, "address": address} for chain, address in strict.tokens]
     with_stats = TOKEN | {"stats": STATS}
     plain = [strict.of("/v0/tokens/metadata/{chain}/{token_address}", token, TOKEN) for token in strict.tokens]
-    told = [
+    reported = [
         strict.of("/v0/tokens/metadata/{chain}/{token_address}", token, with_stats, return_token_stats=True)
         for token in strict.tokens
     ]
     assert [one["token_key"] for one in plain] == keys
     assert strict.ask("/v0/tokens/metadata", [TOKEN], body=keys) == plain
-    assert strict.ask("/v0/tokens/metadata", [with_stats], body=keys, return_token_stats=True) == told
-    for one in told:
+    assert strict.ask("/v0/tokens/metadata", [with_stats], body=keys, return_token_stats=True) == reported
+    for one in reported:
         assert one["stats"]["min_date"] <= one["stats"]["max_date"]
 
 
-def test_a_search_finds_tokens_by_address_symbol_and_name(strict):
+def test_search_by_address_symbol_and_name(strict):
     for chain, address in strict.tokens:
         key = {"chain": chain, "address": address}
         for word in _words(strict, chain, address):
@@ -538,7 +538,7 @@ def _words(strict: Strict, chain: str, address: str) -> list[str]:
     return [word for word in (address, token.symbol, token.name[:4]) if len(word) >= 2]
 
 
-def test_relationships_are_among_the_addresses_asked_for(strict):
+def test_relationships_are_among_the_requested_addresses(strict):
     seen = 0
     for chain, token in strict.tokens:
         holders = strict.of(HOLDERS, (chain, token), [holder(details=False, raw=False)])
@@ -553,7 +553,7 @@ def test_relationships_are_among_the_addresses_asked_for(strict):
     assert seen
 
 
-def test_addresses_are_told_in_the_order_asked_for(strict):
+def test_addresses_keep_the_requests_order(strict):
     holders = strict.of(HOLDERS, strict.tokens[0], [holder(details=False, raw=False)])
     among = [one["address"] for one in holders][:20]
     found = strict.ask("/v0/addresses/metadata", [ADDRESS], body={"addresses": among})
@@ -569,13 +569,13 @@ def test_addresses_are_told_in_the_order_asked_for(strict):
 # ------------------------------------------------------------------------ beyond the contract
 
 
-def test_the_evidence_is_what_its_description_says(strict):
+def test_evidence_matches_its_description(strict):
     for token in strict.tokens:
         found = strict.of("/v0/x/tokens/evidence/{chain}/{token_address}", token, EVIDENCE, transfers=100)
         assert [one["cluster_id"] for one in found["clusters"]] == list(range(1, len(found["clusters"]) + 1))
 
 
-def test_changes_are_what_their_description_says(strict):
+def test_changes_match_their_description(strict):
     for token in strict.tokens:
         query = {"before": _past(strict, token)}
         found = strict.of("/v0/x/tokens/changes/{chain}/{token_address}", token, CHANGES, **query)
@@ -586,7 +586,7 @@ def test_changes_are_what_their_description_says(strict):
             assert (one["rank_after"] is None) is (one["change"] == "left")
 
 
-def test_labels_and_usage_are_what_their_description_says(strict):
+def test_labels_and_usage_match_their_description(strict):
     holders = strict.of(HOLDERS, strict.tokens[0], [holder(details=False, raw=False)])
     route = "/v0/x/addresses/labels/{address}"
     found = [strict.ask(route, LABELS, route.format(address=one["address"])) for one in holders[:30]]

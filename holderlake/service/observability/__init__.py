@@ -1,4 +1,4 @@
-"""What an operator sees of a running service: request ids, one log line a request, and Prometheus metrics.
+"""Observability of a running service: request ids, one log line a request, and Prometheus metrics.
 
 Nothing that a caller sends is logged or exported, except a well-formed request id: paths and headers may hold secrets.
 """

@@ -1,4 +1,4 @@
-"""How the service runs: processes, the HTTP server and worker threads.
+"""Processes, the HTTP server and worker threads of the service.
 
 Requests and answers belong in ``api``; accounts and credits in ``billing``.
 """

@@ -314,7 +314,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._watch_sending()
 
     def _error(self, code: str, detail: str) -> bytes:
-        # 400 for what can't be parsed; the contract's 422 is for requests with wrong values.
+        # 400 for invalid HTTP; the contract's 422 is for requests with wrong values.
         kind = ERROR_KINDS[code]
         status = HTTPStatus(400 if code == "invalid_request" else kind.status)
         body = exact_json.encode({"detail": detail, "code": code})

@@ -142,7 +142,7 @@ class ServerConfig(uvicorn.Config):
             super().load()
         except Exception:
             _log.exception("the service could not start")
-            sys.exit(STARTUP_FAILURE)  # tells the supervisor not to start another process
+            sys.exit(STARTUP_FAILURE)  # so that the supervisor starts no other process
 
 
 class Server(uvicorn.Server):
