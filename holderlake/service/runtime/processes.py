@@ -5,29 +5,25 @@ Each process creates the app by importing a function.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
-from uvicorn.supervisors.multiprocess import Process
 
 from holderlake.service.observability import Log, log_config
 from holderlake.service.observability.metrics import FOLDER_VARIABLE, forget_process
 from holderlake.service.runtime.server import INTERRUPTED, ServerConfig
 from holderlake.settings.sections.service import ServiceSettings
 
-_log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.1
-_HUNG_SECONDS: Final = 30.0
+_HUNG_SECONDS: Final = 30
 """A process that does not respond for so long is replaced. Imports of many processes on few cores take seconds."""
 
 
@@ -41,7 +37,14 @@ def serve_processes(
     """
     with tempfile.TemporaryDirectory(prefix="holderlake-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        config = ServerConfig(factory, settings, factory=True, workers=processes, log_config=log_config(log))
+        config = ServerConfig(
+            factory,
+            settings,
+            factory=True,
+            workers=processes,
+            log_config=log_config(log),
+            timeout_worker_healthcheck=_HUNG_SECONDS,
+        )
         supervisor = _Supervisor(config, sockets, lambda pid: forget_process(folder, pid))
         supervisor.run()
     return supervisor.exit_code
@@ -74,18 +77,7 @@ class _Supervisor(Multiprocess):
         self.exit_code = 0
 
     def keep_subprocess_alive(self) -> None:
-        """Replace ended and hanging processes. uvicorn's own method takes a process that ends meanwhile for hanging."""
-        for place, process in enumerate(self.processes):
-            if not self.should_exit.is_set() and not self._responds(process):
-                process.kill()
-                process.join()
-                if process.exitcode == STARTUP_FAILURE:
-                    _log.error("a process could not start; no other is started")
-                    self.should_exit.set()
-                else:
-                    _log.warning("process %s has ended and is replaced", process.pid)
-                    self.processes[place] = Process(self.config, self.sockets)
-                    self.processes[place].start()
+        super().keep_subprocess_alive()
         pids = {process.pid for process in self.processes if process.pid is not None}
         for pid in self._pids - pids:
             self._on_end(pid)
@@ -109,19 +101,6 @@ class _Supervisor(Multiprocess):
                 process.process.join(_POLL_SECONDS)
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             self.exit_code = 1
-
-    def _responds(self, process: Process) -> bool:
-        """Ping a process; at its start it responds only after all imports. A signal to us ends the wait."""
-        deadline = time.monotonic() + _HUNG_SECONDS
-        try:
-            process.parent_conn.send(b"ping")
-            while process.process.is_alive() and time.monotonic() < deadline and not self.signal_queue:
-                if process.parent_conn.poll(_POLL_SECONDS):
-                    process.parent_conn.recv()
-                    return True
-        except (OSError, EOFError):
-            return False
-        return process.process.is_alive() and bool(self.signal_queue)
 
     def _kill_all(self) -> None:
         self.exit_code = INTERRUPTED
