@@ -1,7 +1,7 @@
-"""The provider in this process: the service over the sample world or a store of one's own, on loopback.
+"""The provider in this process: the service on loopback over the sample world or the user's own store.
 
-This is where the two halves meet. The pipeline is handed an ``Endpoint`` and knows it, like any other provider, by the
-contract alone; and beside it the engine ``at_hand`` over the same store, unless the settings want it to be asked.
+The pipeline gets an ``Endpoint`` and uses it like any other provider. Unless the settings forbid it, it also gets the
+``LocalEngine`` over the same store, which computes many answers without HTTP.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from holderlake.provider.local_engine import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
-"""Nobody pays for a provider of one's own, but its credits are counted all the same."""
+"""The credits of the embedded service's key. Nothing is paid, but the ledger counts them."""
 
 
 @dataclass(frozen=True)
 class _Local:
-    """A store that a provider in this process answers from. ``accounts``: where its service keeps keys and charges."""
+    """The store of a provider in this process; ``accounts`` is the database of its keys and charges."""
 
     root: Path
     provider_id: str
@@ -50,7 +50,7 @@ class _Local:
 
 
 def make_workspace(settings: Settings) -> Workspace:
-    """The workspace of the settings: with the provider that they name, or with one in this process."""
+    """Return the workspace of the settings, with the provider that they name or one in this process."""
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
@@ -62,18 +62,18 @@ def make_workspace(settings: Settings) -> Workspace:
 
 
 def reading_workspace(settings: Settings) -> Workspace:
-    """The workspace for reading what is there. It asks nobody, so it needs no watchlist."""
+    """Return a workspace for commands that only read the home; it has no watchlist of the sample world."""
     workspace = Workspace(settings, lambda: _remote(settings))
     workspace.engine = _engine(settings)
     return workspace
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
-    """The settings with the sample world's tokens and address sets, where they name none."""
+    """Return the settings with the sample world's tokens and address sets, unless they have their own."""
     world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
-        if token.chain == "eth" or not token.is_indexed:  # each chain has the same coin and stable token
+        if token.chain == "eth" or not token.is_indexed:  # all chains have similar native and stable tokens
             watchlist.setdefault(token.chain, []).append(token.address)
     sets = {name: AddressSet(addresses=addresses) for name, addresses in world.address_sets.items()}
     return settings.model_copy(
@@ -83,14 +83,14 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 
 @cache
 def _world() -> World:
-    """The sample world; making it takes a second or two, so it is made once."""
-    from holderlake.engine.sources.sample import sample_world  # only the embedded default needs the engine
+    """Return the sample world, made once in a process, because it takes a second or two."""
+    from holderlake.engine.sources.sample import sample_world  # few commands need it
 
     return sample_world()
 
 
 def sample_period() -> tuple[datetime, datetime]:
-    """The first and the last instant of the sample world."""
+    """Return the first and the last instant of the sample world."""
     world = _world()
     return world.start, world.end
 
@@ -101,7 +101,7 @@ def sample_rules() -> Rules:
 
 
 def sample_store(home: Path) -> Path:
-    """The folder of the engine's store of the sample world, built when it is not there; whole or not at all."""
+    """Return the folder of the store of the sample world. Build it if it is missing, with one rename at the end."""
     from holderlake.engine.store.store import Store
 
     final = home / "sample-world" / f"engine-{_world_version()}"
@@ -122,7 +122,7 @@ def sample_store(home: Path) -> Path:
 
 @cache
 def _world_version() -> str:
-    """Tells worlds of different versions of the generator apart."""
+    """Return a digest of the sample world, which differs between versions of its generator."""
     world = _world()
     rows = zip(*(column.to_pylist() for column in world.transfers.columns), strict=True)
     rules = {**asdict(world.rules), "time_allowed": sorted(world.rules.time_allowed)}
@@ -147,7 +147,7 @@ def _remote(settings: Settings) -> Endpoint:
 
 
 def _engine(settings: Settings) -> Engine | None:
-    """The engine of a provider in this process, at hand unless it is to be asked over HTTP."""
+    """Return the engine of a provider in this process, None if the settings use HTTP."""
     from holderlake.local.engine import LocalEngine
 
     if settings.provider.url or not settings.provider.direct:
@@ -156,7 +156,7 @@ def _engine(settings: Settings) -> Engine | None:
 
 
 def _local(settings: Settings) -> _Local:
-    """Which store answers where no provider is named."""
+    """Return the store of the settings without a provider's address."""
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return _Local(sample_store(settings.home), f"{SAMPLE_PROVIDER}{_world_version()}", folder / "accounts.sqlite")
@@ -172,16 +172,16 @@ def _local(settings: Settings) -> _Local:
 
 
 def own_store_id(settings: Settings) -> str:
-    """Names the engine's own store as the source of answers in lake and archive."""
+    """Return the name of the user's own store as a provider, in lake and archive."""
     return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 
 @cache
 def _store(local: _Local) -> Store:
-    """Opens a store once a process; it is closed with the process. Raises ``SettingsError`` where there is none."""
+    """Return the store, opened once in a process and closed at its end. Raises ``SettingsError`` if it is missing."""
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', and {local.root} is not there; 'holderlake import' and 'import-rpc' make it"
+            f"provider.local is 'store', but {local.root} is missing; 'holderlake import' and 'import-rpc' create it"
         )
     store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)
@@ -190,7 +190,7 @@ def _store(local: _Local) -> Store:
 
 @cache
 def _served(local: _Local) -> Endpoint:
-    """Starts the service once a process; it ends with the process, before the store is closed."""
+    """Start the service once in a process; it ends with the process, before the store is closed."""
     from holderlake.service.billing.keys import KeyStore
     from holderlake.service.run import BackgroundService
 

@@ -1,7 +1,7 @@
-"""The engine at hand: maps and holders of many tokens at many instants in one pass over a store, as Arrow tables.
+"""The engine in this process: maps and holders of many tokens at many instants as Arrow tables, without HTTP and JSON.
 
-Over HTTP the same store gives the same rows; here they go by neither wire nor JSON. Most commands ask no engine, so
-its heavy parts are imported when one is asked.
+The rows equal those of the embedded service. Heavy modules are imported at the first use, because most commands do not
+need them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 class LocalEngine:
-    """``holderlake.provider.local_engine.Engine`` over a store, which is opened when it is first asked."""
+    """``holderlake.provider.local_engine.Engine`` over a store, which is opened at the first use."""
 
     def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
         self._store = store
@@ -49,34 +49,35 @@ class LocalEngine:
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """See ``Engine.maps``. Raises ``EngineError`` where the store can't be read."""
+        """See ``Engine.maps``. Raises ``EngineError`` if the store cannot be read."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
-        found = list(map_batches(self._store(), [(chain, address) for address in known], instants, options, at))
-        tables = {name: _joined(name, (tables[name] for tables in found)) for name in MAP_TABLES}
-        return BulkResult(MapRequest.endpoint, tables, [*refused, *_unheld(tables["maps"], known, instants)], at)
+        batches = list(map_batches(self._store(), [(chain, address) for address in known], instants, options, at))
+        tables = {name: _joined(name, (batch[name] for batch in batches)) for name in MAP_TABLES}
+        missing = _without_holders(tables["maps"], known, instants)
+        return BulkResult(MapRequest.endpoint, tables, [*refused, *missing], at)
 
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """See ``Engine.holders``. Raises ``EngineError`` where the store can't be read."""
+        """See ``Engine.holders``. Raises ``EngineError`` if the store cannot be read."""
         from holderlake.engine.maps.batch import holder_batches
 
         known, refused = self._known(chain, tokens, instants)
         at = utc_now()
         keys = [(chain, address) for address in known]
-        found = holder_batches(self._store(), keys, instants, options.limit, options.return_metadata)
-        rows = _joined("holders", found)
-        held = rows.filter(pc.equal(rows["rank"], 1))
-        return BulkResult(HoldersRequest.endpoint, {"holders": rows}, [*refused, *_unheld(held, known, instants)], at)
+        batches = holder_batches(self._store(), keys, instants, options.limit, options.return_metadata)
+        rows = _joined("holders", batches)
+        missing = _without_holders(rows.filter(pc.equal(rows["rank"], 1)), known, instants)
+        return BulkResult(HoldersRequest.endpoint, {"holders": rows}, [*refused, *missing], at)
 
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """The tokens that maps can be made for, and those that have none at any instant."""
+        """Return the supported tokens, and the missing answers of the other ones at all instants."""
         from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
@@ -85,7 +86,7 @@ class LocalEngine:
             try:
                 known[address] = supported_token(store, chain, address)
             except (NotKnown, NotSupported) as error:
-                refused += [MissingAnswer(address, as_of, _told(error)) for as_of in instants]
+                refused += [MissingAnswer(address, as_of, _provider_error(error)) for as_of in instants]
         return known, refused
 
 
@@ -93,18 +94,20 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([TABLES[name].engine_schema.empty_table(), *pieces])
 
 
-def _unheld(answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]) -> list[MissingAnswer]:
-    """Where nobody holds a token: it has no row in ``answered``, which has one for every other answer."""
+def _without_holders(
+    answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
+) -> list[MissingAnswer]:
+    """Return the missing answers of tokens without holders, which have no row in ``answered``."""
     from holderlake.engine.queries.balances import no_holders
 
-    there = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
+    keys = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
     return [
-        MissingAnswer(address, as_of, _told(no_holders(token, as_of)))
+        MissingAnswer(address, as_of, _provider_error(no_holders(token, as_of)))
         for address, token in known.items()
         for as_of in instants
-        if (token.address, as_of) not in there
+        if (token.address, as_of) not in keys
     ]
 
 
-def _told(error: EngineError) -> NoAnswer:
+def _provider_error(error: EngineError) -> NoAnswer:
     return _ERRORS[error.code](str(error))

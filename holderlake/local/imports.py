@@ -1,4 +1,4 @@
-"""``holderlake import`` and ``labels``: import files into the engine's store and report what was found."""
+"""``holderlake import`` and ``labels``: import files into the engine's store and print a report."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
-_AT_TIMES = ("passed over", "rejected", "wrong checksums", "error")
-"""Columns that the table has only where a file has such rows."""
+_OPTIONAL_COLUMNS = ("passed over", "rejected", "wrong checksums", "error")
+"""Columns that the report has only if a file has such rows."""
 
 _NO_INDEX = (
-    "No token is indexed, so only its own transfers tie holders of a token; 'holderlake index CHAIN TOKEN' lets "
-    "those of another token, such as USDC or native, tie them too."
+    "No token is indexed, so only a token's own transfers connect its holders. 'holderlake index CHAIN TOKEN' makes "
+    "the transfers of a token, such as USDC or native, count on all maps."
 )
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: their options, the files of blocks' times, and the file for rejected rows."""
+    """Options for reading files, the files with times of blocks, and the file for rejected rows."""
 
     options: FileOptions = field(default_factory=FileOptions)
     blocks: Sequence[Path] = ()
@@ -45,19 +45,19 @@ class Reading:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether an option says that the files hold transfers."""
+        """Return whether an option shows that the files contain transfers."""
         options = self.options
         return bool(options.format or options.column_map or options.rows_at)
 
 
 def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
-    """Import transfer files and token lists. Each file is imported whole or not at all, and apart from the others.
+    """Import transfer files and token lists, each file completely or not at all.
 
-    With ``reading.rejected``, rows that cannot be read go to that file and the rest is imported; without it, one such
-    row refuses its file. Raises ``BadSource`` where no file was imported, and ``SomeFailed`` where some were.
+    With ``reading.rejected`` invalid rows go to that file and the others are imported; without it, a file with an
+    invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were.
     """
     if reading.rejected is not None and reading.rejected.exists():
-        raise ValueError(f"--rejected {reading.rejected} exists already; name a new file, or remove it")
+        raise ValueError(f"--rejected {reading.rejected} exists already; use a new file, or remove it")
     options = replace(reading.options, block_times=read_block_times(reading.blocks))
     rejected: list[Rejected] = []
     negative: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         found = read(path)
         report = store.add_transfers(found.transfers, path.name)
         if "token_address" in options.column_map.constants:
-            store.index_tokens(report.keys, IMPORT)  # it was imported by name
+            store.index_tokens(report.keys, IMPORT)  # the user named the token
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
@@ -99,21 +99,21 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
             console.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):
         console.err.print(
-            "Addresses with a wrong checksum (EIP-55) were imported in lower case. Where people typed them, check them."
+            "Addresses with a wrong checksum (EIP-55) were imported in lower case. Check those that were typed by hand."
         )
     _raise_failed(errors, len(paths))
     count = sum(len(one.rows) for one in rejected)
     if all(line.get("rows") == 0 for line in lines):
         passed_over = sum(line["passed over"] for line in lines)
-        others = f"; {passed_over:,} rows are something else" if passed_over else ""
-        others += f"; {count:,} rows could not be read, see {reading.rejected}" if count else ""
+        others = f"; {passed_over:,} rows are no transfers" if passed_over else ""
+        others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
     if count:
-        raise SomeFailed(f"{count:,} rows could not be read; {reading.rejected} has them with their reasons")
+        raise SomeFailed(f"{count:,} rows are invalid; {reading.rejected} has them with their reasons")
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
-    """Import label files, each whole or not at all. Raises the errors of ``import_paths``."""
+    """Import label files, each completely or not at all. Raises the errors of ``import_paths``."""
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         found = read_labels(path)
@@ -127,7 +127,7 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
 def _each_file(
     settings: Settings, paths: Sequence[Path], imported: Callable[[Store, Path], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[BadSource]]:
-    """A line of the report for each file, and the errors of those that cannot be read."""
+    """Import each file; return a line of the report for each, and the errors."""
     lines: list[dict[str, Any]] = []
     errors: list[BadSource] = []
     with open_own_store(settings) as store, console.progress("importing", len(paths)) as bar:
@@ -145,12 +145,9 @@ def _report(lines: list[dict[str, Any]], columns: Sequence[str], as_json: bool) 
     if as_json:
         console.as_json(lines)
     elif any("error" not in line for line in lines):
-        shown = [*columns, *(name for name in _AT_TIMES if name not in columns and any(map(_has(name), lines)))]
+        present = {name for line in lines for name, value in line.items() if value}
+        shown = [*columns, *(name for name in _OPTIONAL_COLUMNS if name not in columns and name in present)]
         console.rows("Imported", shown, ([line.get(column) for column in shown] for line in lines))
-
-
-def _has(name: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda line: bool(line.get(name))
 
 
 def _raise_failed(errors: list[BadSource], files: int) -> None:
@@ -160,13 +157,13 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
         more = f"; none of the {files:,} files could be imported" if files > 1 else ""
         raise BadSource(f"{errors[0]}{more}") from errors[0]
     raise SomeFailed(
-        f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; import them again when they "
-        "are corrected"
+        f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; correct them and import them "
+        "again"
     )
 
 
 def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
-    """Writes the rows of all files so far as JSON lines; the file is complete or absent."""
+    """Write the rows of all files so far as JSON lines; the file is complete or absent."""
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with building.open("w", encoding="utf-8") as file:

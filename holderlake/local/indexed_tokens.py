@@ -14,10 +14,10 @@ from holderlake.settings import Settings, SettingsError
 
 
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
-    """Mark tokens as indexed, or no longer, and list the chain's indexed tokens.
+    """Mark tokens as indexed, or remove the mark, and list the chain's indexed tokens.
 
-    Raises ``ValueError`` for an address that is none of the chain's, and ``SettingsError`` where the settings index a
-    token that is to be removed.
+    Raises ``ValueError`` for an address that is invalid on the chain, and ``SettingsError`` for the removal of a token
+    that the settings index.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
     named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
@@ -27,14 +27,14 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
         store.index_tokens(keys, COMMAND, not remove)
         _list(store, chain, as_json)
     console.err.print(
-        "Maps from now on follow this; maps that are in the lake keep their relationships until they are fetched again "
-        "with --refresh.",
+        "This applies to new maps; maps in the lake keep their relationships until they are fetched again with "
+        "--refresh.",
         soft_wrap=True,
     )
 
 
 def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
-    """Print the indexed tokens of all chains or one: the source that marks each, and its stored transfers."""
+    """Print the indexed tokens of all chains or one, with the source of each mark and the stored transfers."""
     with open_own_store(settings) as store:
         _list(store, chain, as_json)
 

@@ -1,4 +1,4 @@
-"""Addresses below zero in the own store: ``holderlake negative-balances``, and what an import prints of them."""
+"""Addresses below zero in the user's own store: ``holderlake negative-balances``, and the warning after an import."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from holderlake.settings import Settings
 _COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
 _SHOWN: Final = 10
 _MEANING: Final = (
-    "Negative balances mean that transfers are missing from a history, or that its source rounds amounts. Such "
-    "addresses are never shown as holders."
+    "Negative balances mean that a history lacks transfers, or that its source rounds amounts. Such addresses are "
+    "never holders."
 )
 
 
@@ -28,7 +28,7 @@ def report_negative_balances(
 ) -> None:
     """Print the addresses below zero of all tokens, or of one. Raises ``ValueError`` for a token without a chain."""
     if (chain is None) != (token is None):
-        raise ValueError("--chain and --token belong together; leave both out for all tokens")
+        raise ValueError("--chain and --token need each other; leave both out for all tokens")
     with open_own_store(settings) as store:
         found = (
             negative_balances(store, chain, typed_token(chain, token), as_of)
@@ -42,12 +42,12 @@ def report_negative_balances(
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of some tokens, by token, the lowest first (columns ``NEGATIVE_BALANCES``)."""
+    """Return the addresses below zero of several tokens, by token, the lowest first (``NEGATIVE_BALANCES``)."""
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first addresses below zero, what they mean, and where to find the others."""
+    """Print the first addresses below zero, their meaning, and the command that lists all."""
     if not rows:
         return
     console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))

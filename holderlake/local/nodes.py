@@ -1,4 +1,4 @@
-"""``holderlake import-rpc``, and what the asset ``transfers`` does: a chain's transfers from nodes into the store."""
+"""Imports of a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from holderlake.settings.sections.nodes import NodeSettings
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command was asked for; None is what the settings say."""
+class ImportOptions:
+    """Options of the command; None takes the value of the settings."""
 
     chain: str | None = None
     tokens: Sequence[str] = ()
@@ -38,29 +38,29 @@ class Asked:
     confirmations: int | None = None
 
 
-def import_from_nodes(settings: Settings, urls: Sequence[str], asked: Asked, as_json: bool) -> None:
-    """Imports and reports.
+def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+    """Import transfers and print a report.
 
-    Raises ``SettingsError`` where nodes or tokens are not named, ``RpcError`` where nodes fail.
+    Raises ``SettingsError`` if no node or token is named, ``RpcError`` if the nodes fail.
     """
     with open_own_store(settings) as store, console.progress("importing", 0) as bar:
 
-        def heard(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             rate = progress.logs / max(progress.seconds, 0.001)
             note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
             bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
 
-        report = asyncio.run(_import(settings, store, urls, asked, heard))
+        report = asyncio.run(_import(settings, store, urls, asked, on_progress))
     if as_json:
         console.as_json(report.plain())
     else:
-        _told(report)
+        _print_report(report)
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    """Imports the final blocks of a day (UTC) as the settings say.
+    """Import the final blocks of a day (UTC) with the options of the settings.
 
-    Raises ``SettingsError`` where no retry would help, ``RpcError`` where one may.
+    Raises ``SettingsError`` for permanent failures, ``RpcError`` for those that a retry may solve.
     """
     with open_own_store(settings) as store:
         try:
@@ -81,13 +81,13 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
 
 async def newest_block(settings: Settings, chain: str) -> int:
-    """The newest block of the chain's nodes. Raises ``SettingsError`` without one, ``RpcError`` where all fail."""
+    """Return the newest block of the chain. Raises ``SettingsError`` without a node, ``RpcError`` if all nodes fail."""
     async with _node(settings, _endpoints(settings, chain), settings.node(chain), chain) as node:
         return await node.head()
 
 
 async def _import(
-    settings: Settings, store: Store, urls: Sequence[str], asked: Asked, hear: Callable[[Progress], None]
+    settings: Settings, store: Store, urls: Sequence[str], asked: ImportOptions, on_progress: Callable[[Progress], None]
 ) -> NodeReport:
     addresses = [SecretStr(url) for url in urls] or _endpoints(settings, asked.chain)
     async with _node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
@@ -95,7 +95,7 @@ async def _import(
         chosen = settings.node(chain)
         wish = _wish(settings, chain, asked)
         manners = _manners(chosen, asked.confirmations)
-        return await ChainImport(store, node, chain, wish, manners, hear).run()
+        return await ChainImport(store, node, chain, wish, manners, on_progress).run()
 
 
 async def _import_day(settings: Settings, store: Store, chain: str, day: str) -> tuple[NodeReport, bool]:
@@ -105,18 +105,18 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
         head = await node.head()
         first = await first_block_from(node, to_unix(start), head)
         after = await first_block_from(node, to_unix(start + timedelta(days=1)), head)
-        wish = replace(_wish(settings, chain, Asked(chain)), first=first, last=after - 1)
+        wish = replace(_wish(settings, chain, ImportOptions(chain)), first=first, last=after - 1)
         report = await ChainImport(store, node, chain, wish, _manners(chosen, None)).run()
     return report, after <= head and report.last_block == after - 1
 
 
 def _endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
     if chain is None:
-        raise SettingsError("neither a node's address nor a chain is named; give the address, or --chain")
+        raise SettingsError("neither a node's address nor a chain is set; write the address, or --chain")
     found = settings.node_endpoints(chain)
     if not found:
         raise SettingsError(
-            f"no node of chain {chain} is named; give its address, or set "
+            f"no node of chain {chain} is set; write its address, or set "
             f"HOLDERLAKE_SOURCES__RPC__{chain.upper()}__ENDPOINTS in the environment"
         )
     return found
@@ -144,7 +144,7 @@ def _manners(chosen: NodeSettings, confirmations: int | None) -> Manners:
     )
 
 
-def _wish(settings: Settings, chain: str, asked: Asked) -> Wish:
+def _wish(settings: Settings, chain: str, asked: ImportOptions) -> Wish:
     chosen = settings.node(chain)
     named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
     named = named or settings.watchlist.get(chain, [])
@@ -153,7 +153,7 @@ def _wish(settings: Settings, chain: str, asked: Asked) -> Wish:
         named = [NATIVE]
     if not named and not every:
         raise SettingsError(
-            f"no token of chain {chain} is named; give --token, --native or --all-tokens, or name some in the settings"
+            f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set tokens in the settings"
         )
     return Wish(
         tokens=None if every else tuple(named),
@@ -164,7 +164,7 @@ def _wish(settings: Settings, chain: str, asked: Asked) -> Wish:
     )
 
 
-def _told(report: NodeReport) -> None:
+def _print_report(report: NodeReport) -> None:
     columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
     line = (
         report.chain,
@@ -178,14 +178,12 @@ def _told(report: NodeReport) -> None:
     )
     console.rows("Imported", columns, [line])
     if report.reorgs:
-        console.err.print(f"The chain was reorganised; {report.removed:,} rows were taken back and read again.")
+        console.err.print(f"The chain was reorganised; {report.removed:,} rows were removed and read again.")
     if report.conflicts:
-        console.err.print(
-            f"{report.conflicts:,} rows are stored with another content already; the stored ones were kept."
-        )
+        console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
     if report.passed_over:
-        console.err.print(f"{report.passed_over:,} events look like transfers and are none; they were passed over.")
+        console.err.print(f"{report.passed_over:,} events resemble transfers but are none; they were skipped.")
     for reason in report.rejected:
-        console.err.print(f"An endpoint was left out: {reason}")
+        console.err.print(f"An endpoint was not used: {reason}")
     if report.values_from == "receipts":
-        console.err.print("The node traces no calls: of the chain's coin, what contracts move is missing.")
+        console.err.print("The node has no traces: transfers of the chain's coin by contracts are missing.")

@@ -1,4 +1,4 @@
-"""``holderlake import-balances``: opening balances from files into the own store, and their removal."""
+"""``holderlake import-balances``: import opening balances from files into the user's own store, or remove them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from holderlake.settings import Settings
 def import_balances(
     settings: Settings, paths: Sequence[Path], options: BalanceOptions, blocks: Sequence[Path], as_json: bool
 ) -> None:
-    """Import balance lists. All files are read before anything is stored, and stored all or nothing.
+    """Import balance lists, all of them or none.
 
-    Raises ``BadSource`` for files that can't be read or contradict each other or the store.
+    Raises ``BadSource`` for invalid files, and for files that contradict each other or the store.
     """
     read = replace(options, block_times=read_block_times(blocks))
     balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(read_balances(path, read) for path in paths)])
@@ -44,7 +44,7 @@ def import_balances(
 
 
 def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:
-    """Remove the opening balances of a token. Raises ``ValueError`` for an address that is none of the chain's."""
+    """Remove the opening balances of a token. Raises ``ValueError`` for an address that is invalid on the chain."""
     address = typed_token(chain, token)
     with open_own_store(settings) as store:
         removed = store.remove_opening_balances(chain, address)

@@ -1,4 +1,4 @@
-"""The engine's own store, opened with the rules of the settings. Changed rules are reported in one sentence."""
+"""Functions that open the engine's store with the rules of the settings and report changed rules."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def open_store(
     index: Collection[tuple[str, str]] | None = None,
     say: Say | None = None,
 ) -> Store:
-    """Open a store with rules and indexed tokens, or with its own where these are None.
+    """Open a store with rules and indexed tokens, or with its own if these are None.
 
-    Report rules that differ from those of the last opening; ``say`` prints the report, on standard error by default.
+    Report rules that differ from those of the last opening with ``say``, by default on standard error.
     """
     from holderlake.engine.store.store import Store
 
@@ -51,11 +51,11 @@ def open_store(
 
 
 def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return the sentence that reports changed rules, their effect and the remedy for older maps."""
+    """Return a sentence with the changed rules, their effect and the remedy for older maps."""
     listed = ", ".join(f"{name} from {_text(old)} to {_text(new)}" for name, (old, new) in changed.items())
     return (
-        f"The engine's rules changed ({listed}) and apply from now on; maps that are in the lake keep their old "
-        "figures until they are fetched again with --refresh."
+        f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
+        "they are fetched again with --refresh."
     )
 
 

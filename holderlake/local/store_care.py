@@ -1,4 +1,4 @@
-"""What ``holderlake store`` does: verify, rebuild and clean the engine's own store, and report it."""
+"""The work of ``holderlake store``: verify, rebuild and clean the engine's own store, and print a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holderlake.settings import Settings, SettingsError
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:
-    """Check all files with a progress bar. Raises ``SomeFailed`` where files are damaged."""
+    """Check all files with a progress bar. Raises ``SomeFailed`` if files are damaged."""
     root = _existing(settings)
     with console.progress("verifying", None) as bar:
         task = bar.task_ids[0]
@@ -32,15 +32,15 @@ def verify_store(settings: Settings, as_json: bool) -> None:
 
 
 def rebuild_store(settings: Settings, as_json: bool) -> None:
-    """Repair the store. Raises ``SomeFailed`` where transfers have to be imported again."""
+    """Repair the store. Raises ``SomeFailed`` if transfers have to be imported again."""
     root = _existing(settings)
     done = rebuild(root, settings.engine.memory_limit, lambda text: console.err.print(text, markup=False))
     if as_json:
         console.as_json(asdict(done))
     else:
-        came = {"kept": "kept", "copy": "restored from its copy", "files": "made again from the files"}[done.catalog]
+        state = {"kept": "kept", "copy": "restored from its copy", "files": "rebuilt from the files"}[done.catalog]
         console.out.print(
-            f"The catalogue was {came}, {len(done.remade)} derived files were made again, and {done.added:,} transfers "
+            f"The catalogue was {state}, {len(done.remade)} derived files were rebuilt, and {done.added:,} transfers "
             f"of unlisted files were added; {len(done.set_aside)} files are in {root / QUARANTINE}. "
             "Restart services that use this store.",
             markup=False,
@@ -65,14 +65,14 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
         console.as_json({"files": files, "bytes": size, "deleted": yes})
         return
     what = f"{files} files ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
-    text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them for good."
+    text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them."
     console.out.print(text, markup=False, soft_wrap=True)
 
 
 def _existing(settings: Settings) -> Path:
     root = settings.engine_store
     if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
-        raise SettingsError(f"{root} holds no store yet; 'holderlake import' and 'import-rpc' make it")
+        raise SettingsError(f"{root} has no store; 'holderlake import' and 'import-rpc' create it")
     return root
 
 

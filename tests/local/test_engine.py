@@ -301,7 +301,7 @@ def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
 
 def test_a_store_that_is_not_there_is_named_with_the_way_out(own: Path) -> None:
     shutil.rmtree(own / "engine")
-    with pytest.raises(SettingsError, match=r"own/engine is not there; 'holderlake import'"):
+    with pytest.raises(SettingsError, match=r"own/engine is missing; 'holderlake import'"):
         make_workspace_of(load_settings()).check()
 
 

@@ -92,7 +92,7 @@ def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))
     ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl", "--json")
     assert ended.code == 3
-    assert "1 rows could not be read; rejected.jsonl has them with their reasons" in ended.stderr
+    assert "1 rows are invalid; rejected.jsonl has them with their reasons" in ended.stderr
     (line,) = ended.lines
     assert (line["rows"], line["added"], line["rejected"]) == (2, 2, 1)
     (rejected,) = map(json.loads, Path("rejected.jsonl").read_text().splitlines())
@@ -229,7 +229,7 @@ def test_an_import_without_a_transfer_fails(run: Run) -> None:
     assert (ended.code, "none.csv: there is no transfer to import" in ended.stderr) == (1, True)
     Path("logs.json").write_bytes(as_json([APPROVAL]))
     ended = run("import", "logs.json", "--chain", "eth")
-    assert (ended.code, "1 rows are something else" in ended.stderr) == (1, True)
+    assert (ended.code, "1 rows are no transfers" in ended.stderr) == (1, True)
 
 
 def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:

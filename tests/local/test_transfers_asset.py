@@ -192,8 +192,8 @@ def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_pat
     ("arguments", "code", "words"),
     [
         ([], 1, "neither a node's address nor a chain is named"),
-        (["--chain", "eth"], 1, "no node of chain eth is named; give its address, or set"),
-        (["http://127.0.0.1:1", "--chain", "eth"], 1, "no token of chain eth is named; give --token"),
+        (["--chain", "eth"], 1, "no node of chain eth is set; write its address, or set"),
+        (["http://127.0.0.1:1", "--chain", "eth"], 1, "no token of chain eth is chosen; add --token"),
         (["ftp://x", "--chain", "eth", "--token", TOKEN], 2, "a node's address begins with http"),
     ],
 )

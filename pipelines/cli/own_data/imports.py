@@ -92,9 +92,11 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
-    from holderlake.local.nodes import Asked, import_from_nodes
+    from holderlake.local.nodes import ImportOptions, import_from_nodes
 
-    asked = Asked(chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations)
+    asked = ImportOptions(
+        chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
+    )
     import_from_nodes(shared.settings(), urls or [], asked, json)
 
 

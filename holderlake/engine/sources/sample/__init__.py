@@ -1,7 +1,7 @@
-"""The built-in sample world: two years of invented tokens on four chains, the same bytes wherever it is made.
+"""The built-in sample world: two years of invented tokens on four chains, with the same bytes on every machine.
 
-``draws`` is its chance, ``book`` its ledger and calendar, ``stage`` its people; one module a chain tells the tokens'
-stories. Nothing in it is a real project or a real address; only the chains and their native tokens are.
+``randomness`` has the random numbers, ``calendar`` the planned actions and the ledger, ``actors`` the wallets, and one
+module a chain the histories of its tokens. All is invented, except the chains and their native tokens.
 """
 
 from holderlake.engine.sources.sample.world import World, sample_world

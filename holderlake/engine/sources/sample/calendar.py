@@ -1,4 +1,4 @@
-"""The sample world's calendar and its ledger, which refuses any transfer that the sender could not make."""
+"""Calendar and ledger of the sample world; the ledger refuses transfers that exceed the sender's balance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.times import to_unix
 from holderlake.engine.records import TRANSFERS, TokenInfo
-from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.randomness import Rng
 
 START: Final = datetime(2024, 11, 1)
 END: Final = datetime(2026, 11, 1)
@@ -28,25 +28,25 @@ MAX_ID: Final = 2**256 - 1
 
 
 def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> int:
-    """Unix seconds of an hour of a day, noon unless said."""
+    """Return the unix seconds of a time of a day, by default noon."""
     return to_unix(datetime(year, month, number, hour, minute))
 
 
 def every(days: int, start: int, end: int) -> list[int]:
-    """Instants so many days apart, from ``start`` on and before ``end``."""
+    """Return seconds at intervals of days, from ``start`` until before ``end``."""
     return list(range(start, end, days * DAY))
 
 
 @dataclass(frozen=True)
 class BlockClock:
-    """When a chain makes blocks: ``blocks`` every ``seconds``, the first of the world being ``first``."""
+    """The blocks of a chain: ``blocks`` every ``seconds``, beginning with number ``first``."""
 
     first: int
     blocks: int
     seconds: int
 
     def block(self, time: int) -> tuple[int, int]:
-        """Number and time of the block that an instant falls into."""
+        """Return number and time of the block that contains a second."""
         turns = (time - BEGIN_TIME) // self.seconds
         return self.first + turns * self.blocks, BEGIN_TIME + turns * self.seconds
 
@@ -60,40 +60,40 @@ CLOCKS: Final = {
 
 
 class Calendar:
-    """What is to happen when. Actions take the instant first, and may plan further ones that lie ahead."""
+    """Planned actions by time. An action takes the time as its first argument and may plan later ones."""
 
     def __init__(self) -> None:
         self._actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._planned = 0
 
     def at(self, time: int, action: Callable[..., None], *details: Any) -> None:
-        """Plans an action; those of one instant happen in the order of planning."""
+        """Plan an action; actions at the same time run in the order of planning."""
         heappush(self._actions, (time, self._planned, action, details))
         self._planned += 1
 
-    def play(self) -> None:
-        """Lets everything happen that lies within the world's two years."""
+    def run(self) -> None:
+        """Run all actions within the world's two years."""
         while self._actions:
             time, _, action, details = heappop(self._actions)
             if BEGIN_TIME <= time < END_TIME:
                 action(time, *details)
 
 
-class Book:
-    """All transfers so far and what everybody holds of every token (and, of items, of every id)."""
+class Ledger:
+    """All transfers so far, and the balances of all tokens and items."""
 
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    def __init__(self, rng: Rng) -> None:
+        self._draw = rng
         self._rows: list[tuple[Any, ...]] = []
         self._logs: dict[tuple[str, int], int] = defaultdict(int)
         self._held: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
 
-    def held(self, token: TokenInfo, holder: str, item: int | None = None) -> int:
-        """What the holder has of the token, or of one id of it."""
+    def balance(self, token: TokenInfo, holder: str, item: int | None = None) -> int:
+        """Return the holder's balance of the token, or of one item of it."""
         return self._held[token.chain, token.address][holder, item]
 
     def transaction(self, token: TokenInfo) -> str:
-        """A new transaction's hash, for moves that happen together."""
+        """Return the hash of a new transaction, for transfers that belong together."""
         return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
 
     def move(
@@ -106,7 +106,7 @@ class Book:
         item: int | None = None,
         transaction: str | None = None,
     ) -> None:
-        """Writes a transfer down. Raises ``ValueError`` where the sender has less: a story is wrong then."""
+        """Add a transfer. Raises ``ValueError`` if the sender has less, which is an error in the world."""
         self.move_items(time, token, sender, receiver, {item: amount}, transaction)
 
     def move_items(
@@ -118,7 +118,7 @@ class Book:
         amounts: Mapping[int | None, int],
         transaction: str | None = None,
     ) -> None:
-        """Several ids in one log entry, as ERC-1155 does; ``{None: amount}`` is a plain transfer."""
+        """Add a transfer of several items in one log entry (ERC-1155); ``{None: amount}`` is a plain transfer."""
         block, block_time = CLOCKS[token.chain].block(time)
         log_index = self._logs[token.chain, block]
         self._logs[token.chain, block] += 1
@@ -137,7 +137,7 @@ class Book:
             self._rows.append((*parties, str(amount), item_text, *made))
 
     def table(self) -> pa.Table:
-        """All transfers by chain, block and log index."""
+        """Return all transfers by chain, block and log index."""
         rows = sorted(self._rows, key=lambda row: (row[0], row[7], row[10]))
         columns = zip(*rows, strict=True)
         return pa.table(
@@ -146,5 +146,5 @@ class Book:
 
 
 def _log_kind(token: TokenInfo) -> str:
-    # a native transfer leaves no log entry on a real chain, so its index is made up
+    # on a real chain a native transfer has no log entry, so its index is synthetic
     return "synthetic" if token.standard == "native" else "exact"

@@ -1,4 +1,4 @@
-"""The stories told on Ethereum: Fernlight, Kelpwire, Ticket Stub and the Glass Moths."""
+"""Tokens of the sample world on Ethereum: Fernlight, Kelpwire, Ticket Stub and Glass Moths."""
 
 from __future__ import annotations
 
@@ -6,145 +6,147 @@ from typing import Final
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.sample.actors import Stage, new_address
+from holderlake.engine.sources.sample.actors import Scenario, new_address
 from holderlake.engine.sources.sample.calendar import DAY, END_TIME, HOUR, MAX_ID, day, every
-from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.randomness import Rng
 from holderlake.engine.sources.sample.trading import Market, give_part, plan_buying, plan_sales, plan_trades
 
 _DEAD: Final = "0x000000000000000000000000000000000000dead"
 
 
-def tell(stage: Stage) -> None:
-    """Plans all of them."""
-    _fernlight(stage)
-    _kelpwire(stage)
-    _ticket_stub(stage)
-    _GlassMoths(stage).tell()
+def plan(scenario: Scenario) -> None:
+    """Plan the histories of all four tokens."""
+    _fernlight(scenario)
+    _kelpwire(scenario)
+    _ticket_stub(scenario)
+    _GlassMoths(scenario).plan()
 
 
-def _fernlight(stage: Stage) -> None:
-    """A fair launch: 270 people mint nearly the same. Two years later a stranger owns nearly half."""
-    draw, cast = Draw("fernlight"), stage.casts["eth"]
-    token = stage.new_token(draw, "eth", "Fernlight", "FERN", 18)
-    pool, launch, unit = stage.new_pool(draw, token), day(2024, 12, 16), 10**18
-    crowd = cast.people(draw, 270, launch)
-    for minter in crowd:
-        stage.mint(launch + draw.below(2 * DAY), token, minter, draw.between(9_700, 10_300) * unit)
-    stage.mint(launch, token, pool, 300_000 * unit)
+def _fernlight(scenario: Scenario) -> None:
+    """A fair launch: 270 wallets mint nearly the same amount. Two years later one buyer has nearly half."""
+    rng, actors = Rng("fernlight"), scenario.actors["eth"]
+    token = scenario.new_token(rng, "eth", "Fernlight", "FERN", 18)
+    pool, launch, unit = scenario.new_pool(rng, token), day(2024, 12, 16), 10**18
+    wallets = actors.pick_wallets(rng, 270, launch)
+    for minter in wallets:
+        scenario.mint(launch + rng.below(2 * DAY), token, minter, rng.between(9_700, 10_300) * unit)
+    scenario.mint(launch, token, pool, 300_000 * unit)
 
     calm, busy = Market(token, pool, buyers=50, smallest=unit), Market(token, pool, buyers=30, smallest=unit)
-    plan_trades(stage, draw, calm, crowd, launch + 3 * DAY, day(2025, 3, 1), 120)
-    plan_trades(stage, draw, busy, crowd, day(2025, 3, 1), END_TIME, 3_300)
+    plan_trades(scenario, rng, calm, wallets, launch + 3 * DAY, day(2025, 3, 1), 120)
+    plan_trades(scenario, rng, busy, wallets, day(2025, 3, 1), END_TIME, 3_300)
 
-    whale, *pockets = (new_address(draw, "eth") for _ in range(3))
-    stage.label(whale, "eth", "fernwhale", is_paid_label=True)
-    stage.fund(draw, day(2025, 5, 10), cast, whale, 40_000)
-    plan_buying(stage, busy, whale, every(7, day(2025, 6, 2), END_TIME), 24)
+    whale, *pockets = (new_address(rng, "eth") for _ in range(3))
+    scenario.label(whale, "eth", "fernwhale", is_paid_label=True)
+    scenario.fund(rng, day(2025, 5, 10), actors, whale, 40_000)
+    plan_buying(scenario, busy, whale, every(7, day(2025, 6, 2), END_TIME), 24)
     for pocket in pockets:
-        stage.send(day(2025, 7, 1), cast.native, whale, pocket, cast.one)
+        scenario.send(day(2025, 7, 1), actors.native, whale, pocket, actors.one)
         for time in every(45, day(2025, 7, 2), END_TIME):
-            stage.calendar.at(time, give_part, stage, token, whale, pocket, 12)
-    stage.address_sets["fernlight-whale"] = [whale, *pockets]
+            scenario.calendar.at(time, give_part, scenario, token, whale, pocket, 12)
+    scenario.address_sets["fernlight-whale"] = [whale, *pockets]
 
 
-def _kelpwire(stage: Stage) -> None:
-    """Nine insiders, paid through one wallet that keeps nothing itself, sell to the crowd from late 2025 on."""
-    draw, cast = Draw("kelpwire"), stage.casts["eth"]
-    token = stage.new_token(draw, "eth", "Kelpwire", "KELP", 18)
-    pool, launch, supply = stage.new_pool(draw, token), day(2025, 1, 15), 10**9 * 10**18
-    deployer = stage.new_actor(draw, "eth", "Kelpwire: Deployer", entity_id="kelpwire")
-    vesting = stage.new_actor(draw, "eth", "Kelpwire: Vesting", is_contract=True, entity_id="kelpwire")
-    launchpad = stage.new_actor(draw, "eth", "Springboard: Launchpad", is_contract=True, entity_id="springboard")
-    stage.fund(draw, launch - 12 * DAY, cast, deployer, 500)
-    stage.mint(launch, token, deployer, supply)
-    for receiver, percent in ((pool, 18), (vesting, 12), (launchpad, 24), (cast.northgate, 6), (cast.lumen, 3)):
-        stage.send(launch + HOUR, token, deployer, receiver, supply * percent // 100)
-    insiders = _insiders(stage, draw, token, deployer, supply, launch)
+def _kelpwire(scenario: Scenario) -> None:
+    """Nine insiders get tokens through one wallet, which keeps none, and sell them from late 2025 on."""
+    rng, actors = Rng("kelpwire"), scenario.actors["eth"]
+    token = scenario.new_token(rng, "eth", "Kelpwire", "KELP", 18)
+    pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 15), 10**9 * 10**18
+    deployer = scenario.new_actor(rng, "eth", "Kelpwire: Deployer", entity_id="kelpwire")
+    vesting = scenario.new_actor(rng, "eth", "Kelpwire: Vesting", is_contract=True, entity_id="kelpwire")
+    launchpad = scenario.new_actor(rng, "eth", "Springboard: Launchpad", is_contract=True, entity_id="springboard")
+    scenario.fund(rng, launch - 12 * DAY, actors, deployer, 500)
+    scenario.mint(launch, token, deployer, supply)
+    for receiver, percent in ((pool, 18), (vesting, 12), (launchpad, 24), (actors.northgate, 6), (actors.lumen, 3)):
+        scenario.send(launch + HOUR, token, deployer, receiver, supply * percent // 100)
+    insiders = _insiders(scenario, rng, token, deployer, supply, launch)
 
-    crowd = cast.people(draw, 170, launch)
-    for buyer in crowd:
-        share = supply * 24 // 100 // len(crowd) * draw.between(10, 98) // 100
-        stage.send(launch + 2 * HOUR + draw.below(5 * DAY), token, launchpad, buyer, share)
-    team = stage.new_actor(draw, "eth", "Kelpwire: Team", entity_id="kelpwire")
+    wallets = actors.pick_wallets(rng, 170, launch)
+    for buyer in wallets:
+        share = supply * 24 // 100 // len(wallets) * rng.between(10, 98) // 100
+        scenario.send(launch + 2 * HOUR + rng.below(5 * DAY), token, launchpad, buyer, share)
+    team = scenario.new_actor(rng, "eth", "Kelpwire: Team", entity_id="kelpwire")
     for time in every(30, launch + 30 * DAY, END_TIME):
-        stage.calendar.at(time, give_part, stage, token, vesting, team, 4)
-    market = Market(token, pool, cast.exchanges, buyers=58, smallest=10**18)
-    plan_trades(stage, draw, market, crowd, launch + 6 * DAY, END_TIME, 2_700)
-    plan_sales(stage, draw, market, insiders, every(9, day(2025, 10, 6), END_TIME), 5)
+        scenario.calendar.at(time, give_part, scenario, token, vesting, team, 4)
+    market = Market(token, pool, actors.exchanges, buyers=58, smallest=10**18)
+    plan_trades(scenario, rng, market, wallets, launch + 6 * DAY, END_TIME, 2_700)
+    plan_sales(scenario, rng, market, insiders, every(9, day(2025, 10, 6), END_TIME), 5)
 
 
-def _insiders(stage: Stage, draw: Draw, token: TokenInfo, deployer: str, supply: int, launch: int) -> list[str]:
-    """A funder's ether reaches them through a middleman, and so does more than a third of the supply."""
-    cast = stage.casts["eth"]
-    funder, middleman = new_address(draw, "eth"), new_address(draw, "eth")
-    insiders = [new_address(draw, "eth") for _ in range(9)]
-    stage.fund(draw, launch - 10 * DAY, cast, funder, 60_000)
-    stage.send(launch - 9 * DAY, cast.native, funder, middleman, 80 * cast.one)
-    stage.send(launch + HOUR, token, deployer, middleman, supply * 36 // 100)
+def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, supply: int, launch: int) -> list[str]:
+    """The insiders get a funder's ether and more than a third of the supply through a middleman."""
+    actors = scenario.actors["eth"]
+    funder, middleman = new_address(rng, "eth"), new_address(rng, "eth")
+    insiders = [new_address(rng, "eth") for _ in range(9)]
+    scenario.fund(rng, launch - 10 * DAY, actors, funder, 60_000)
+    scenario.send(launch - 9 * DAY, actors.native, funder, middleman, 80 * actors.one)
+    scenario.send(launch + HOUR, token, deployer, middleman, supply * 36 // 100)
     for number, insider in enumerate(insiders):
-        stage.send(launch - 8 * DAY + number * HOUR, cast.native, middleman, insider, draw.between(4, 8) * cast.one)
-        stage.send(launch + (2 + number) * HOUR, token, middleman, insider, supply * 4 // 100)
-        # what they earn goes back to the funder in dollars
+        scenario.send(
+            launch - 8 * DAY + number * HOUR, actors.native, middleman, insider, rng.between(4, 8) * actors.one
+        )
+        scenario.send(launch + (2 + number) * HOUR, token, middleman, insider, supply * 4 // 100)
+        # their earnings return to the funder in dollars
         for time in every(40, day(2025, 11, 1) + number * DAY, END_TIME):
-            dollars = draw.between(2_000, 9_000) * cast.dollar
-            stage.send(time, cast.stable, cast.lumen, insider, dollars)
-            stage.send(time + 3 * HOUR, cast.stable, insider, funder, dollars)
-    stage.address_sets["kelpwire-insiders"] = [funder, middleman, *insiders]
+            dollars = rng.between(2_000, 9_000) * actors.dollar
+            scenario.send(time, actors.stable, actors.lumen, insider, dollars)
+            scenario.send(time + 3 * HOUR, actors.stable, insider, funder, dollars)
+    scenario.address_sets["kelpwire-insiders"] = [funder, middleman, *insiders]
     return insiders
 
 
-def _ticket_stub(stage: Stage) -> None:
-    """Whole tickets without decimals; those who use one send it to the burn address."""
-    draw, cast = Draw("ticket stub"), stage.casts["eth"]
-    token = stage.new_token(draw, "eth", "Ticket Stub", "STUB", 0)
-    pool, sale = stage.new_pool(draw, token), day(2025, 3, 3)
-    crowd = cast.people(draw, 150, sale)
-    for fan in crowd:
-        stage.mint(sale + draw.below(14 * DAY), token, fan, draw.between(12, 90))
-    stage.mint(sale, token, pool, 4_000)
-    plan_trades(stage, draw, Market(token, pool), crowd, sale + 15 * DAY, END_TIME, 340)
-    for time in draw.times(day(2025, 6, 1), END_TIME, 380):
-        stage.calendar.at(time, _use_ticket, stage, draw, token, draw.one(crowd))
+def _ticket_stub(scenario: Scenario) -> None:
+    """Tickets without decimals; a used ticket goes to the burn address."""
+    rng, actors = Rng("ticket stub"), scenario.actors["eth"]
+    token = scenario.new_token(rng, "eth", "Ticket Stub", "STUB", 0)
+    pool, sale = scenario.new_pool(rng, token), day(2025, 3, 3)
+    wallets = actors.pick_wallets(rng, 150, sale)
+    for fan in wallets:
+        scenario.mint(sale + rng.below(14 * DAY), token, fan, rng.between(12, 90))
+    scenario.mint(sale, token, pool, 4_000)
+    plan_trades(scenario, rng, Market(token, pool), wallets, sale + 15 * DAY, END_TIME, 340)
+    for time in rng.times(day(2025, 6, 1), END_TIME, 380):
+        scenario.calendar.at(time, _use_ticket, scenario, rng, token, rng.choice(wallets))
 
 
-def _use_ticket(time: int, stage: Stage, draw: Draw, token: TokenInfo, fan: str) -> None:
-    used = min(stage.book.held(token, fan), draw.between(1, 4))
+def _use_ticket(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, fan: str) -> None:
+    used = min(scenario.ledger.balance(token, fan), rng.between(1, 4))
     if used:
-        stage.book.move(time, token, fan, _DEAD, used)
+        scenario.ledger.move(time, token, fan, _DEAD, used)
 
 
 class _GlassMoths:
-    """An NFT collection of 420, sold through a market that holds what is on offer, with one id at the very end."""
+    """An NFT collection of 420 items, with one of the largest id, sold through a market that holds the offers."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self.draw, self.cast = stage, Draw("glass moths"), stage.casts["eth"]
-        self.token = stage.new_token(self.draw, "eth", "Glass Moths", "GMOTH", 0, standard="erc721")
-        self.market = stage.new_actor(self.draw, "eth", "Lampshade Market", is_contract=True, entity_id="lampshade")
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, self.rng, self.actors = scenario, Rng("glass moths"), scenario.actors["eth"]
+        self.token = scenario.new_token(self.rng, "eth", "Glass Moths", "GMOTH", 0, standard="erc721")
+        self.market = scenario.new_actor(self.rng, "eth", "Lampshade Market", is_contract=True, entity_id="lampshade")
         self.owners: dict[int, str] = {}
 
-    def tell(self) -> None:
-        draw, calendar, opening = self.draw, self.stage.calendar, day(2025, 1, 20)
-        crowd = self.cast.people(draw, 190, opening)
-        collector = new_address(draw, "eth")
-        self.stage.fund(draw, day(2025, 8, 20), self.cast, collector, 9_000)
+    def plan(self) -> None:
+        rng, calendar, opening = self.rng, self.scenario.calendar, day(2025, 1, 20)
+        wallets = self.actors.pick_wallets(rng, 190, opening)
+        collector = new_address(rng, "eth")
+        self.scenario.fund(rng, day(2025, 8, 20), self.actors, collector, 9_000)
         for item in (*range(419), MAX_ID):
-            calendar.at(opening + draw.below(16 * DAY), self._mint, draw.early(crowd), item)
-        for time in draw.times(opening + 17 * DAY, END_TIME, 560):
-            calendar.at(time, self._offer, draw.one(crowd))
-        for time in draw.times(day(2025, 9, 1), END_TIME, 70):
+            calendar.at(opening + rng.below(16 * DAY), self._mint, rng.early_choice(wallets), item)
+        for time in rng.times(opening + 17 * DAY, END_TIME, 560):
+            calendar.at(time, self._offer, rng.choice(wallets))
+        for time in rng.times(day(2025, 9, 1), END_TIME, 70):
             calendar.at(time, self._offer, collector)
-        for time in draw.times(opening + 17 * DAY, END_TIME, 60):
+        for time in rng.times(opening + 17 * DAY, END_TIME, 60):
             calendar.at(time, self._give_or_burn)
 
     def _mint(self, time: int, minter: str, item: int) -> None:
         self._move(time, ZERO_ADDRESS, minter, item)
 
     def _offer(self, time: int, buyer: str) -> None:
-        """Somebody offers an item, and within three days the buyer has it."""
+        """Offer an item; the buyer gets it within three days."""
         item = self._any_item()
         if self.owners[item] not in (self.market, _DEAD, buyer):
             self._move(time, self.owners[item], self.market, item)
-            self.stage.calendar.at(time + self.draw.between(1, 72) * HOUR, self._sold, buyer, item)
+            self.scenario.calendar.at(time + self.rng.between(1, 72) * HOUR, self._sold, buyer, item)
 
     def _sold(self, time: int, buyer: str, item: int) -> None:
         self._move(time, self.market, buyer, item)
@@ -152,13 +154,13 @@ class _GlassMoths:
     def _give_or_burn(self, time: int) -> None:
         item = self._any_item()
         owner = self.owners[item]
-        receiver = self.cast.friends.get(owner, _DEAD if self.draw.chance(10) else None)
+        receiver = self.actors.friends.get(owner, _DEAD if self.rng.is_true(10) else None)
         if receiver and owner not in (self.market, _DEAD):
             self._move(time, owner, receiver, item)
 
     def _any_item(self) -> int:
-        return self.draw.one(list(self.owners))
+        return self.rng.choice(list(self.owners))
 
     def _move(self, time: int, sender: str, receiver: str, item: int) -> None:
         self.owners[item] = receiver
-        self.stage.book.move(time, self.token, sender, receiver, 1, item)
+        self.scenario.ledger.move(time, self.token, sender, receiver, 1, item)

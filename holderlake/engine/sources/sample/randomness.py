@@ -1,4 +1,4 @@
-"""Chance that falls the same way on every Python: whole numbers and addresses from a seed, no floating point."""
+"""Random numbers and addresses from a seed, the same on every version of Python, without floating-point numbers."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ _BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _LETTER_OF_BYTE: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(256))
 
 
-class Draw:
-    """A stream of chance of its own, so that a change to one story leaves the others as they are."""
+class Rng:
+    """A random number generator. Each token has its own, so that a change to one leaves the others unchanged."""
 
     def __init__(self, seed: str) -> None:
-        # only getrandbits is used: what choice, sample and shuffle draw has changed between versions of Python
+        # only getrandbits is used, because choice, sample and shuffle differ between versions of Python
         number = int.from_bytes(hashlib.sha256(seed.encode()).digest(), "big")
         self._bits = random.Random(number).getrandbits  # noqa: S311 -- invented data, no secrets
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to ``limit`` - 1."""
+        """Return an integer from 0 to ``limit`` - 1."""
         return (self._bits(64) * limit) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+        """Return an integer from ``low`` to ``high`` inclusive."""
         return low + self.below(high - low + 1)
 
-    def chance(self, percent: int) -> bool:
-        """True so many times in a hundred."""
+    def is_true(self, percent: int) -> bool:
+        """Return true with a probability in percent."""
         return self.below(100) < percent
 
-    def one(self, items: Sequence[T]) -> T:
-        """One of the items."""
+    def choice(self, items: Sequence[T]) -> T:
+        """Return one of the items."""
         return items[self.below(len(items))]
 
-    def early(self, items: Sequence[T]) -> T:
-        """One of the items, the earlier ones more often."""
+    def early_choice(self, items: Sequence[T]) -> T:
+        """Return one of the items, earlier ones more often."""
         return items[min(self.below(len(items)), self.below(len(items)))]
 
-    def some(self, items: Sequence[T], count: int) -> list[T]:
-        """So many of the items, each once, in a random order."""
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """Return ``count`` of the items, each once, in a random order."""
         left = list(items)
         for place in range(count):
             other = self.between(place, len(left) - 1)
@@ -49,13 +49,13 @@ class Draw:
         return left[:count]
 
     def times(self, start: int, end: int, count: int) -> list[int]:
-        """So many instants from ``start`` on and before ``end``, in order."""
+        """Return ``count`` sorted seconds from ``start`` until before ``end``."""
         return sorted(start + self.below(end - start) for _ in range(count))
 
     def hexadecimal(self, digits: int) -> str:
-        """``0x`` and so many digits."""
+        """Return ``0x`` and a number of digits."""
         return f"0x{self._bits(4 * digits):0{digits}x}"
 
     def base58(self, letters: int) -> str:
-        """So many letters of the alphabet that Solana writes addresses and signatures in."""
+        """Return a number of letters in base58, as in Solana's addresses and signatures."""
         return self._bits(8 * letters).to_bytes(letters, "big").translate(_LETTER_OF_BYTE).decode()

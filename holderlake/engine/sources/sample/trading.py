@@ -1,4 +1,4 @@
-"""Habits that several stories share: a crowd that trades with a pool, sells in steps, and gives to friends."""
+"""Behaviour that several tokens share: trades with a pool, sales in steps, and gifts to friends."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.sample.actors import Stage
-from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.actors import Scenario
+from holderlake.engine.sources.sample.randomness import Rng
 
 
 @dataclass(frozen=True)
 class Market:
-    """Where a token is traded: its pool, and the exchanges' wallets it is deposited to and withdrawn from.
+    """The pool and the exchanges at which a token is traded.
 
-    Of a hundred who hold, ``buyers`` buy more. ``smallest`` is the least amount worth a transfer.
+    ``buyers`` percent of the trades of holders are purchases. ``smallest`` is the least amount of a transfer.
     """
 
     token: TokenInfo
@@ -25,68 +25,68 @@ class Market:
 
 
 def plan_trades(
-    stage: Stage, draw: Draw, market: Market, crowd: Sequence[str], start: int, end: int, count: int
+    scenario: Scenario, rng: Rng, market: Market, wallets: Sequence[str], start: int, end: int, count: int
 ) -> None:
-    """So many trades of the crowd between two instants; the first of the crowd trade most."""
-    for time in draw.times(start, end, count):
-        stage.calendar.at(time, _trade, stage, draw, market, draw.early(crowd))
+    """Plan ``count`` trades between two times; the first wallets trade most."""
+    for time in rng.times(start, end, count):
+        scenario.calendar.at(time, _trade, scenario, rng, market, rng.early_choice(wallets))
 
 
 def plan_sales(
-    stage: Stage, draw: Draw, market: Market, sellers: Sequence[str], times: Sequence[int], percent: int
+    scenario: Scenario, rng: Rng, market: Market, sellers: Sequence[str], times: Sequence[int], percent: int
 ) -> None:
-    """Each seller sells that part of what is left, a few hours apart, at each of the times."""
+    """Plan a sale of a part of each seller's balance within hours after each of the times."""
     for time in times:
         for seller in sellers:
-            stage.calendar.at(time + draw.below(40_000), _sell, stage, market, seller, percent * 10)
+            scenario.calendar.at(time + rng.below(40_000), _sell, scenario, market, seller, percent * 10)
 
 
-def plan_buying(stage: Stage, market: Market, buyer: str, times: Sequence[int], per_mille: int) -> None:
-    """The buyer takes that part of the pool at each of the times."""
+def plan_buying(scenario: Scenario, market: Market, buyer: str, times: Sequence[int], per_mille: int) -> None:
+    """Plan a purchase of a part of the pool at each of the times."""
     for time in times:
-        stage.calendar.at(time, _buy, stage, market, buyer, per_mille * 10)
+        scenario.calendar.at(time, _buy, scenario, market, buyer, per_mille * 10)
 
 
 def give_part(
-    time: int, stage: Stage, token: TokenInfo, sender: str, receiver: str, percent: int, smallest: int = 1
+    time: int, scenario: Scenario, token: TokenInfo, sender: str, receiver: str, percent: int, smallest: int = 1
 ) -> None:
-    """Sends that part of what the sender has; nothing where that is too little."""
-    amount = stage.book.held(token, sender) * percent // 100
+    """Send a part of the sender's balance, unless it is less than ``smallest``."""
+    amount = scenario.ledger.balance(token, sender) * percent // 100
     if amount >= smallest:
-        stage.book.move(time, token, sender, receiver, amount)
+        scenario.ledger.move(time, token, sender, receiver, amount)
 
 
-def _trade(time: int, stage: Stage, draw: Draw, market: Market, wallet: str) -> None:
-    held = stage.book.held(market.token, wallet)
-    roll = draw.below(100)
-    friend = stage.casts[market.token.chain].friends.get(wallet)
+def _trade(time: int, scenario: Scenario, rng: Rng, market: Market, wallet: str) -> None:
+    held = scenario.ledger.balance(market.token, wallet)
+    roll = rng.below(100)
+    friend = scenario.actors[market.token.chain].friends.get(wallet)
     if market.exchanges and roll < 9:
-        _use_exchange(time, stage, draw, market, wallet)
+        _use_exchange(time, scenario, rng, market, wallet)
     elif held and friend and roll < 14:
-        give_part(time, stage, market.token, wallet, friend, draw.between(10, 40), market.smallest)
-    elif held and draw.below(100) >= market.buyers:
-        _sell(time, stage, market, wallet, 1_000 if draw.chance(8) else draw.between(60, 600))
+        give_part(time, scenario, market.token, wallet, friend, rng.between(10, 40), market.smallest)
+    elif held and rng.below(100) >= market.buyers:
+        _sell(time, scenario, market, wallet, 1_000 if rng.is_true(8) else rng.between(60, 600))
     else:
-        _buy(time, stage, market, wallet, draw.between(2, 60))
+        _buy(time, scenario, market, wallet, rng.between(2, 60))
 
 
-def _use_exchange(time: int, stage: Stage, draw: Draw, market: Market, wallet: str) -> None:
-    exchange = draw.one(market.exchanges)
-    if draw.chance(50):
-        give_part(time, stage, market.token, wallet, exchange, draw.between(20, 90), market.smallest)
+def _use_exchange(time: int, scenario: Scenario, rng: Rng, market: Market, wallet: str) -> None:
+    exchange = rng.choice(market.exchanges)
+    if rng.is_true(50):
+        give_part(time, scenario, market.token, wallet, exchange, rng.between(20, 90), market.smallest)
     else:
-        amount = stage.book.held(market.token, exchange) * draw.between(4, 40) // 10_000
+        amount = scenario.ledger.balance(market.token, exchange) * rng.between(4, 40) // 10_000
         if amount >= market.smallest:
-            stage.book.move(time, market.token, exchange, wallet, amount)
+            scenario.ledger.move(time, market.token, exchange, wallet, amount)
 
 
-def _sell(time: int, stage: Stage, market: Market, wallet: str, per_mille: int) -> None:
-    amount = stage.book.held(market.token, wallet) * per_mille // 1_000
+def _sell(time: int, scenario: Scenario, market: Market, wallet: str, per_mille: int) -> None:
+    amount = scenario.ledger.balance(market.token, wallet) * per_mille // 1_000
     if amount >= market.smallest:
-        stage.book.move(time, market.token, wallet, market.pool, amount)
+        scenario.ledger.move(time, market.token, wallet, market.pool, amount)
 
 
-def _buy(time: int, stage: Stage, market: Market, wallet: str, per_ten_thousand: int) -> None:
-    amount = stage.book.held(market.token, market.pool) * per_ten_thousand // 10_000
+def _buy(time: int, scenario: Scenario, market: Market, wallet: str, per_ten_thousand: int) -> None:
+    amount = scenario.ledger.balance(market.token, market.pool) * per_ten_thousand // 10_000
     if amount >= market.smallest:
-        stage.book.move(time, market.token, market.pool, wallet, amount)
+        scenario.ledger.move(time, market.token, market.pool, wallet, amount)

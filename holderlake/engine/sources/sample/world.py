@@ -1,4 +1,4 @@
-"""The sample world put together: its transfers, tokens, labels, rules and named sets of addresses."""
+"""The complete sample world: its transfers, tokens, labels, rules and named sets of addresses."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 
 from holderlake.engine.records import Label, Rules, TokenInfo
 from holderlake.engine.sources.sample import base, bnb, ethereum, funding, solana
-from holderlake.engine.sources.sample.actors import Stage, build_casts
-from holderlake.engine.sources.sample.calendar import END, START, Book
-from holderlake.engine.sources.sample.randomness import Draw
+from holderlake.engine.sources.sample.actors import Scenario, add_actors
+from holderlake.engine.sources.sample.calendar import END, START, Ledger
+from holderlake.engine.sources.sample.randomness import Rng
 
 
 @dataclass(frozen=True)
 class World:
-    """Histories that are whole: every token comes from the zero address, and nobody ever has less than nothing.
+    """Complete histories: every token begins with mints, and no balance is ever negative.
 
     ``transfers`` are in the schema ``engine.records.TRANSFERS``, from ``start`` to before ``end`` (UTC). ``rules``
-    have thresholds so small that the world has supernodes and hypernodes. ``address_sets`` name addresses that are
-    worth asking relationships of.
+    have small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` have addresses with
+    interesting relationships.
     """
 
     transfers: pa.Table
@@ -33,19 +33,19 @@ class World:
 
 
 def sample_world() -> World:
-    """Makes the world, the same each time."""
-    stage = Stage(Book(Draw("book")))
-    build_casts(stage)
-    for stories in (funding, ethereum, base, bnb, solana):
-        stories.tell(stage)
-    stage.calendar.play()
-    bridges = frozenset(cast.bridge for cast in stage.casts.values())
+    """Return the sample world, which is always the same."""
+    scenario = Scenario(Ledger(Rng("book")))
+    add_actors(scenario)
+    for module in (funding, ethereum, base, bnb, solana):
+        module.plan(scenario)
+    scenario.calendar.run()
+    bridges = frozenset(actors.bridge for actors in scenario.actors.values())
     return World(
-        transfers=stage.book.table(),
-        tokens=stage.tokens,
-        labels=stage.labels,
+        transfers=scenario.ledger.table(),
+        tokens=scenario.tokens,
+        labels=scenario.labels,
         rules=Rules(supernode_degree=150, hypernode_transfers=1_500, time_allowed=bridges),
         start=START,
         end=END,
-        address_sets=stage.address_sets,
+        address_sets=scenario.address_sets,
     )
