@@ -1,4 +1,4 @@
-"""What both sides of the API say: models, requests, prices, errors, tables and the text of instants.
+"""The API as plain data, for both sides: models, requests, prices, errors, tables, chains and times.
 
-Nothing here does I/O or knows of an engine, a service or a pipeline; every other room imports this one.
+Every other room imports this one. It does no I/O and knows no engine, service or pipeline.
 """

@@ -1,4 +1,4 @@
-"""The errors that the API answers: one row a code, with its status and whether asking again can help.
+"""The errors of the API: one row a code, with its status and whether a retry can help.
 
 Source: contract section "Errors". The body is ``{"detail": text, "code": slug}``; a 422 carries a list instead.
 """
@@ -23,11 +23,11 @@ _KINDS: Final = (
     ErrorKind("unsupported_token", 400, "no map can be made for the token"),
     ErrorKind("missing_key", 401, "the request carries no API key"),
     ErrorKind("invalid_key", 401, "the API key is unknown or revoked"),
-    ErrorKind("plan_required", 403, "address metadata is asked for on a plan that is not custom"),
-    ErrorKind("no_holders", 404, "nobody holds the token at that time"),
+    ErrorKind("plan_required", 403, "address metadata needs the custom plan"),
+    ErrorKind("no_holders", 404, "the token has no holders at that time"),
     ErrorKind("unknown_token", 404, "the token is not known"),
     ErrorKind("unknown_cluster", 404, "the map has no such cluster"),
-    ErrorKind("unknown_cursor", 404, "the cursor is of no page of that token at that time"),
+    ErrorKind("unknown_cursor", 404, "the cursor belongs to no page of that token at that time"),
     ErrorKind("not_found", 404, "there is no such path"),
     ErrorKind("method_not_allowed", 405, "the path does not take that method"),
     ErrorKind("too_slow", 408, "the request took too long to arrive", retryable=True),
@@ -46,7 +46,7 @@ ERROR_KINDS: Final[dict[str, ErrorKind]] = {kind.code: kind for kind in _KINDS}
 
 
 def error_code(status: int, body: Any) -> str:
-    """The code of an error answer: the body's own, or what the bare status means."""
+    """Return the code of an error answer: that of the body, else the meaning of the status."""
     if isinstance(body, dict) and isinstance(body.get("code"), str):
         return str(body["code"])
     by_status = {
@@ -64,25 +64,25 @@ def error_code(status: int, body: Any) -> str:
 
 
 def error_detail(body: Any, raw: str) -> str:
-    """The detail of an error answer as text.
+    """Return the detail of an error answer as text.
 
     ``detail`` may be text, a list of validation errors or an object. Other servers write ``message``, ``error`` or
-    ``title``. Without any of them it is the raw text, shortened.
+    ``title``. Without any of them, it is the beginning of the raw text.
     """
-    return _words(body) or raw[:300]
+    return _text(body) or raw[:300]
 
 
-def _words(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
         return "; ".join(_validation_text(item) for item in value)
     if isinstance(value, dict):
-        return next((words for key in _WORD_KEYS if (words := _words(value.get(key)))), "")
+        return next((text for key in _DETAIL_KEYS if (text := _text(value.get(key)))), "")
     return "" if value is None else str(value)
 
 
-_WORD_KEYS: Final = ("detail", "message", "msg", "error", "errors", "title", "error_description", "reason")
+_DETAIL_KEYS: Final = ("detail", "message", "msg", "error", "errors", "title", "error_description", "reason")
 
 
 def _validation_text(item: Any) -> str:
@@ -90,5 +90,5 @@ def _validation_text(item: Any) -> str:
         return str(item)
     loc = item.get("loc")
     where = ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
-    words = _words(item)
-    return f"{where}: {words}" if where else words
+    text = _text(item)
+    return f"{where}: {text}" if where else text

@@ -1,4 +1,4 @@
-"""JSON in and out with exact numbers: what a float would round stays a ``Decimal`` on both sides.
+"""JSON with exact numbers: a number that a float would round is a ``Decimal``, in and out.
 
 msgspec reads and writes the text (pydantic's own JSON parser goes through a double); pydantic checks the shape.
 """
@@ -15,7 +15,7 @@ _MOST_DIGITS: Final = 5_000
 
 
 def _decimal(text: str) -> Decimal:
-    """Raises ``ArithmeticError`` on an exponent that would keep whoever makes an integer of it busy for hours."""
+    """Read a number. Raises ``ArithmeticError`` if its integer would have too many digits to work with."""
     number = Decimal(text)
     if abs(number.adjusted()) > _MOST_DIGITS:
         raise ArithmeticError(f"{text[:40]} is a number of more than {_MOST_DIGITS:,} digits")
@@ -29,18 +29,18 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 class MalformedAnswer(ValueError):
-    """The bytes are not JSON, or JSON of another shape than the contract's. The message says where.
+    """The bytes are not JSON, or not of the contract's shape. The message says where.
 
-    ``answer`` is the position of the answer among those that were decoded together.
+    ``answer`` is the position of the answer among several that were decoded together.
     """
 
     answer: int = 0
 
 
 def decode(raw: bytes, shape: Any) -> Any:
-    """Reads an answer's bytes into ``shape`` (a model or a list of models).
+    """Decode an answer into ``shape`` (a model or a list of models).
 
-    Raises ``MalformedAnswer`` on truncated or non-JSON text (HTML, ``NaN``) and on any field of a wrong type.
+    Raises ``MalformedAnswer`` for text that is cut off or not JSON (HTML, ``NaN``), and for a field of a wrong type.
     """
     try:
         plain = _DECODER.decode(raw)
@@ -58,11 +58,11 @@ def decode(raw: bytes, shape: Any) -> Any:
 
 
 def encode(plain: Any) -> bytes:
-    """JSON bytes of plain data, with ``Decimal`` written as an exact number."""
+    """Encode plain data as JSON, with ``Decimal`` as an exact number."""
     return _ENCODER.encode(plain)
 
 
 def json_number(value: Decimal) -> Decimal:
-    """The value in plain notation with at least one decimal, as clients expect a ``number`` to look (``5.0``)."""
+    """Return the value without exponent and with at least one decimal (``5.0``), as clients expect a ``number``."""
     text = format(_EXACT.normalize(value), "f") if value else "0"
     return Decimal(text if "." in text else f"{text}.0")

@@ -13,7 +13,7 @@ from holderlake.contract.models import GroupedTransferData, Holder, Model, RawAm
 
 
 class HoldersPage(Model):
-    """Holders by rank from where the page before ended, all as of one instant; no cursor on the last page."""
+    """A page of holders by rank, as of one instant. The last page has no cursor."""
 
     as_of: int
     holders: list[Holder]
@@ -21,7 +21,7 @@ class HoldersPage(Model):
 
 
 class Transfer(Model):
-    """One transfer as the chain has it."""
+    """One transfer of the chain."""
 
     tx_hash: str | None = None
     block_number: int
@@ -32,9 +32,12 @@ class Transfer(Model):
 
 
 class EvidenceLink(Model):
-    """A link that ties two members of a cluster, or a member and a time node; ``strength`` 1 is the strongest of its
-    cluster. ``time_node`` is the number of that time node on the map (its place in ``nodes.time_nodes``, from 1): two
-    members with links to the same one used the exchange in the same window. It is null between members."""
+    """A link between two members of a cluster, or between a member and a time node.
+
+    ``strength`` 1 is the strongest link of its cluster. ``time_node`` is the number of the time node on the map (its
+    place in ``nodes.time_nodes``, from 1), null between members. Two members with links to the same time node used the
+    exchange in the same window.
+    """
 
     strength: int = Field(ge=1)
     from_address: str
@@ -48,7 +51,7 @@ class EvidenceLink(Model):
 
 
 class ClusterEvidence(Model):
-    """Why a cluster is one; ``cluster_id`` is its place on the map, 1 the largest."""
+    """The links that connect a cluster. ``cluster_id`` 1 is the largest cluster of the map."""
 
     cluster_id: int = Field(ge=1)
     links: list[EvidenceLink]
@@ -62,7 +65,7 @@ class Evidence(Model):
 
 
 class ChangeCounts(Model):
-    """Over all holders of the two instants."""
+    """Numbers of holders at the two instants, and of those that changed."""
 
     entered: int
     left: int
@@ -74,7 +77,7 @@ class ChangeCounts(Model):
 
 
 class HolderChange(Model):
-    """A holder whose balance is another one; what it had not is null."""
+    """A holder whose balance changed. Rank is null at an instant at which the address held nothing."""
 
     address: str
     change: Literal["entered", "left", "up", "down"]
@@ -88,7 +91,7 @@ class HolderChange(Model):
 
 
 class ClusterChange(Model):
-    """What became of clusters, by the holders that they share: ids on the map before and on the map after."""
+    """A change of clusters that share holders: their ids on the map before and on the map after."""
 
     change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]
     clusters_before: list[int]
@@ -101,7 +104,7 @@ class ClusterChange(Model):
 
 
 class MapChanges(Model):
-    """What changed on a token's map between two instants."""
+    """The changes of a token's map between two instants."""
 
     before: int
     after: int
@@ -111,7 +114,7 @@ class MapChanges(Model):
 
 
 class SourceLabel(Model):
-    """What one source says of an address; ``chain`` is null where it does not tell. A higher precedence wins."""
+    """A label of an address from one source. ``chain`` is null if the source names none. A higher precedence wins."""
 
     source: str
     chain: str | None
@@ -125,14 +128,14 @@ class SourceLabel(Model):
 
 
 class AddressLabels(Model):
-    """All labels of an address with where they come from."""
+    """All labels of an address with their sources."""
 
     address: str
     labels: list[SourceLabel]
 
 
 class UsageLine(Model):
-    """What was charged on a day at an endpoint; ``credits`` in hundredths."""
+    """Requests of a day at an endpoint, and their cost in hundredths of a credit."""
 
     day: str
     endpoint: str
@@ -141,7 +144,7 @@ class UsageLine(Model):
 
 
 class Usage(Model):
-    """The caller's own month, in hundredths of a credit, and what was charged by day and endpoint."""
+    """The caller's current month in hundredths of a credit, with costs by day and endpoint."""
 
     allowance: int
     spent: int
@@ -160,7 +163,7 @@ class ItemHolder(Model):
 
 
 class ItemHolders(Model):
-    """Who held an item of an NFT; ``total`` counts all holders, of which the largest are listed."""
+    """The largest holders of an item of an NFT. ``total`` counts all holders."""
 
     as_of: int
     token_id: RawAmount
@@ -179,7 +182,7 @@ class HeldItem(Model):
 
 
 class AddressItems(Model):
-    """A page of the items that an address held, by chain, token and item; no next offset on the last page."""
+    """A page of the items that an address held, by chain, token and item. The last page has no next offset."""
 
     as_of: int
     address: str
@@ -189,16 +192,16 @@ class AddressItems(Model):
 
 
 class MapRules(Model):
-    """The rules that maps follow. Figures of maps can be compared where these and the maps' options are equal."""
+    """The rules of maps. Maps can be compared if these and their options are equal."""
 
     supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
     hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")
-    magic_links: int = Field(ge=1, description="Shown holders that a magic node is linked to, at least.")
-    magic_limit: int = Field(ge=0, description="Magic nodes of a map, at most.")
-    time_window: int = Field(ge=1, description="Seconds of a time node.")
-    time_links: int = Field(ge=1, description="Shown holders that share a time node, at least.")
-    time_wallets: int = Field(ge=1, description="Counterparties of the exchange in the window of a time node, at most.")
-    time_limit: int = Field(ge=0, description="Time nodes of a map, at most.")
+    magic_links: int = Field(ge=1, description="Least shown holders that a magic node is linked to.")
+    magic_limit: int = Field(ge=0, description="Most magic nodes of a map.")
+    time_window: int = Field(ge=1, description="Seconds of a time node's window.")
+    time_links: int = Field(ge=1, description="Least shown holders that share a time node.")
+    time_wallets: int = Field(ge=1, description="Most counterparties of the exchange in the window of a time node.")
+    time_limit: int = Field(ge=0, description="Most time nodes of a map.")
     fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
-    time_allowed: list[str] = Field(description="Contracts that make time nodes as exchanges do.")
+    time_allowed: list[str] = Field(description="Contracts that can be time nodes, in addition to exchanges.")
     score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")

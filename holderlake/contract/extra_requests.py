@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from holderlake.contract import prices
 from holderlake.contract.extra_models import (
@@ -21,7 +21,7 @@ from holderlake.contract.extra_models import (
     MapRules,
 )
 from holderlake.contract.models import Address, ChainId, HolderLimit, PlainInteger
-from holderlake.contract.requests import Request, TokenRequest, query_text
+from holderlake.contract.requests import Options, Request, TokenRequest
 
 X_TOKENS = "/v0/x/tokens"
 MAX_PAGE = 10_000
@@ -35,13 +35,11 @@ UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix s
 TokenId = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{1,78}$"), AfterValidator(lambda text: text.lstrip("0") or "0")
 ]
-"""An item of an NFT: a decimal integer of up to 256 bits, without leading zeros once it is read."""
+"""An item of an NFT: a decimal integer of up to 256 bits. Leading zeros are removed."""
 
 
-class PageOptions(BaseModel):
+class PageOptions(Options):
     """Query parameters of the pages of holders."""
-
-    model_config = ConfigDict(frozen=True)
 
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
         default=1_000, description="Holders a page; each started 100 costs."
@@ -56,10 +54,8 @@ class PageOptions(BaseModel):
     )
 
 
-class EvidenceOptions(BaseModel):
+class EvidenceOptions(Options):
     """Query parameters of the clusters' evidence."""
-
-    model_config = ConfigDict(frozen=True)
 
     limit: HolderLimit = Field(default=80, description="Number of top holders of the map.")
     use_magic_nodes: bool = Field(default=True, description="Let magic nodes tie holders together.")
@@ -73,12 +69,12 @@ class EvidenceOptions(BaseModel):
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
 
-class ChangesOptions(BaseModel):
-    """Query parameters of what changed between two instants."""
+class ChangesOptions(Options):
+    """Query parameters of the changes between two instants."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-    before: UnixSeconds = Field(description="Unix seconds of the earlier instant; two in the wrong order are swapped.")
+    before: UnixSeconds = Field(
+        description="Unix seconds of the earlier instant; two instants in the wrong order are swapped."
+    )
     after: UnixSeconds | None = Field(default=None, description="Unix seconds of the later instant; now by default.")
     limit: HolderLimit = Field(default=80, description="Number of top holders of both maps.")
     use_time_nodes: bool = Field(default=True, description="Let time nodes tie holders together, on both maps.")
@@ -87,10 +83,8 @@ class ChangesOptions(BaseModel):
     )
 
 
-class ItemOptions(BaseModel):
-    """Query parameters of who held an item."""
-
-    model_config = ConfigDict(frozen=True)
+class ItemOptions(Options):
+    """Query parameters of the holders of an item."""
 
     token_id: TokenId = Field(description="The item: a decimal integer, up to 2^256 - 1.")
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
@@ -99,10 +93,8 @@ class ItemOptions(BaseModel):
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
 
-class AddressItemsOptions(BaseModel):
+class AddressItemsOptions(Options):
     """Query parameters of the items of an address."""
-
-    model_config = ConfigDict(frozen=True)
 
     chain: ChainId | None = Field(default=None, description="Only items of this chain.")
     token_address: Address | None = Field(default=None, description="Only items of this token.")
@@ -126,10 +118,6 @@ class HoldersPageRequest(TokenRequest):
     options: PageOptions = PageOptions()
 
     @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
-
-    @property
     def cost(self) -> int:
         options = self.options
         return (
@@ -151,10 +139,6 @@ class EvidenceRequest(TokenRequest):
     options: EvidenceOptions = EvidenceOptions()
 
     @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
-
-    @property
     def cost(self) -> int:
         options = self.options
         return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
@@ -171,10 +155,6 @@ class ChangesRequest(TokenRequest):
     options: ChangesOptions
 
     @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
-
-    @property
     def cost(self) -> int:
         return prices.CHANGES + 2 * prices.MAP_LIMIT[self.options.limit]
 
@@ -183,6 +163,7 @@ class LabelsRequest(Request):
     """GET /v0/x/addresses/labels/{address}"""
 
     endpoint: ClassVar[str] = "x_labels"
+    price: ClassVar[int] = prices.LABELS
     answer: ClassVar[Any] = AddressLabels
 
     address: Address
@@ -191,24 +172,14 @@ class LabelsRequest(Request):
     def path(self) -> str:
         return f"/v0/x/addresses/labels/{quote(self.address, safe='')}"
 
-    @property
-    def cost(self) -> int:
-        return prices.LABELS
-
 
 class RulesRequest(Request):
     """GET /v0/x/rules"""
 
     endpoint: ClassVar[str] = "x_rules"
+    route: ClassVar[str] = "/v0/x/rules"
+    price: ClassVar[int] = 0
     answer: ClassVar[Any] = MapRules
-
-    @property
-    def path(self) -> str:
-        return "/v0/x/rules"
-
-    @property
-    def cost(self) -> int:
-        return 0
 
 
 class ItemRequest(TokenRequest):
@@ -220,10 +191,6 @@ class ItemRequest(TokenRequest):
     answer: ClassVar[Any] = ItemHolders
 
     options: ItemOptions
-
-    @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
 
     @property
     def cost(self) -> int:
@@ -242,10 +209,6 @@ class AddressItemsRequest(Request):
     @property
     def path(self) -> str:
         return f"/v0/x/addresses/items/{quote(self.address, safe='')}"
-
-    @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
 
     @property
     def cost(self) -> int:

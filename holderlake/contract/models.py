@@ -1,6 +1,6 @@
-"""Every object of the API as a pydantic model, in the shape of the contract, section "Objects".
+"""The objects of the API as pydantic models, in the shape of the contract, section "Objects".
 
-Open where the contract is open: unknown fields are kept, any text is a chain, any ``rel_type`` is a relationship.
+The models are as open as the contract: unknown fields are kept, any text is a chain, any ``rel_type`` is allowed.
 The older map shape (``decentralization_score``, ``identified_supply``, ``token_ref``) is read into the current one.
 Amounts are exact ``Decimal`` numbers; ``contract.exact_json`` reads and writes them without passing through a float.
 """
@@ -48,14 +48,14 @@ def _plain_integer(value: Any) -> Any:
 
 
 OneOfIntegers = BeforeValidator(_integer)
-"""Beside a ``Literal`` of integers that may come as text."""
+"""Validator for a ``Literal`` of integers that may come as text."""
 PlainInteger = BeforeValidator(_plain_integer)
-"""After the bounds of an integer that may come as text: of nothing but its digits."""
+"""Validator, after the bounds, for an integer that may come as text: only digits."""
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
 Address = Annotated[
-    # ASCII that is seen: readers differ in what else is white space. No slash and no percent sign: in a path some
-    # readers decode them once more than others.
+    # Visible ASCII, because programs differ in what else is white space. No slash and no percent sign, because some
+    # programs decode a path once more than others.
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-$&-.0-~]+$"), AfterValidator(normalise_address)
 ]
 
@@ -68,7 +68,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         raise ValueError("a finite number is expected")
     if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
-        raise ValueError("a number of a reasonable size is expected")  # written out, it would fill the memory
+        raise ValueError("a number of a reasonable size is expected")  # its digits would fill the memory
     return value
 
 
@@ -80,17 +80,17 @@ def _utc(value: datetime | None) -> datetime | None:
 Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
 """Decimal-adjusted token units, exact."""
 RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
-"""A raw integer amount as text, for its 256 bits fit no JSON number that every client reads."""
+"""A raw integer amount as text, because many clients read JSON numbers only up to 53 bits."""
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
-"""A number that every current answer carries, and that maps of the older shape never measured."""
+"""A number of every current answer, null in maps of the older shape."""
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_finite)]
 """A part of the total supply, 0 to 1."""
 Instant = Annotated[datetime, AfterValidator(_utc)]
 
 
 class Model(BaseModel):
-    """Base of everything received: unknown fields are kept."""
+    """Base of all objects. Unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
 
@@ -110,7 +110,7 @@ class TokenKey(Model):
 
 
 class AddressDetails(Model):
-    """What is known of an address: relations (distinct counterparties), kind, label, entity."""
+    """Details of an address: relations (distinct counterparties), kind, label, entity."""
 
     degree: int = Field(ge=0)
     inward_relations: int = Field(ge=0)
@@ -133,7 +133,7 @@ class AddressMetadata(Model):
 
 
 class HolderData(Model):
-    """How much of a token an address holds: decimal-adjusted amount, rank from 1, share of the total supply."""
+    """Holding of an address: decimal-adjusted amount, rank from 1, share of the total supply."""
 
     amount: Amount
     rank: int = Field(ge=1)
@@ -142,7 +142,7 @@ class HolderData(Model):
 
 
 class Holder(Model):
-    """An item of the holders list; details only when asked for."""
+    """A holder of a token. Details are null unless requested."""
 
     address: str
     holder_data: HolderData
@@ -150,7 +150,7 @@ class Holder(Model):
 
 
 class Node(Model):
-    """A magic node: an address that ties shown holders together."""
+    """A magic node: an address that connects shown holders."""
 
     address: str
     address_details: AddressDetails
@@ -184,7 +184,7 @@ class GroupedTransfer(Model):
 
 
 class UnknownRelationship(Model):
-    """A relationship of a type that this version does not know; its data is kept as it came."""
+    """A relationship of a type that this version does not know. Its data is kept unchanged."""
 
     from_address: str
     to_address: str
@@ -204,15 +204,17 @@ Relationship = Annotated[
 
 
 class TimeNode(Model):
-    """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then. It
-    links these wallets in clusters and score. These transfers are listed here and not in the map's relationships."""
+    """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then.
+
+    It links these wallets in clusters and score. These transfers are listed only here, not in the map's relationships.
+    """
 
     address: str
     relationships: list[Relationship]
 
 
 class Nodes(Model):
-    """The nodes of a map; magic and time nodes are null when they were not asked for."""
+    """The nodes of a map. Magic and time nodes are null unless requested."""
 
     top_holders: list[HolderNode]
     magic_nodes: list[Node] | None = None
@@ -220,8 +222,7 @@ class Nodes(Model):
 
 
 class Cluster(Model):
-    """Shown holders that transfers connect, directly, through magic nodes or through time nodes; and these magic
-    nodes."""
+    """Shown holders that transfers connect, also through magic nodes or time nodes, and these magic nodes."""
 
     share: Share
     amount: Amount
@@ -276,14 +277,14 @@ class Metrics(Model):
 
 
 class MapMetadata(Model):
-    """When the map was made: ISO 8601 UTC without zone, and unix seconds."""
+    """Time at which the map was made: ISO 8601 UTC without zone, and unix seconds."""
 
     dt_update: str
     ts_update: int
 
 
 class Map(Model):
-    """A token's map. Blocks that were not asked for are null."""
+    """A token's map. Blocks that were not requested are null."""
 
     metadata: MapMetadata
     metrics: Metrics
@@ -299,10 +300,10 @@ class Map(Model):
 
 
 def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
-    """An answer of the removed map endpoint in the current shape (seed, sections 2.6 and 9).
+    """Convert an answer of the removed map endpoint into the current shape (seed, sections 2.6 and 9).
 
-    ``contracts`` counts all contracts now, so it is the sum of the three older shares; what the older map never
-    measured is null.
+    ``contracts`` now counts all contracts, so it is the sum of the three older shares. Figures that the older map lacks
+    are null.
     """
     metadata = dict(older["metadata"])
     supply = metadata.pop("identified_supply", None) or {}
@@ -340,7 +341,7 @@ class TokenMetadata(Model):
 
 
 class TokenStats(Model):
-    """How many transfers a token has, and when the first and the last took place."""
+    """Number of a token's transfers, and times of the first and the last."""
 
     transfers_count: int = Field(ge=0)
     min_date: Instant | None = None
@@ -348,7 +349,7 @@ class TokenStats(Model):
 
 
 class Token(Model):
-    """A token; ``stats`` (``token_stats`` before 0.3.0) only when asked for."""
+    """A token. ``stats`` (``token_stats`` before 0.3.0) is null unless requested."""
 
     token_key: TokenKey
     metadata: TokenMetadata
@@ -365,14 +366,14 @@ class Chain(Model):
 
 
 class Screenshot(Model):
-    """Where the picture of a map is, and when it was drawn."""
+    """Address of a map's picture, and the time at which it was drawn."""
 
     image_url: str
     updated_at: Instant
 
 
 class ValidationItem(Model):
-    """One fault of an invalid request."""
+    """One error of an invalid request."""
 
     loc: list[str | int]
     msg: str

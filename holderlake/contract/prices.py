@@ -1,4 +1,4 @@
-"""What a request costs, in integer hundredths of a credit: the one table that bills, plans and accounts.
+"""Prices of requests in integer hundredths of a credit. Service, planner and ledger use this one table.
 
 Source: the credits of seed section 4, and contract section "Endpoints" for the two that the seed leaves out.
 """
@@ -37,23 +37,23 @@ ADDRESS_METADATA: Final = 1 * CREDIT
 
 PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
-"""Each started hundred holders of a page; as much a holder as the holders endpoint takes for 500."""
+"""For each 100 holders of a page, or part of 100: the price a holder of the holders endpoint with limit 500."""
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
 ITEM: Final = 1 * CREDIT
-"""The last six are of ours alone: routes under ``/v0/x`` (holderlake.contract.extras)."""
+"""The last six are prices of our own routes under ``/v0/x`` (``extra_requests``)."""
 
 
 def credits_text(hundredths: int) -> str:
-    """Hundredths as people read them: ``2501`` is ``25.01``."""
+    """Format hundredths for people: ``2501`` is ``25.01``."""
     sign = "-" if hundredths < 0 else ""
     whole, cents = divmod(abs(hundredths), CREDIT)
     return f"{sign}{whole:,}.{cents:02d}"
 
 
 def parse_credits(text: str) -> int:
-    """Credits written by a person (``25``, ``25.01``) as hundredths. Raises ``ValueError`` beyond two decimals."""
+    """Parse credits such as ``25`` or ``25.01`` into hundredths. Raises ``ValueError`` beyond two decimals."""
     whole, _, cents = text.strip().replace(",", "").partition(".")
     if not whole.isdigit() or len(cents) > 2 or (cents and not cents.isdigit()):
         raise ValueError(f"{text!r} is not an amount of credits; write whole credits or at most two decimals")

@@ -1,7 +1,7 @@
-"""Every request of the API as plain data: how it is sent, what it costs, and what its answer is.
+"""The requests of the API as plain data: path, options, body, price and type of the answer.
 
-One definition serves all: the service reads its options from these models, the client sends them, the planner and
-the ledger price them, the archive finds answers by them. Source: contract section "Endpoints".
+The service reads its options from these models, the client sends them, planner and ledger price them, and the archive
+finds answers by them. Requests of our own routes are in ``extra_requests``. Source: contract section "Endpoints".
 """
 
 from __future__ import annotations
@@ -41,51 +41,59 @@ _TIME_NODES: Final = (
 
 
 class Request(BaseModel):
-    """Base of all requests: GET unless it has a body. Unknown fields are refused, so that a misspelt one is found."""
+    """Base of all requests. Unknown fields are refused, so that a misspelt one is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint: ClassVar[str]
     method: ClassVar[str] = "GET"
+    route: ClassVar[str]
+    """The path, of requests without parameters in it."""
+    price: ClassVar[int]
+    """The cost, of requests that always cost the same."""
     answer: ClassVar[Any]
     """The type that the answer's JSON is read into."""
 
     @property
     def path(self) -> str:
-        """The path below the base address, every part percent-encoded."""
-        raise NotImplementedError
+        """Path below the base address, every part percent-encoded."""
+        return self.route
 
     @property
     def query(self) -> dict[str, str]:
-        """Query parameters as sent; those at their default are left out."""
-        return {}
+        """Query parameters without those at their default."""
+        options = getattr(self, "options", None)
+        return {} if options is None else _query_text(options)
 
     @property
     def body(self) -> Any:
-        """The JSON body, or None."""
+        """JSON body, or None."""
         return None
 
     @property
     def cost(self) -> int:
-        """Hundredths of a credit that a 2xx answer is charged."""
-        raise NotImplementedError
+        """Hundredths of a credit that a 2xx answer costs."""
+        return self.price
 
     @property
     def subject(self) -> str | None:
-        """The token that the request is about (``chain/address``), for ledgers and reports."""
+        """Token of the request (``chain/address``), for ledgers and reports."""
         return None
 
 
-def query_text(options: BaseModel) -> dict[str, str]:
-    """Options as a query string carries them; those at their default are left out."""
+def _query_text(options: BaseModel) -> dict[str, str]:
     changed = options.model_dump(exclude_defaults=True)
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in changed.items()}
 
 
-class MapOptions(BaseModel):
-    """Query parameters of the map endpoint."""
+class Options(BaseModel):
+    """Base of query parameters."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class MapOptions(Options):
+    """Query parameters of the map endpoint."""
 
     limit: HolderLimit = Field(default=80, description="Number of top holders; 250 and 500 carry a surcharge.")
     use_magic_nodes: bool = Field(default=True, description="Add nodes that tie shown holders together.")
@@ -101,10 +109,8 @@ class MapOptions(BaseModel):
     return_raw_amounts: bool = Field(default=False, description="Add exact raw integers as text (our extension).")
 
 
-class HoldersOptions(BaseModel):
+class HoldersOptions(Options):
     """Query parameters of the holders endpoint."""
-
-    model_config = ConfigDict(frozen=True)
 
     limit: HolderLimit = Field(default=80, description="Number of holders; 250 and 500 carry a surcharge.")
     return_metadata: bool = Field(default=False, description="Return labels and metadata (surcharge).")
@@ -119,15 +125,9 @@ class ChainsRequest(Request):
     """GET /v0/chains"""
 
     endpoint: ClassVar[str] = "chains"
+    route: ClassVar[str] = "/v0/chains"
+    price: ClassVar[int] = prices.CHAINS
     answer: ClassVar[Any] = list[Chain]
-
-    @property
-    def path(self) -> str:
-        return "/v0/chains"
-
-    @property
-    def cost(self) -> int:
-        return prices.CHAINS
 
 
 class TokenRequest(Request):
@@ -158,10 +158,6 @@ class MapRequest(TokenRequest):
     options: MapOptions = MapOptions()
 
     @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
-
-    @property
     def cost(self) -> int:
         options = self.options
         return (
@@ -183,10 +179,6 @@ class HoldersRequest(TokenRequest):
     options: HoldersOptions = HoldersOptions()
 
     @property
-    def query(self) -> dict[str, str]:
-        return query_text(self.options)
-
-    @property
     def cost(self) -> int:
         options = self.options
         return (
@@ -202,24 +194,18 @@ class MetricsRequest(TokenRequest):
     """GET /v0/tokens/metrics/{chain}/{token_address}"""
 
     endpoint: ClassVar[str] = "metrics"
+    price: ClassVar[int] = prices.METRICS
     kind: ClassVar[str] = "metrics"
     answer: ClassVar[Any] = Metrics
-
-    @property
-    def cost(self) -> int:
-        return prices.METRICS
 
 
 class ScreenshotRequest(TokenRequest):
     """GET /v0/tokens/screenshot/{chain}/{token_address}"""
 
     endpoint: ClassVar[str] = "screenshot"
+    price: ClassVar[int] = prices.SCREENSHOT
     kind: ClassVar[str] = "screenshot"
     answer: ClassVar[Any] = Screenshot
-
-    @property
-    def cost(self) -> int:
-        return prices.SCREENSHOT
 
 
 class TokenMetadataRequest(TokenRequest):
@@ -244,15 +230,12 @@ class TokensMetadataRequest(Request):
     """POST /v0/tokens/metadata: a bare array of token keys."""
 
     endpoint: ClassVar[str] = "tokens_metadata"
+    route: ClassVar[str] = "/v0/tokens/metadata"
     method: ClassVar[str] = "POST"
     answer: ClassVar[Any] = list[Token]
 
     tokens: tuple[TokenKey, ...] = Field(max_length=MAX_METADATA_TOKENS)
     return_token_stats: bool = False
-
-    @property
-    def path(self) -> str:
-        return "/v0/tokens/metadata"
 
     @property
     def query(self) -> dict[str, str]:
@@ -272,36 +255,27 @@ class SearchRequest(Request):
     """GET /v0/tokens/search"""
 
     endpoint: ClassVar[str] = "search"
+    route: ClassVar[str] = "/v0/tokens/search"
+    price: ClassVar[int] = prices.SEARCH
     answer: ClassVar[Any] = list[Token]
 
     text: str = Field(min_length=2, max_length=256)
 
     @property
-    def path(self) -> str:
-        return "/v0/tokens/search"
-
-    @property
     def query(self) -> dict[str, str]:
         return {"query": self.text}
-
-    @property
-    def cost(self) -> int:
-        return prices.SEARCH
 
 
 class SubgraphRequest(Request):
     """POST /v0/relationships/subgraph"""
 
     endpoint: ClassVar[str] = "subgraph"
+    route: ClassVar[str] = "/v0/relationships/subgraph"
     method: ClassVar[str] = "POST"
     answer: ClassVar[Any] = list[Relationship]
 
     addresses: tuple[Address, ...] = Field(min_length=2, max_length=MAX_SUBGRAPH_ADDRESSES)
     context_token_key: TokenKey | None = None
-
-    @property
-    def path(self) -> str:
-        return "/v0/relationships/subgraph"
 
     @property
     def body(self) -> dict[str, Any]:
@@ -320,6 +294,7 @@ class AddressMetadataRequest(Request):
     """GET /v0/addresses/metadata/{address}"""
 
     endpoint: ClassVar[str] = "address_metadata"
+    price: ClassVar[int] = prices.ADDRESS_METADATA
     answer: ClassVar[Any] = AddressMetadata
 
     address: Address
@@ -328,23 +303,16 @@ class AddressMetadataRequest(Request):
     def path(self) -> str:
         return f"/v0/addresses/metadata/{quote(self.address, safe='')}"
 
-    @property
-    def cost(self) -> int:
-        return prices.ADDRESS_METADATA
-
 
 class AddressesMetadataRequest(Request):
     """POST /v0/addresses/metadata"""
 
     endpoint: ClassVar[str] = "addresses_metadata"
+    route: ClassVar[str] = "/v0/addresses/metadata"
     method: ClassVar[str] = "POST"
     answer: ClassVar[Any] = list[AddressMetadata]
 
     addresses: tuple[Address, ...] = Field(min_length=1, max_length=MAX_METADATA_ADDRESSES)
-
-    @property
-    def path(self) -> str:
-        return "/v0/addresses/metadata"
 
     @property
     def body(self) -> dict[str, Any]:

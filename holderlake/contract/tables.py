@@ -1,11 +1,11 @@
-"""The tables of the lake and the warehouse: one explicit schema each, that writing, checks and docs are driven by.
+"""The schemas of the tables in lake and warehouse. Writers, checks and docs are made from them.
 
-Columns, order and meaning follow design section 5. Every table begins with the common columns; ``fetched_at`` (when
-we learnt it) is added by whoever learnt it, so the engine's own tables end without it.
+Columns, order and meaning follow design section 5. Every table begins with the common columns and ends with
+``fetched_at``, the time of the answer, which tables of the engine lack.
 
 Amounts: ``amount`` (and ``total_value``) is DECIMAL(38, 18), exact for nearly every token. A number that does not fit
-is rounded there (null from 10^20 on), and its exact text stands in ``amount_exact`` (``total_value_exact``), which
-is null otherwise. No amount is ever a float.
+is rounded there (null from 10^20 on), and ``amount_exact`` (``total_value_exact``) has its exact text, else null. No
+amount is ever a float.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDING: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name, what a row is, its schema (each field's ``comment`` says what it holds) and its key."""
+    """A table: its name, the meaning of a row, its schema (with a ``comment`` a field) and its key."""
 
     name: str
     row: str
@@ -77,9 +77,9 @@ def _amount(name: str, comment: str) -> tuple[pa.Field, pa.Field]:
 
 
 _CHAIN = _text("chain", "Chain id", required=True)
-_AS_OF = _instant("as_of", "The instant that the row is true as of, UTC", required=True)
+_AS_OF = _instant("as_of", "Instant as of which the row is true, UTC", required=True)
 _TOKEN = _text("token_address", "The token's contract address, or native", required=True)
-_FETCHED_AT = _instant("fetched_at", "When the answer that holds the row was learnt, UTC", required=True)
+_FETCHED_AT = _instant("fetched_at", "Time at which the answer with this row was fetched, UTC", required=True)
 
 _DETAILS: Final = (
     _int("degree", "Distinct counterparties"),
@@ -146,7 +146,7 @@ _TABLES: Final = (
         ("address",),
         _int("rank", "1 holds the most"),
         _text("address", "The holder", required=True),
-        *_amount("amount", "What it holds"),
+        *_amount("amount", "Balance of the holder"),
         _share("share", "Part of the total supply, 0 to 1"),
         *_DETAILS,
         _HOLDER_LIMIT,
@@ -155,7 +155,7 @@ _TABLES: Final = (
         "maps",
         "a token's map",
         (),
-        _text("dt_update", "When the provider made the map: ISO 8601, UTC, without zone"),
+        _text("dt_update", "Time at which the provider made the map: ISO 8601, UTC, without zone"),
         _share("cexs", "Share of supply held by centralised exchanges"),
         _share("dexs", "Share of supply held by decentralised exchanges"),
         _share("contracts", "Share of supply held by contracts, exchanges' ones too"),
@@ -165,7 +165,7 @@ _TABLES: Final = (
         _share("service_score", "0 concentrated to 100 decentralised; null where it does not apply"),
         _share("gini_index", "Inequality among entities, 0 equal to 1"),
         _share("herfindahl_hirschman_index", "Concentration among entities, 0 to 1"),
-        _int("nakamoto_coefficient", "Fewest entities that together hold half"),
+        _int("nakamoto_coefficient", "Least number of entities that together hold half"),
         _HOLDER_LIMIT,
         _flag("use_magic_nodes", "Whether magic nodes were requested; null where unknown"),
         _flag("use_time_nodes", "Whether time nodes were requested; null where unknown"),
@@ -173,8 +173,8 @@ _TABLES: Final = (
         _text("other_scores", "JSON of further scores by name, where the provider gives more than one"),
         _text(
             "negative_balances",
-            "JSON of the addresses that the history leaves below zero: their count, and address and raw balance of the "
-            "100 lowest; null where there are none, or the provider does not report them",
+            "JSON of the addresses whose balance is below zero: their count, and address and raw balance of the 100 "
+            "lowest; null if there are none, or the provider does not report them",
         ),
     ),
     _table(
@@ -184,7 +184,7 @@ _TABLES: Final = (
         _text("kind", "top_holder, magic or time", required=True),
         _text("address", "The node's address", required=True),
         _int("rank", "Rank of a top holder"),
-        *_amount("amount", "What a top holder holds"),
+        *_amount("amount", "Balance of a top holder"),
         _share("share", "Part of the total supply of a top holder"),
         _flag("is_shown_on_map", "False for exchanges, contracts and hypernodes"),
         _TIME_NODE,
@@ -203,7 +203,7 @@ _TABLES: Final = (
         ("cluster_id",),
         _int("cluster_id", "1 is the largest cluster of the map", required=True),
         _share("share", "Part of the total supply"),
-        *_amount("amount", "What its holders hold together"),
+        *_amount("amount", "Sum of its holders' balances"),
         _int("holder_count", "Number of holders"),
         _int("magic_node_count", "Number of magic nodes"),
     ),
@@ -233,33 +233,33 @@ _TABLES: Final = (
     ),
     _table(
         "failures",
-        "a request, or a row or value of an answer, that could not be read",
+        "a failed request, or a row or value of an answer that could not be read",
         ("endpoint", "subject", "place"),
-        _text("endpoint", "Endpoint that was asked", required=True),
-        _text("subject", "What was asked for: a token, an address set", required=True),
+        _text("endpoint", "Endpoint of the request", required=True),
+        _text("subject", "Subject of the request: a token, an address set", required=True),
         _text(
             "code",
             "The contract's error code, malformed_answer, left_out, unreachable or broken_answer; unreadable_row or "
-            "unreadable_value if the rest of the answer landed",
+            "unreadable_value if the rest of the answer was kept",
             required=True,
         ),
-        _text("reason", "What happened, in words", required=True),
-        _text("answer_hash", "SHA-256 of the archived answer, where one came"),
+        _text("reason", "Description of the failure", required=True),
+        _text("answer_hash", "SHA-256 of the archived answer; null without an answer"),
         _text("place", "JSON path of the row or value within the answer; null for a request"),
         token=False,
     ),
     _table(
         "revisions",
-        "a table's rows of one subject that a later answer about the same instant tells otherwise",
+        "a table's rows of one subject that changed when the same instant was fetched again",
         ("family", "subject", "table_name", "fetched_at"),
         _text("family", "Family of tables that was fetched", required=True),
-        _text("subject", "What was asked for: a token", required=True),
+        _text("subject", "Subject of the request: a token", required=True),
         _text("table_name", "The table whose rows differ", required=True),
-        _instant("known_since", "When the rows were learnt that are gone now (UTC); null where there were none"),
+        _instant("known_since", "Time at which the replaced rows were fetched (UTC); null if there were none"),
         _int("rows_before", "Rows of the subject before", required=True),
         _int("rows_after", "Rows of the subject now", required=True),
-        _int("rows_gone", "Rows before that are not there now, or differ", required=True),
-        _int("rows_new", "Rows now that were not there before, or differ", required=True),
+        _int("rows_gone", "Earlier rows that are missing now, or differ", required=True),
+        _int("rows_new", "Present rows that were missing before, or differ", required=True),
         token=False,
     ),
 )
@@ -277,11 +277,11 @@ FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "addresses": frozenset({"addresses"}),
     }
 )
-"""The tables of each family: those that are fetched together and committed under one manifest."""
+"""The tables of each family, which are fetched together and committed under one manifest."""
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
-    """The two columns of an amount: the decimal one, and the exact text where the first can't hold the value."""
+    """Return both columns of an amount: the decimal, and the exact text if the decimal can't hold the value."""
     if value is None:
         return {name: None, f"{name}_exact": None}
     fits = value.copy_abs() < _AMOUNT_LIMIT - 1
@@ -291,16 +291,16 @@ def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
 
 
 def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
-    """The exact value of an amount from its two columns."""
+    """Return the exact value of an amount from its two columns."""
     exact = row[f"{name}_exact"]
     return Decimal(exact) if exact is not None else row[name]
 
 
 def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime | None = None) -> pa.Table:
-    """An Arrow table of the rows, without ``fetched_at`` where none is given.
+    """Build an Arrow table from rows, without the column ``fetched_at`` if it is None.
 
-    Columns that a row leaves out are null; raises ``KeyError`` on a column that the table does not have, and
-    ``pa.ArrowInvalid`` on a value of a wrong type or a null in a required column.
+    Columns that a row leaves out are null. Raises ``KeyError`` for a column that the table does not have, and
+    ``pa.ArrowInvalid`` for a value of a wrong type or a null in a required column.
     """
     schema = table.engine_schema if fetched_at is None else table.schema
     listed = list(rows)
@@ -316,9 +316,9 @@ def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime 
 def assemble(
     table: Table, count: int, common: Mapping[str, pa.Scalar], columns: Mapping[str, pa.Array | Sequence[Any]]
 ) -> pa.Table:
-    """An Arrow table of ``count`` rows, without ``fetched_at``, from its columns; all rows share the ``common`` values.
+    """Build an Arrow table of ``count`` rows from columns, without ``fetched_at``. ``common`` values are in all rows.
 
-    Columns that neither names are null; raises as ``build`` does.
+    Columns in neither are null. Raises the errors of ``build``.
     """
     schema = table.engine_schema
     stray = (common.keys() | columns.keys()) - set(schema.names)
@@ -355,7 +355,7 @@ def conform(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def with_fetched_at(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
-    """The engine's rows with the instant at which they were learnt: of all of them, or a column of instants."""
+    """Add the time of fetching to rows of the engine: one for all rows, or a column."""
     if isinstance(fetched_at, datetime):
         fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
     stamped = rows.append_column(table.schema.field("fetched_at"), fetched_at)

@@ -1,4 +1,4 @@
-"""Instants: the one way that times are read from people, written into paths and kept in tables.
+"""Instants: parsing what people write, and formatting for paths and answers.
 
 An instant is a naive ``datetime`` in UTC with whole seconds, because DuckDB's TIMESTAMP and Parquet's zone-less
 timestamp are both read without a time-zone database.
@@ -15,25 +15,25 @@ _PARTITION = "%Y%m%dT%H%M%SZ"
 
 
 def utc_now() -> datetime:
-    """The present instant, UTC, without zone, to the microsecond."""
+    """Return the present instant, UTC, without zone, to the microsecond."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def from_unix(seconds: int) -> datetime:
-    """The instant of unix seconds."""
+    """Return the instant of unix seconds."""
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
 def to_unix(instant: datetime) -> int:
-    """Unix seconds of an instant, rounded down."""
+    """Return unix seconds of an instant, rounded down."""
     aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
     return int(aware.timestamp() // 1)
 
 
 def parse_when(text: str) -> datetime:
-    """Reads an ISO date, an ISO date-time (no zone means UTC), unix seconds, or ``now``.
+    """Parse an ISO date, an ISO date-time (no zone means UTC), unix seconds, or ``now``.
 
-    Raises ``ValueError`` naming the text and the accepted forms.
+    Raises ``ValueError`` with the accepted forms.
     """
     when = text.strip()
     if when.lower() == "now":
@@ -57,12 +57,12 @@ def parse_when(text: str) -> datetime:
 
 
 def partition_text(instant: datetime) -> str:
-    """The instant as a partition value: sortable and free of characters that tools escape, ``20261120T000000Z``."""
+    """Format an instant as a partition value such as ``20261120T000000Z``: sortable, and never escaped by tools."""
     return instant.strftime(_PARTITION)
 
 
 class InstantAhead(ValueError):
-    """An as-of instant that lies ahead: what is true then is not known yet."""
+    """An as-of instant in the future, about which nothing is known yet."""
 
 
 def check_passed(instants: Iterable[datetime], now: datetime) -> None:
@@ -76,10 +76,10 @@ def check_passed(instants: Iterable[datetime], now: datetime) -> None:
 
 
 def parse_partition(text: str) -> datetime:
-    """The instant of a partition value. Raises ``ValueError`` on any other text."""
+    """Parse a partition value. Raises ``ValueError`` for other text."""
     return datetime.strptime(text, _PARTITION)
 
 
 def dt_update_text(instant: datetime) -> str:
-    """The contract's ``dt_update``: ISO 8601, UTC, without zone, with microseconds."""
+    """Format the contract's ``dt_update``: ISO 8601, UTC, without zone, with microseconds."""
     return instant.isoformat(timespec="microseconds")

@@ -1,5 +1,5 @@
-"""Transfers in, answers out: holders, relationships, clusters and metrics of a token as of any second.
+"""The engine: holders, relationships, clusters and metrics of a token as of any second, computed from transfers.
 
-``sources`` read files into the records of ``records``, ``store`` keeps them, and the other modules are pure functions
-from (store, token, as of, options) to Arrow tables shaped like the contract's. Nothing here knows HTTP or a pipeline.
+``sources`` read files and nodes into the types of ``records``, ``store`` keeps them, and ``queries`` and ``maps``
+return Arrow tables in the contract's schemas. The HTTP service and the pipeline belong in other rooms.
 """

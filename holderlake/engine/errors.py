@@ -4,19 +4,19 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """Base of all that the engine raises on purpose."""
+    """Base of the errors that the engine raises."""
 
     code = "unavailable"
 
 
 class UnknownToken(EngineError):
-    """The store holds neither metadata nor a transfer of the token."""
+    """The store has neither metadata nor a transfer of the token."""
 
     code = "unknown_token"
 
 
 class NoHolders(EngineError):
-    """Nobody holds the token at that instant."""
+    """The token has no holders at that instant."""
 
     code = "no_holders"
 
@@ -28,33 +28,33 @@ class UnknownCluster(EngineError):
 
 
 class UnsupportedToken(EngineError):
-    """No map can be made for the token; the message says why."""
+    """No map can be made for the token. The message says why."""
 
     code = "unsupported_token"
 
 
 class BadSource(EngineError):
-    """A file can't be imported; the message names the file, the place and the way out. Nothing of it is stored."""
+    """A file can't be imported. The message names the file, the place and the remedy. Nothing of it is stored."""
 
     code = "bad_source"
 
 
 class UnusableStore(EngineError):
-    """The store can't be read or written as it is on disk; the message names the file and the remedy.
+    """The store can't be read or written. The message, for the operator, names the file and the remedy.
 
-    It is for the operator. Callers of the service get ``public`` instead, which names no path.
+    Callers of the service get ``public`` instead, which names no path.
     """
 
     code = "unavailable"
-    public = "The store can't be used as it is on disk; its operator's log names the file and the remedy"
+    public = "The store can't be read or written; the operator's log names the file and the remedy"
 
 
 class DamagedCatalog(UnusableStore):
-    """The catalogue is lost, damaged, or older than the files; ``holderlake store rebuild`` makes it again."""
+    """The catalogue is lost, damaged, or older than the files. ``holderlake store rebuild`` makes it again."""
 
 
 class DamagedFile(UnusableStore):
-    """A file of the store is missing or its bytes changed since they were written. ``path`` is within the store."""
+    """A file of the store is missing, or has changed since it was written. ``path`` is within the store."""
 
     public = "A file of the store is damaged; the operator's log names it and the remedy"
 

@@ -1,4 +1,4 @@
-"""What sources hand to the store: transfers as an Arrow table, tokens and labels as plain data."""
+"""The types that sources return and the store imports: transfers, tokens, labels, rules and import reports."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ TRANSFERS: Final = pa.schema(
         pa.field("source", pa.string(), nullable=False),
     ]
 )
-"""A transfer a row: addresses normalised, ``value`` and ``token_id`` raw integers as decimal text (up to 256 bits),
-``block_time`` unix seconds UTC, ``token_standard`` erc20, erc721, erc1155 or native. A mint comes from the zero
-address and a burn goes to it. Order is (block_number, log_index); (chain, tx_hash, log_index, token_id) is the key."""
+"""A transfer a row. Addresses are normalised; ``value`` and ``token_id`` are raw integers as decimal text (up to 256
+bits), ``block_time`` unix seconds, ``token_standard`` erc20, erc721, erc1155 or native. A mint comes from the zero
+address and a burn goes to it. Order is (block_number, log_index), the key (chain, tx_hash, log_index, token_id)."""
 NATIVE_LOG_INDEX: Final = 1 << 20
-"""A transfer of the chain's own coin has no log index: it gets this number times the transaction's index in its block,
-plus the number of the call within the transaction."""
+"""A transfer of a chain's own coin has no log index. It gets this number times the index of the transaction in its
+block, plus the number of the call in the transaction."""
 
 
 @dataclass(frozen=True)
 class TokenInfo:
-    """A token's metadata. ``decimals`` turns raw integers into token units.
+    """A token's metadata. A raw integer divided by 10^``decimals`` is an amount in token units.
 
-    ``is_indexed``: its transfers count on every map, not only on its own. Where metadata are stored, True marks the
-    token and False leaves it as it is (``indexed``). ``unsupported`` says in words why no map
-    can be made for it, and is None for nearly all tokens.
+    ``is_indexed``: its transfers count on every map, not only on its own. When metadata is stored, True marks the token
+    and False changes no mark (``indexed_tokens``). ``unsupported`` is the reason why no map can be made for the token,
+    None for nearly all tokens.
     """
 
     chain: str
@@ -57,9 +57,9 @@ class TokenInfo:
 
 @dataclass(frozen=True)
 class Label:
-    """What a source says of an address. A higher ``precedence`` wins the name; kinds add up over all sources.
+    """A label of an address from one source. The name comes from the highest ``precedence``, kinds from all labels.
 
-    ``chain`` is None where the source does not tell.
+    ``chain`` is None if the source names no chain.
     """
 
     address: str
@@ -80,9 +80,9 @@ class Rules:
 
     A supernode has at least ``supernode_degree`` distinct counterparties, a hypernode more than
     ``hypernode_transfers`` transfers. A magic node is linked to at least ``magic_links`` shown holders; a map has at
-    most ``magic_limit`` of them. ``time_window`` seconds is the width of a time node; at least ``time_links`` shown
-    holders share it, its exchange has at most ``time_wallets`` distinct counterparties in that window, and a map has at
-    most ``time_limit`` of them. Contracts in ``time_allowed`` count like exchanges.
+    most ``magic_limit`` magic nodes. A time node is a window of ``time_window`` seconds; at least ``time_links`` shown
+    holders use its exchange in it, and at most ``time_wallets`` addresses in all; a map has at most ``time_limit`` time
+    nodes. Contracts in ``time_allowed`` count as exchanges.
     """
 
     supernode_degree: int = 10_000
@@ -99,9 +99,9 @@ class Rules:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did: rows read, new rows stored, rows that were there already or stood twice.
+    """Result of an import: rows read, new rows stored, and rows that were known or repeated.
 
-    ``conflicts`` counts rows whose key is stored with another content; the stored row was kept.
+    ``conflicts`` counts rows whose key is stored with other content. The stored row is kept.
     """
 
     source: str
@@ -113,5 +113,5 @@ class ImportReport:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The tokens as pairs of chain and address."""
+        """Tokens as pairs of chain and address."""
         return [(chain, address) for chain, address in (token.split("/", 1) for token in self.tokens)]

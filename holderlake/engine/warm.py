@@ -1,6 +1,6 @@
-"""Compiles the engine's loops before the first answer: ``python -m holderlake.engine.warm``.
+"""Compile the engine's loops before the first answer: ``python -m holderlake.engine.warm``.
 
-It draws a map of a few transfers in a folder that goes, so what is compiled is what maps need.
+It makes a map of a few transfers in a temporary folder, which compiles all loops that maps need.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holderlake.engine.store.store import Store
 
 
 def warm() -> None:
-    """Compiles what is not compiled yet, and keeps it."""
+    """Compile the loops that are not in the cache yet."""
     token, ends = ("eth", "coin"), [(ZERO_ADDRESS, "a"), ("a", "b"), ("b", "c"), ("a", "c")]
     rows = [
         {
@@ -40,7 +40,7 @@ def warm() -> None:
         }
         for number, (sender, receiver) in enumerate(ends, start=1)
     ]
-    digests(pa.array(["text"] * 200_001))  # of as many as are hashed by compiled code
+    digests(pa.array(["text"] * 200_001))  # enough texts for compiled code
     instants = [from_unix(86_400) + timedelta(hours=36 * number) for number in range(3)]
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         store.add_transfers(pa.Table.from_pylist(rows, schema=TRANSFERS), "warm")

@@ -1,7 +1,7 @@
-"""The chains known by name, and how an address of a chain is written.
+"""The known chains, their names and families, and the normal form of addresses.
 
-The set of chains is open (contract, "Endpoints"): any string is a chain id, and a chain that is not listed here
-still works everywhere; it only lacks a display name and the price platforms' ids.
+Any string is a chain id (contract, "Endpoints"). A chain that is not listed here works everywhere, but has no display
+name and no ids of price platforms. Parsing of what users write is in ``addresses``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ BURN_ADDRESSES = frozenset(
 
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 _SHORTEST_ADDRESS = 26
-"""Characters; no symbol of a coin is as long."""
+"""Characters. No symbol of a coin is as long."""
 
 
 Family = Literal["evm", "solana", "tron", "ton"]
-"""Chains of one family write their addresses alike."""
+"""Chains of one family have the same form of addresses."""
 
 
 @dataclass(frozen=True)
 class KnownChain:
-    """A chain with the name people use and its ids at two price-data platforms (null where they have none)."""
+    """A chain with its common name and its ids at two price-data platforms (None without one)."""
 
     id: str
     name: str
@@ -79,7 +79,7 @@ def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
 
 
 def family_of(chain: str | None) -> Family | None:
-    """The family of a chain, None where the chain is not listed here."""
+    """Return the family of a chain, None if the chain is not listed here."""
     known = KNOWN_CHAINS.get(chain or "")
     return known.family if known else None
 
@@ -90,25 +90,27 @@ CHAIN_BY_EVM_ID: dict[int, str] = {
 
 
 def normalise_address(address: str) -> str:
-    """The address as the contract writes it: hexadecimal (EVM) in lower case, every other kind untouched.
+    """Return the address in the contract's form: hexadecimal (EVM) in lower case, all others unchanged.
 
-    It checks nothing: provider answers and lookups use it. What users type and import goes through
-    ``contract.chains.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x``
-    (seed, section 2.1).
+    It checks nothing, and is for provider answers and look-ups. Addresses that users write are parsed by
+    ``contract.chains.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x`` (seed,
+    section 2.1).
     """
     text = address.strip()
     return text.lower() if _HEX_ADDRESS.fullmatch(text) or text.lower() == NATIVE else text
 
 
 def chain_named(text: str) -> str:
-    """The id of a chain that is written by its id or by another usual name (``ethereum``, ``bnb``, ``mainnet``); text
-    that names no known chain is a chain id itself."""
+    """Return the id of a chain, given its id or another usual name (``ethereum``, ``bnb``, ``mainnet``).
+
+    Text that names no known chain is returned unchanged.
+    """
     plain = text.strip()
     return plain if plain in KNOWN_CHAINS else _ALIASES.get(plain.lower().replace("_", "-").replace(" ", "-"), plain)
 
 
 def chain_typed(text: str | None) -> str | None:
-    """The chain id that a user typed. Raises ``ValueError`` for another name of a known chain, or no chain id."""
+    """Return a typed chain id. Raises ``ValueError`` for another name of a known chain, and for other text."""
     if text is None:
         return None
     known = chain_named(text)
@@ -130,10 +132,10 @@ _ALIASES: dict[str, str] = {
     **{"avalanche-c": "avalanche", "avax": "avalanche", "matic": "polygon", "op": "optimism", "sol": "solana"},
     **{"trx": "tron", "arb": "arbitrum", "arbitrum-mainnet": "arbitrum", "base-mainnet": "base", "bsc-mainnet": "bsc"},
 }
-"""Other names of chains, as data providers write them, in lower case with hyphens."""
+"""Names of chains at data providers, in lower case with hyphens."""
 
 
 def address_of_token_id(text: str) -> str:
-    """Return the address of a token that an older answer names by ``id``: a native token by its symbol (``ETH``)."""
+    """Return the address of a token that an older answer names by ``id``, a native token by its symbol (``ETH``)."""
     is_address = _HEX_ADDRESS.fullmatch(text.strip()) or len(text.strip()) >= _SHORTEST_ADDRESS
     return normalise_address(text) if is_address else NATIVE

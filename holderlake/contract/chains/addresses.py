@@ -1,7 +1,7 @@
-"""Addresses as users write them, checked per family of chains and brought to one spelling.
+"""Parse addresses that users write: check them by family of chains, and convert them to one spelling.
 
-Everything that a user imports or types goes through here, so that no spelling splits a balance. ``parse_address`` reads
-one text, ``parse_addresses`` a whole column. ``normalise_address`` (``holderlake.contract.chains``) only folds case.
+All imported and typed addresses are parsed here, so that two spellings never divide a balance. ``parse_address`` reads
+one text, ``parse_addresses`` a column. ``normalise_address`` (``holderlake.contract.chains``) only folds case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58: Final = re.compile(f"[{_ALPHABET}]+")
 _TON_RAW: Final = re.compile(r"(-1|0):([0-9a-f]{64})", re.IGNORECASE)
 _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
-_PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # as the contract's Address: visible, without % and /
+_PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
 """First byte of a friendly TON address (bounceable or not), and whether it is of the test network."""
@@ -42,20 +42,20 @@ _FORMS: Final[dict[Family, str]] = {
     "tron": "T and 33 letters in base58, or 41 and 40 hexadecimal digits",
     "ton": "0: and 64 hexadecimal digits, or 48 letters such as EQC…",
 }
-# RE2, over the distinct values of a column: what is an EVM address in one of its common spellings
+# A regular expression of RE2 that matches the common spellings of an EVM address.
 _SPELT_EVM: Final = r"^(?:0[xX]|\\+[xX])?(?:0{24})?([0-9a-fA-F]{40})$"
 _QUOTES: Final = " \t\r\n\"'"
 _MIXED_CASE: Final = r"[a-f].*[A-F]|[A-F].*[a-f]"
 
 
 def parse_address(chain: str | None, text: str | bytes) -> str:
-    """The address in the one spelling that we store; raises ``ValueError`` that says what is wrong.
+    """Return the address in the one spelling that we store. Raises ``ValueError`` with the reason.
 
     EVM: 0x and lower case, from any case, ``\\x…``, bare digits, or a topic of 32 bytes padded with zeros. Solana:
-    base58 of 32 bytes. TRON: base58 with a valid checksum, from hexadecimal too. TON: the bounceable form ``EQ…`` with
-    a valid checksum, from the raw form and the other friendly ones too. The zero addresses of TRON and TON become the
-    one of the contract, from which tokens are minted. Chains of no known family: visible ASCII without % and /, at
-    most 128 letters.
+    base58 of 32 bytes. TRON: base58 with a valid checksum, also from hexadecimal. TON: the bounceable form ``EQ…`` with
+    a valid checksum, also from the raw form and the other friendly ones. The zero addresses of TRON and TON become that
+    of the contract, from which tokens are minted. Chains of an unknown family: visible ASCII without % and /, at most
+    128 letters.
     """
     family = family_of(chain)
     plain = text if isinstance(text, bytes) else _unquoted(text)
@@ -72,15 +72,15 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
 
 
 def parse_token(chain: str | None, text: str | bytes) -> str:
-    """The address of a token, or ``native``; raises ``ValueError`` as ``parse_address`` does."""
+    """Return the address of a token, or ``native``. Raises the errors of ``parse_address``."""
     is_native = isinstance(text, str) and _unquoted(text).lower() == NATIVE
     return NATIVE if is_native else parse_address(chain, text)
 
 
 def parse_unplaced_address(text: str) -> str:
-    """The address of an unnamed chain, as the chains that it could be of spell it; raises ``ValueError`` for none.
+    """Return the address of an unnamed chain, in the spelling of its likely family. Raises ``ValueError`` for none.
 
-    Hexadecimal text is an EVM address, text that is valid on TON is one of TON, and other text stays as it is.
+    Hexadecimal text is an EVM address, text that is valid on TON is a TON address, and other text is unchanged.
     """
     plain = _unquoted(text)
     if _HEX.fullmatch(plain) and not plain.isdecimal():
@@ -89,7 +89,7 @@ def parse_unplaced_address(text: str) -> str:
 
 
 def typed_token(chain: str | None, text: str) -> str:
-    """``parse_token`` for what people type: an EVM address in mixed case must match its checksum (EIP-55)."""
+    """Return ``parse_token`` of typed text. An EVM address in mixed case must match its checksum (EIP-55)."""
     token = parse_token(chain, text)
     if family_of(chain) in ("evm", None) and _EVM.fullmatch(token) and not has_right_checksum(_unquoted(text)):
         raise ValueError(
@@ -100,7 +100,7 @@ def typed_token(chain: str | None, text: str) -> str:
 
 
 def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
-    """A column of distinct texts as ``parse_address`` spells them, null where that would raise."""
+    """Return ``parse_address`` of a column of distinct texts, null where that raises."""
     family = family_of(chain)
     if not pa.types.is_string(texts.type) or family not in ("evm", "solana"):
         return pa.array([_or_none(chain, text) for text in texts.to_pylist()], pa.string())
@@ -117,29 +117,31 @@ def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
 
 
 def wrong_checksums(texts: pa.Array) -> pa.Array:
-    """Which of the texts are EVM addresses in mixed case whose checksum (EIP-55) is wrong."""
+    """Return a mask of the EVM addresses in mixed case whose checksum (EIP-55) is wrong."""
     plain = pc.utf8_trim(texts, _QUOTES)
     digits = pc.utf8_slice_codeunits(plain, -40)
     mixed = pc.and_(pc.match_substring_regex(plain, _SPELT_EVM), pc.match_substring_regex(digits, _MIXED_CASE))
-    asked = digits.filter(mixed)
-    wrong = pc.not_equal(_checksummed(asked), asked)
+    written = digits.filter(mixed)
+    wrong = pc.not_equal(_checksummed(written), written)
     return pc.replace_with_mask(pc.fill_null(mixed, False), pc.fill_null(mixed, False), wrong)
 
 
 def has_right_checksum(text: str) -> bool:
-    """Return whether the text is no EVM address in mixed case, or one whose checksum (EIP-55) is right."""
+    """Return False for an EVM address in mixed case whose checksum (EIP-55) is wrong."""
     return not wrong_checksums(pa.array([text], pa.string()))[0].as_py()
 
 
 def shown(value: object) -> str:
-    """A value as messages quote it, cut where it is long."""
+    """Return a value quoted for messages, cut if it is long."""
     text = repr(value)
     return text if len(text) <= 90 else f"{text[:87]}..."
 
 
 def _is_long_base58(plain: pa.Array) -> pa.Array:
-    """Which texts are surely 32 bytes in base58: of 43 or 44 letters, within the limits of 32 bytes. The alphabet is in
-    the order of ASCII, so texts of one length compare as numbers."""
+    """Return a mask of texts that are certainly 32 bytes in base58: 43 or 44 letters within the limits of 32 bytes.
+
+    The alphabet is in the order of ASCII, so texts of one length compare like numbers.
+    """
     fits = (
         pc.and_(
             pc.match_substring_regex(plain, f"^[{_ALPHABET[1:]}][{_ALPHABET}]{{42}}$"),
@@ -153,7 +155,7 @@ def _is_long_base58(plain: pa.Array) -> pa.Array:
 
 
 def _checksummed(digits: pa.Array) -> pa.Array:
-    """40 hexadecimal digits each, in the case that EIP-55 gives them."""
+    """Return 40 hexadecimal digits each in the case of EIP-55."""
     if not len(digits):
         return digits
     lower = np.frombuffer("".join(pc.utf8_lower(digits).to_pylist()).encode(), np.uint8).reshape(-1, 40)
@@ -190,7 +192,7 @@ def _solana(plain: str | bytes) -> str | None:
 
 
 def _tron(plain: str | bytes) -> str | None:
-    """Base58 of 0x41, 20 bytes and the first 4 bytes of their double SHA-256."""
+    """Return base58 of 0x41, 20 bytes, and the first 4 bytes of their double SHA-256."""
     body = _tron_body(plain)
     if body is None:
         return None
@@ -215,7 +217,7 @@ def _tron_body(plain: str | bytes) -> bytes | None:
 
 
 def _ton(plain: str | bytes) -> str | None:
-    """Base64 (URL form) of the tag for bounceable, the workchain, 32 bytes and their CRC-16."""
+    """Return base64 (URL form) of the tag for bounceable, the workchain, 32 bytes, and their CRC-16."""
     body = _ton_body(plain)
     if body is None:
         return None
@@ -226,7 +228,7 @@ def _ton(plain: str | bytes) -> str | None:
 
 
 def _ton_body(plain: str | bytes) -> bytes | None:
-    """Workchain (a signed byte) and 32 bytes."""
+    """Return the workchain (a signed byte) and 32 bytes."""
     if isinstance(plain, str):
         raw = _TON_RAW.fullmatch(plain)
         if raw:
@@ -261,7 +263,7 @@ def _hint(plain: str | bytes, family: Family) -> str:
 
 
 def _digits(plain: str | bytes) -> str:
-    """The hexadecimal digits of the text, none where it is something else."""
+    """Return the hexadecimal digits of the text, empty if it is something else."""
     if isinstance(plain, bytes):
         return plain.hex()
     found = _HEX.fullmatch(plain)

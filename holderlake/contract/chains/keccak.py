@@ -18,11 +18,11 @@ _ROUNDS: Final = (
     *(0x8000000080008081, 0x8000000000008080, 0x0000000080000001, 0x8000000080008008),
 )
 _CHUNK: Final = 4096
-"""Messages at a time, so that their states stay in the processor's cache."""
+"""Messages that are hashed together: their states fit into the processor's cache."""
 
 
 def keccak256(messages: Bytes) -> Bytes:
-    """The digests (32 bytes) of messages of one length, a row each. Raises ``ValueError`` above 135 bytes."""
+    """Return the digests (32 bytes) of messages of one length, a row each. Raises ``ValueError`` above 135 bytes."""
     if messages.shape[1] >= _RATE:
         raise ValueError(f"messages of {messages.shape[1]} bytes are too long; at most {_RATE - 1}")
     parts = [_digests(messages[at : at + _CHUNK]) for at in range(0, len(messages), _CHUNK)]

@@ -1,4 +1,4 @@
-"""The store's SQLite catalogue: which files there are, tokens, labels, rules, and search.
+"""The store's SQLite catalogue: its list of files, changes, tokens, labels, rules, and search.
 
-The arrays themselves belong in ``files``.
+The files themselves belong in ``files``, imports of transfers in ``importing``.
 """

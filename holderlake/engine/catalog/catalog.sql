@@ -9,19 +9,19 @@ CREATE TABLE IF NOT EXISTS tokens (
     symbol TEXT NOT NULL,
     decimals INTEGER NOT NULL,
     standard TEXT NOT NULL,
-    is_indexed INTEGER NOT NULL, -- what index_marks say
+    is_indexed INTEGER NOT NULL, -- follows from index_marks
     img_url TEXT,
     unsupported TEXT,
-    assumed INTEGER NOT NULL, -- 1: made up at an import of transfers, until real metadata comes
-    folded_symbol TEXT NOT NULL DEFAULT '', -- what a search compares, see catalog.folded
+    assumed INTEGER NOT NULL, -- 1: assumed by an import of transfers, until metadata is imported
+    folded_symbol TEXT NOT NULL DEFAULT '', -- the form that a search compares, see tokens.folded
     folded_name TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (chain, address)
 );
--- in the very order of a search's results, so that a search ends when it has enough of them
+-- in the order of a search's results, so that a search ends at its limit
 CREATE INDEX IF NOT EXISTS tokens_by_folded_symbol ON tokens (is_indexed, folded_symbol, chain, address);
 CREATE INDEX IF NOT EXISTS tokens_by_folded_name ON tokens (is_indexed, folded_name, chain, address);
 CREATE INDEX IF NOT EXISTS tokens_by_address ON tokens (address);
-CREATE TABLE IF NOT EXISTS words ( -- each word of a token's name, see catalog.words_of
+CREATE TABLE IF NOT EXISTS words ( -- each word of a token's name, see tokens.words_of
     is_indexed INTEGER NOT NULL, -- as in tokens
     word TEXT NOT NULL,
     chain TEXT NOT NULL,
@@ -34,11 +34,11 @@ WHEN old.is_indexed <> new.is_indexed
 BEGIN
     UPDATE words SET is_indexed = new.is_indexed WHERE chain = new.chain AND address = new.address;
 END;
-CREATE TABLE IF NOT EXISTS index_marks ( -- who says that a token is indexed, see indexed
+CREATE TABLE IF NOT EXISTS index_marks ( -- which sources mark a token as indexed, see indexed_tokens
     chain TEXT NOT NULL,
     address TEXT NOT NULL,
     source TEXT NOT NULL,
-    precedence INTEGER NOT NULL, -- the mark with the highest one decides
+    precedence INTEGER NOT NULL, -- the mark with the highest precedence decides
     is_indexed INTEGER NOT NULL,
     PRIMARY KEY (chain, address, source)
 );
@@ -58,30 +58,30 @@ CREATE TABLE IF NOT EXISTS parts ( -- transfers/<file>.parquet or openings/<file
     first_block INTEGER NOT NULL,
     last_block INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS runs ( -- arrays/<file>.run: who dealt with whom
+CREATE TABLE IF NOT EXISTS runs ( -- arrays/<file>.run: the adjacency
     file TEXT PRIMARY KEY,
     entries INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS volumes ( -- arrays/<file>.volume: addresses by number
+CREATE TABLE IF NOT EXISTS volumes ( -- arrays/<file>.volume: the dictionary of addresses
     file TEXT PRIMARY KEY,
     first_number INTEGER NOT NULL,
     size INTEGER NOT NULL
 );
-CREATE VIEW IF NOT EXISTS listed AS -- the files that hold the store now, as paths within its folder
+CREATE VIEW IF NOT EXISTS listed AS -- the present files of the store, as paths within its folder
 SELECT iif(kind = 'opening', 'openings/', 'transfers/') || file || '.parquet' AS path FROM parts
 UNION ALL SELECT 'arrays/' || file || '.part' FROM parts
 UNION ALL SELECT 'arrays/' || file || '.run' FROM runs
 UNION ALL SELECT 'arrays/' || file || '.volume' FROM volumes;
-CREATE TABLE IF NOT EXISTS files ( -- what each listed or replaced file has to be, see integrity
+CREATE TABLE IF NOT EXISTS files ( -- size and checksum of each listed or replaced file, see integrity
     path TEXT PRIMARY KEY,
     size INTEGER NOT NULL, -- bytes
     crc32 INTEGER NOT NULL,
-    replaced_at INTEGER, -- second (unix) since which it is not listed; it is removed after a grace for readers
-    signature TEXT -- what its inode was when the sum was taken, see integrity.signature_of
+    replaced_at INTEGER, -- second (unix) of its replacement; it is removed after a grace for readers
+    signature TEXT -- of the file when the sum was computed, see integrity.signature_of
 );
 CREATE TABLE IF NOT EXISTS labels (
     address TEXT NOT NULL,
-    chain TEXT NOT NULL, -- '' where the source does not tell
+    chain TEXT NOT NULL, -- '' if the source names none
     source TEXT NOT NULL,
     name TEXT,
     entity_id TEXT,
@@ -94,5 +94,5 @@ CREATE TABLE IF NOT EXISTS labels (
 );
 CREATE TABLE IF NOT EXISTS changes ( -- a row for each import that changed something, never removed
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    first_time INTEGER NOT NULL -- answers as of this second (unix) or later may be others now; 0: all of them
+    first_time INTEGER NOT NULL -- answers as of this second (unix) or later may have changed; 0: all answers
 );

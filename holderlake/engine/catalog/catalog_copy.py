@@ -1,7 +1,7 @@
 """The catalogue's copy: an image of ``catalog.sqlite`` after each write, with its checksum.
 
-SQLite itself does not notice most flipped bits. The catalogue is compared with the copy's checksum when it is opened
-and whenever its file changes; a lost, damaged or older catalogue is restored from the copy, with labels and token
+SQLite does not notice most flipped bits. The catalogue is therefore compared with the copy's checksum when it is opened
+and whenever its file changes. A lost, damaged or older catalogue is restored from the copy, with labels and token
 lists, which are in no other file. The copy ends in 12 bytes: the number of the write and the CRC-32 of the image.
 """
 
@@ -34,7 +34,7 @@ SIDE_FILES: Final = (f"{CATALOG}-wal", f"{CATALOG}-shm")
 
 Signature = tuple[tuple[int, int, int], ...]
 _checked: Final[dict[Path, Signature]] = {}
-"""Files of catalogues as they were when this process compared them with their copies."""
+"""Signatures of catalogues when this process last compared them with their copies."""
 
 
 class Image(NamedTuple):
@@ -51,23 +51,31 @@ class _Trailer(NamedTuple):
 
 
 def count_write(catalog: sqlite3.Connection) -> None:
-    """Give the open transaction the next number of a write."""
+    """Give the open transaction the next write number."""
     catalog.execute(_COUNT_WRITE)
 
 
 def save_copy(catalog: sqlite3.Connection, root: Path) -> None:
-    """Replace the copy by an image of the catalogue as it is committed now.
+    """Replace the copy by an image of the committed catalogue.
 
-    It is not forced to the disk: a copy that a power cut damages is recognised, and the catalogue itself is whole.
+    It is not forced to the disk: a copy that a power cut damages is recognised, and the catalogue itself is intact.
     """
     image = _image(catalog)
-    building = root / f".{COPY}.{uuid.uuid4().hex}"
+    trailer = image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little")
+    _replace(root, COPY, image.pages + trailer, durable=False)
+
+
+def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
+    """Write a file of the store atomically."""
+    building = root / f".{name}.{uuid.uuid4().hex}"
     with disk_failures(root):
         try:
             with building.open("wb") as file:
-                file.write(image.pages)
-                file.write(image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little"))
-            building.replace(root / COPY)
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            building.replace(root / name)
         finally:
             building.unlink(missing_ok=True)
 
@@ -84,10 +92,10 @@ def read_copy(root: Path) -> Image | None:
 
 
 def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
-    """Compare the catalogue with its copy; ``again``: even if this process did so and neither changed since.
+    """Compare the catalogue with its copy; with ``again``, even if neither changed since the last comparison.
 
-    Raises ``DamagedCatalog`` where the catalogue is damaged or older than its copy. A catalogue that is one write ahead
-    is right: a process was killed before it wrote the copy. Without a copy there is nothing to compare.
+    Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. A catalogue that is one write newer is
+    right: a process was killed before it wrote the copy. Without a copy nothing is compared.
     """
     signature = _signature(root)
     if _checked.get(root) == signature and not again:
@@ -95,31 +103,23 @@ def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
     trailer = _read_trailer(root)
     image = _image(catalog)
     if trailer is not None and image.crc != trailer.crc:
-        _judge(catalog, root, image, trailer)
+        _explain(catalog, root, image, trailer)
     _checked[root] = signature
 
 
 def restore(root: Path, image: Image) -> None:
-    """Write a copy's image as the catalogue, whose damaged files are out of the way."""
-    building = root / f".{CATALOG}.{uuid.uuid4().hex}"
-    with disk_failures(root):
-        try:
-            with building.open("wb") as file:
-                file.write(image.pages)
-                file.flush()
-                os.fsync(file.fileno())
-            building.replace(root / CATALOG)
-        finally:
-            building.unlink(missing_ok=True)
+    """Write a copy's image as the catalogue. The caller has moved the damaged files away."""
+    _replace(root, CATALOG, image.pages, durable=True)
     _checked.pop(root, None)
 
 
 def trust(root: Path) -> None:
-    """Take the catalogue for compared: this process just wrote it. Closing it changes its files once more."""
+    """Note that this process wrote the catalogue, so that it is not compared. Call it after closing the connection."""
     _checked[root] = _signature(root)
 
 
-def _judge(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
+def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
+    """Raise ``DamagedCatalog`` for a catalogue that differs from its copy, unless the copy is older or damaged."""
     if read_copy(root) is None or image.write > trailer.write:
         (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
         if found == "ok":

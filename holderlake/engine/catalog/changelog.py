@@ -1,7 +1,7 @@
-"""What past each import touched, and which files hold the store now: in memory, and never out of date.
+"""The log of changes: the earliest second that each import changed, and the present manifest, in memory.
 
-Caches ask at every request, so the answer costs microseconds: one connection stays open, and SQLite's
-``data_version`` tells whether anybody, another process or this one, has committed since it last looked.
+Caches read it at every request, so a look costs microseconds: one connection stays open, and SQLite's ``data_version``
+shows whether any process has committed since the last look.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from holderlake.engine.files.disk_errors import sqlite_failures
 from holderlake.engine.files.manifest import Manifest, read_manifest
 
 EVERY_PAST: Final = 0
-"""The first time of a change of metadata or labels: they have no time, so they change answers as of any second."""
+"""First second of a change of metadata or labels. These have no time, so they change answers as of any second."""
 
 _NOTE: Final = "INSERT INTO changes (first_time) VALUES (?)"
 _LATER: Final = "SELECT seq, first_time FROM changes WHERE seq > ? ORDER BY seq"
 
 
 def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
-    """Notes, in the import's own transaction, that answers as of ``first_time`` (unix seconds) or later may differ."""
+    """Note, in the transaction of an import, that answers as of ``first_time`` (unix seconds) or later may differ."""
     catalog.execute(_NOTE, (first_time,))
 
 
 class ChangeLog:
-    """Reads the changes of a prepared catalogue through a connection of its own, which it closes. For any thread."""
+    """Reads the changes of a prepared catalogue. It owns and closes the connection. Thread-safe."""
 
     def __init__(self, connection: sqlite3.Connection, root: Path) -> None:
         self._root = root
@@ -38,48 +38,48 @@ class ChangeLog:
         self._lock = Lock()
         self._data_version: int | None = None
         self._generation = 0
-        # Of all changes only those with an earlier first time than every later one: the first of them after a
-        # generation is the earliest of all changes since.
-        # Always replaced and never changed, for whoever reads it takes no lock.
+        # Only changes whose first time is earlier than that of every later change. The first of them after a
+        # generation is therefore the earliest of all changes since. Replaced and never modified: readers take no lock.
         self._later: tuple[list[int], list[int]] = ([], [])
         self._manifest: Manifest | None = None
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         with self._lock:
             self._connection.close()
 
     def generation(self) -> int:
-        """The number of the latest change, 0 for none."""
+        """Return the number of the latest change, 0 for none."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
-        """The earliest second (unix) that changes after ``generation`` touched, None where there are none."""
+        """Return the earliest second (unix) that changes after ``generation`` touched, None without changes."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """As ``first_change_since``, without a look at the catalogue: by what was there when it was last looked at."""
+        """Return ``first_change_since`` as of the last look at the catalogue, without a new look."""
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)
         return first_times[place] if place < len(seqs) else None
 
     def manifest(self) -> tuple[int, Manifest]:
-        """The generation, and the files that hold the store at that very moment."""
+        """Return the generation and its manifest."""
         with self._lock:
             manifest = self._catch_up(with_manifest=True)
-            assert manifest is not None  # noqa: S101 - it was asked for
+            assert manifest is not None  # noqa: S101 - with_manifest returns one
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
+        """Read new changes, and return the manifest if it is required or known."""
         with sqlite_failures(self._root / CATALOG):
-            return self._read_news(with_manifest)
+            return self._read_changes(with_manifest)
 
-    def _read_news(self, with_manifest: bool) -> Manifest | None:
-        # The version is read first: what is committed between the two reads is then read again, not missed.
+    def _read_changes(self, with_manifest: bool) -> Manifest | None:
+        # The version is read first: a commit between the two reads is then read again, and not missed.
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version == self._data_version and (self._manifest is not None or not with_manifest):
             return self._manifest

@@ -1,8 +1,8 @@
-"""Indexed tokens: those whose transfers count on every map, not only on their own.
+"""Indexed tokens: tokens whose transfers count on every map, not only on their own.
 
-A token is marked by up to four sources, of which the first in ``SOURCES`` decides. How often a token moves never does,
-so a spam token ties no holders. Marks may come before a token's transfers. What follows from them is kept in
-``tokens.is_indexed``, for searches and maps.
+Up to four sources mark a token, of which the first in ``SOURCES`` decides. The number of transfers never decides, so a
+spam token connects no holders. A mark may come before a token's transfers. ``tokens.is_indexed`` holds the result for
+searches and maps.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ COMMAND: Final = "command"
 LISTED: Final = "token list"
 IMPORT: Final = "import"
 SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
-"""Sources of marks, the strongest first: the settings, ``holderlake index``, a list that marks the token, and an import
-that names it."""
+"""Sources of marks, the strongest first: the settings, ``holderlake index``, a token list, and an import that names the
+token."""
 
 _MARK: Final = """
 INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)
@@ -38,7 +38,7 @@ SELECT chain, address, source FROM (
 WHERE place = 1 AND is_indexed
 """
 _KEYS: Final = f"SELECT chain, address FROM ({_DECIDING})"
-# the plus keeps SQLite from reading all tokens by an index that begins with is_indexed
+# The plus prevents SQLite from reading all tokens through an index that begins with is_indexed.
 _ADD: Final = f"UPDATE tokens SET is_indexed = 1 WHERE +is_indexed = 0 AND (chain, address) IN ({_KEYS})"
 _REMOVE: Final = f"UPDATE tokens SET is_indexed = 0 WHERE is_indexed = 1 AND (chain, address) NOT IN ({_KEYS})"
 _UPDATE_ONE: Final = """
@@ -57,7 +57,7 @@ ORDER BY chain, address
 
 @dataclass(frozen=True)
 class IndexedToken:
-    """An indexed token, the source that decides it, and its symbol and name, None where the store has no transfers."""
+    """An indexed token, the deciding source, and symbol and name, None if the store has no transfers of it."""
 
     chain: str
     address: str
@@ -74,7 +74,7 @@ def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_index
 
 
 def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: str) -> None:
-    """Make these the only tokens that the source marks, and note the change. Equal marks are read and not written."""
+    """Make these the only tokens that the source marks, and note the change. Equal marks are not written again."""
     if catalog.execute(_OF_SOURCE, (source,)).fetchall() == sorted(set(keys)):
         return
     catalog.execute("DELETE FROM index_marks WHERE source = ?", (source,))
@@ -91,7 +91,7 @@ def refresh(catalog: sqlite3.Connection) -> bool:
 
 
 def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
-    """Set ``tokens.is_indexed`` of a new token, which may have been marked before."""
+    """Set ``tokens.is_indexed`` of a new token, which may already have marks."""
     catalog.execute(_UPDATE_ONE, {"chain": chain, "address": address})
 
 

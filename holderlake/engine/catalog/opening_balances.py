@@ -1,7 +1,7 @@
-"""Opening balances: what addresses hold where a windowed history begins, kept as mints without a transaction.
+"""Opening balances: the balances of addresses where a partial history begins, kept as mints without a transaction.
 
-Each token has one list of balances, as of one block and time. Parts of it may be imported one after another; a
-contradiction is refused. Storing them is the work of ``importing``.
+A token has one list of balances, as of one block and time. It may be imported in pieces that do not contradict each
+other. ``importing`` stores them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OPENING_BALANCES: Final = pa.schema(
         pa.field("token_standard", pa.string()),
     ]
 )
-"""A balance a row: addresses normalised, ``balance`` a raw integer from 0 as decimal text (up to 256 bits), as it was
-at the end of the block, or of the second where the block is ``NO_BLOCK``; ``block_time`` unix seconds UTC. ``token_id``
-is the item (decimal text) of NFTs whose items are listed one by one. The last two columns may be missing or null."""
+"""A balance a row. Addresses are normalised. ``balance`` is a raw integer from 0 as decimal text (up to 256 bits), at
+the end of the block, or of the second if the block is ``NO_BLOCK``; ``block_time`` is unix seconds. ``token_id`` is the
+item (decimal text) of NFTs whose items are listed one by one. The last two columns may be missing or null."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NewBalances:
 
 
 def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """The balances of each token in the columns of ``OPENINGS``. Raises ``BadSource`` for one that is not exact."""
+    """Return the rows of each token, in ``OPENING_BALANCES``. Raises ``BadSource`` for a balance that is no integer."""
     for name in ("token_id", "token_standard"):
         if name not in balances.column_names:
             balances = balances.append_column(name, pa.nulls(balances.num_rows, pa.string()))
@@ -63,9 +63,9 @@ def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.
 
 
 def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewBalances:
-    """The opening balances of a token that are not stored yet (``stored``: rows of ``TRANSFERS``).
+    """Return the opening balances of a token that are not stored yet (``stored``: rows of ``TRANSFERS``).
 
-    Raises ``BadSource`` where rows contradict each other or the stored ones.
+    Raises ``BadSource`` if rows contradict each other or the stored ones.
     """
     given, known = _as_transfers(key, rows), stored.select(TRANSFERS.names)
     both = pa.concat_tables([known, given])
@@ -83,7 +83,7 @@ def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewB
 
 
 def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: list[PartFile]) -> None:
-    """Raise ``BadSource`` where transfers of a token are not all after its opening balances."""
+    """Raise ``BadSource`` unless all transfers of a token are after its opening balances."""
     if not openings or not transfers:
         return
     block, second = openings[0].last_block, openings[0].last_time
@@ -99,7 +99,7 @@ def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: li
 
 
 def _as_transfers(key: tuple[str, str], rows: pa.Table) -> pa.Table:
-    """Balances as mints from the zero address, exact and without leading zeros."""
+    """Return balances as mints from the zero address, without leading zeros."""
     count = rows.num_rows
     digits = pc.utf8_ltrim(rows["balance"], characters="0")
     assumed = "native" if key[1] == NATIVE else "erc20" if rows["token_id"].null_count == count else "erc1155"
@@ -149,7 +149,7 @@ def _refuse_two_values(token: str, rows: pa.Table) -> None:
 
 
 def _refuse_two_owners(token: str, rows: pa.Table) -> None:
-    """An ERC-721 item has one owner, who holds it once."""
+    """Raise ``BadSource`` if an ERC-721 item has several owners, or an owner holds it more than once."""
     held = rows.filter(pc.and_(pc.equal(rows["token_standard"], "erc721"), pc.is_valid(rows["token_id"])))
     held = held.filter(pc.not_equal(held["value"], "0"))
     owners = held.group_by("token_id").aggregate([("to_address", "count_distinct"), ("value", "max")])
@@ -162,7 +162,7 @@ def _refuse_two_owners(token: str, rows: pa.Table) -> None:
 
 
 def _is_new(given: pa.Table, known: pa.Table) -> pa.Array:
-    """Which of the given (address, item) are not among the known ones."""
+    """Return a mask of the rows whose (address, item) is not known."""
 
     def keys(rows: pa.Table) -> pa.ChunkedArray:
         return pc.binary_join_element_wise(rows["to_address"], pc.fill_null(rows["token_id"], ""), " ")

@@ -1,4 +1,4 @@
-"""The rules that a store's maps follow: thresholds of classification, as plain data and in the catalogue."""
+"""The rules of a store's maps: thresholds of classification, in the catalogue and as plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 from holderlake.engine.records import Rules
 
 SCORE_VERSION: Final = 2
-"""Version of the service score, see ``metrics``: 2 since time nodes connect holders and so change entities."""
+"""Version of the service score, see ``metrics``. Since version 2, time nodes connect holders and so change entities."""
 
 _STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
 _SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"
@@ -21,7 +21,7 @@ _HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
 
 @dataclass(frozen=True)
 class RulesInForce:
-    """The rules of an opened store, and those that differ from the last opening: old and new value by name."""
+    """The rules of an opened store, and old and new value, by name, of those that differ from the last opening."""
 
     rules: Rules
     changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
@@ -30,16 +30,16 @@ class RulesInForce:
 def rules_in_force(rules: Rules) -> dict[str, Any]:
     """Return the rules as plain data (numbers, and a sorted list of addresses), with the score formula's version.
 
-    The same data are the body of ``GET /v0/x/rules``. Maps are comparable where these are equal.
+    The same data is the body of ``GET /v0/x/rules``. Maps are comparable if it is equal.
     """
     return asdict(rules) | {"time_allowed": sorted(rules.time_allowed), "score_version": SCORE_VERSION}
 
 
 def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
-    """Return the chosen rules and store them, or the stored ones where none are chosen.
+    """Return the chosen rules and store them, or the stored rules if none are chosen.
 
-    Rules that differ from the stored ones change answers as of any second; the change is noted for caches. Nothing is
-    written where they are equal, so opening a store does not wait for an import.
+    Rules that differ from the stored ones change answers as of any second, and the change is noted for caches. Equal
+    rules are not written, so opening a store does not wait for an import.
     """
     row = catalog.execute(_STORED).fetchone()
     stored = _from_text(row[0]) if row else Rules()

@@ -1,4 +1,4 @@
-"""Find tokens by address, symbol, name or words of a name, in the same time however many tokens there are.
+"""Find tokens by address, symbol, name or words of a name, in a time that does not grow with the number of tokens.
 
 Each step reads an index in the order of its results and stops at its limit, so no step sorts or counts all tokens.
 """
@@ -79,16 +79,15 @@ AND EXISTS (
 _LAST_CODE_POINT: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-"""No token's text has half a surrogate pair, and SQLite takes none."""
+"""Half a surrogate pair, which no token's text contains and SQLite refuses."""
 
 
 def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo]:
     """Return at most ``limit`` tokens by exact address, exact symbol, exact name, prefix of symbol or name, and words.
 
-    The last step finds names that have a word for each word of the text, in any order; the beginning of a word is
-    enough. Indexed tokens come first in each step, then symbols before names, then the alphabet, then chain and
-    address. Case, width and blanks around the text do not matter, except for the case of an address that is not
-    hexadecimal.
+    The last step finds names with a word that begins with each word of the text, in any order. Within a step, indexed
+    tokens come first, then symbols before names, then the alphabet, then chain and address. Case, width and surrounding
+    blanks do not matter, except for the case of an address that is not hexadecimal.
     """
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):
@@ -100,16 +99,16 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
     for step in (*_STEPS, *steps):
         if len(found) >= limit:
             break
-        # A step may find tokens again that earlier steps found, so it reads enough rows to reach the limit.
+        # A step may repeat tokens of earlier steps, so each step reads up to the limit.
         for row in catalog.execute(step, bound):
             found.setdefault(row[:2], token_info(row))
     return list(found.values())[:limit]
 
 
 def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
-    """The steps that find names by words, and their parameters. The longest word comes first: it is the rarest."""
+    """Return the steps that find names by words, and their parameters. The longest word, as the rarest, comes first."""
     words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
-    if not all(map(WORD.fullmatch, words)):  # no word of a name has such a character
+    if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
         return [], {}
     others = "".join(_OTHER_WORD.format(n=n) for n in range(1, len(words)))
     bound: dict[str, str | bytes] = {f"word{n}": word for n, word in enumerate(words)}
@@ -118,7 +117,7 @@ def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
 
 
 def _end_of_prefix(text: str) -> str | bytes:
-    """The least value that is greater than every text with the prefix, in SQLite's order (bytes of UTF-8)."""
+    """Return the least value greater than every text with the prefix, in SQLite's order (bytes of UTF-8)."""
     kept = text.rstrip(chr(_LAST_CODE_POINT))
     if not kept:
         return b""  # greater than any text

@@ -1,6 +1,6 @@
 """Tokens, labels and marks of indexed tokens: the part of a store that is in its catalogue alone.
 
-Rules are in ``catalog.rules``; transfers and what is derived from them in ``store``.
+Rules are in ``catalog.rules``, transfers and their arrays in ``store``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Metadata:
         return catalogue.transaction(self.root)
 
     def add_tokens(self, infos: Iterable[TokenInfo]) -> int:
-        """Store metadata of tokens, replacing what is stored. Return the number of rows."""
+        """Store metadata of tokens, replacing older metadata. Return the number of rows."""
         listed = list(infos)
         self._write(lambda catalog: tokens.save_tokens(catalog, listed))
         return len(listed)

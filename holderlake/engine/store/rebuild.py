@@ -1,6 +1,6 @@
-"""The repair of a store: its catalogue from the copy or the files, derived files from the transfers.
+"""Repair a store: its catalogue from the copy or the files, derived files from the transfers.
 
-Nothing is deleted: what is damaged or replaced goes to the store's quarantine.
+Nothing is deleted: damaged and replaced files are moved to the store's quarantine.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ Say = Callable[[str], None]
 
 @dataclass
 class Rebuilt:
-    """What a rebuild did. ``catalog``: ``kept``, ``copy`` or ``files``, where the catalogue came from; ``remade``:
-    derived files; ``added``: rows of files that the catalogue did not list; ``set_aside``: files moved to quarantine;
-    ``lost``: chain and address of tokens whose transfers have to be imported again."""
+    """Result of a rebuild.
+
+    ``catalog``: ``kept``, or made from its ``copy`` or the ``files``; ``remade``: derived files; ``added``: rows of
+    files that the catalogue did not list; ``set_aside``: files moved to quarantine; ``lost``: chain and address of
+    tokens whose transfers must be imported again.
+    """
 
     catalog: str = "kept"
     remade: list[str] = field(default_factory=list)
@@ -55,9 +58,9 @@ class Rebuilt:
 def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None) -> Rebuilt:
     """Repair a store in place, step by step; interrupted, it can be repeated.
 
-    A catalogue that is lost, damaged or older than the files is restored from its copy, else made from the files of
-    transfers: then import labels and token lists again, and mark indexed tokens again. ``say`` gets each step. Raises
-    ``UnusableStore`` where the disk or another process prevents it.
+    A catalogue that is lost, damaged or older than the files is restored from its copy. Without a copy it is made from
+    the files of transfers; then labels, token lists and marks of indexed tokens must be imported again. ``say`` gets
+    each step. Raises ``UnusableStore`` if the disk or another process prevents it.
     """
     done = Rebuilt()
     _restore_catalog(root, done, say)
@@ -77,13 +80,13 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
             _remake(store, derived, done)
         _add_unlisted(store, done, say)
     with _writing(root):
-        pass  # and the catalogue's copy is made again
+        pass  # a write, which makes the catalogue's copy again
     return done
 
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction after which answers as of any second may be others."""
+    """A transaction that changes answers as of any second."""
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog
@@ -109,7 +112,7 @@ def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
     if image:
         catalog_copy.restore(root, image)
         return
-    (root / catalog_copy.COPY).unlink(missing_ok=True)  # damaged, or it would be in use
+    (root / catalog_copy.COPY).unlink(missing_ok=True)  # it is damaged, else it would have been used
     killed = {number: files_of_import(root, number) for number in imports_under_way(root)}
     for number, paths in killed.items():
         set_aside(root, paths, "of an import that did not end")
@@ -119,7 +122,7 @@ def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
 
 
 def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
-    """Import the rows of unlisted files, and set the files aside: their rows are in new ones then."""
+    """Import the rows of unlisted files into new files, and move the unlisted files to quarantine."""
     with store.change() as (catalog, _):
         paths = [path for path in unlisted_files(catalog, store.root) if path.endswith(".parquet")]
     readable = [path for path in paths if _can_be_read(store.root / path)]
@@ -155,7 +158,7 @@ def _can_be_read(path: Path) -> bool:
 
 
 def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
-    """Take the histories out that lack a file of transfers: what is left of them would give wrong figures."""
+    """Remove the histories that lack a file of transfers, because the rest of them would give wrong figures."""
     if not lost:
         return
     with _writing(root) as catalog:
@@ -165,21 +168,21 @@ def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> No
         catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
     gone = [path for path in paths if (root / path).exists()]
     if (root / _NODES).exists():
-        gone.append(_NODES)  # else import-rpc would take the blocks for read
+        gone.append(_NODES)  # else import-rpc would skip blocks that must be read again
     set_aside(root, gone, "of tokens that lost a file of transfers")
     done.lost += lost
     done.set_aside += gone
 
 
 def _drop_all(root: Path) -> None:
-    """Take all histories out of the catalogue, for their addresses have no numbers any more."""
+    """Remove all histories from the catalogue, because the dictionary of their addresses is lost."""
     with _writing(root) as catalog:
         for statement in _DROP_ALL:
             catalog.execute(statement)
 
 
 def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
-    """Make parts again from their rows, and the runs from the parts."""
+    """Make parts again from their rows, and runs from the parts."""
     with store.change() as (_, change):
         parts = [part for of_token in change.manifest.parts.values() for part in of_token]
         for part in parts:

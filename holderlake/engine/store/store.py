@@ -1,6 +1,6 @@
 """The store: complete transfer histories on disk, the arrays derived from them, and a SQLite catalogue.
 
-Transfers are kept as they were imported, as Parquet, and as arrays that answers are computed from. A new file becomes
+Transfers are kept unchanged, as Parquet, and as arrays that answers are computed from. A new file becomes
 part of the store when the catalogue lists it, in one transaction for a complete import: readers see all of an import
 or none of it, and a reader that has started keeps its files. ``importing`` turns rows into files; ``queries`` and
 ``maps`` compute balances and relationships.
@@ -48,7 +48,7 @@ class Store(Metadata):
 
     ``rules``: thresholds of classification, stored for later openings; None takes the stored ones. ``changed_rules``
     holds old and new value, by name, of those that differ from the stored ones.
-    ``memory_limit`` (such as ``2GB``): the memory that an import aims at, whatever its size; it spills to the folder.
+    ``memory_limit`` (such as ``2GB``): the memory that an import of any size aims at; it spills to the folder.
     ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
     ``refuse_unlisted=False`` opens a store with files of transfers that the catalogue does not list, to repair it.
 
@@ -220,7 +220,7 @@ class Store(Metadata):
     ) -> pa.Table:
         """Run SQL in its own cursor, with Arrow ``tables`` registered by name.
 
-        ``$files`` in the SQL stands for the Parquet files of all stored transfers, unless ``parameters`` has it.
+        ``$files`` in the SQL means the Parquet files of all stored transfers, unless ``parameters`` has it.
         """
         bound = dict(parameters or {})
         if "$files" in sql and "files" not in bound:

@@ -1,9 +1,8 @@
-"""Files in a store's folder that the catalogue does not list: none of them is deleted, except those it lists as
-replaced.
+"""Files in a store's folder that the catalogue does not list. Only those that it knows as replaced are deleted.
 
-Unlisted transfers that the stored histories do not cover mean that the catalogue is not the files' own: it was
-emptied, or an older one was put in its place. The store is refused then. Other unlisted files are moved to the folder
-``quarantine`` after an hour, and stay there until ``holderlake store clean``.
+Unlisted transfers that the stored histories do not cover mean that the catalogue was emptied, or replaced by an older
+one. Such a store is refused. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
+until ``holderlake store clean``.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 
 
 def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
-    """Raise ``DamagedCatalog`` where the folder holds transfers that the catalogue does not know."""
+    """Raise ``DamagedCatalog`` if the folder holds transfers that the catalogue does not list."""
     unlisted = [path for path in unlisted_files(catalog, root) if not path.startswith("arrays/")]
     unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
     if unknown:
@@ -51,8 +50,8 @@ def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
 
 
 def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
-    """Paths within the store of files that are neither listed nor known as replaced, nor of an import under way."""
-    found = sorted(_files(root))  # before the catalogue is read, so that no import between the two adds any
+    """Return paths within the store of files that are not listed, not replaced, and not of a running import."""
+    found = sorted(_files(root))  # before the catalogue is read: an import in between adds no unlisted file
     running = imports_under_way(root)
     known = {path for (path,) in catalog.execute(_KNOWN)}
     return [
@@ -63,9 +62,9 @@ def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
 
 
 def tidy(catalog: sqlite3.Connection, root: Path, listed: Collection[str]) -> None:
-    """Remove files that were replaced before the grace began, and move unlisted ones of that age to quarantine.
+    """Remove files that were replaced longer than the grace ago, and move unlisted ones of that age to quarantine.
 
-    Only for who may write now.
+    The caller has to hold the write transaction.
     """
     for (path,) in catalog.execute(_EXPIRED, (int(time.time()) - GRACE_SECONDS,)).fetchall():
         if path not in listed:
@@ -93,7 +92,7 @@ def set_aside(root: Path, paths: Sequence[str], reason: str) -> None:
 
 
 def quarantined(root: Path) -> list[Path]:
-    """The files in quarantine."""
+    """Return the files in quarantine."""
     return sorted(path for path in (root / QUARANTINE).rglob("*") if path.is_file())
 
 
@@ -113,7 +112,7 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Return whether stored histories span the rows of an unlisted Parquet file. One that can't be read holds none."""
+    """Return whether stored histories span the rows of an unlisted Parquet file. An unreadable file has no rows."""
     try:
         metadata = pq.read_metadata(root / path)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -130,7 +129,7 @@ def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
 
 
 def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
-    """The least or greatest value of each column of a row group that has statistics."""
+    """Return the least or greatest value of each column of a row group that has statistics."""
     columns = [group.column(number) for number in range(group.num_columns)]
     return {
         column.path_in_schema: getattr(column.statistics, side)
@@ -140,7 +139,7 @@ def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
 
 
 def _age(path: Path) -> float:
-    """Seconds since a file was last written, 0 where it is gone."""
+    """Return the seconds since a file was last written, 0 if it is missing."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:

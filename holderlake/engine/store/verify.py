@@ -1,4 +1,4 @@
-"""The check of all files of a store: catalogue, transfers and what is derived from them, byte by byte."""
+"""Check all files of a store byte by byte: catalogue, transfers and derived files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unl
 
 CATALOG: Final = catalog_copy.CATALOG
 DERIVED: Final = "arrays/"
-"""Files that are made again from those of transfers."""
+"""Folder of the files that can be made again from transfers."""
 
 _HISTORY: Final = """
 SELECT chain, token_address, transfers, first_block, last_block
@@ -32,8 +32,8 @@ _DISTRUST: Final = "UPDATE files SET signature = NULL WHERE path = ? AND signatu
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file: its path within the store, what is wrong, and the remedy. ``token``: chain and address of the
-    token whose transfers it holds."""
+    """A damaged file: its path within the store, the problem and the remedy. ``token``: chain and address of the token
+    whose transfers it holds."""
 
     path: str
     problem: str
@@ -43,7 +43,7 @@ class Damage:
 
 @dataclass
 class Verified:
-    """What a check found: files and bytes compared, damage, and files that the catalogue does not list."""
+    """Result of a check: files and bytes compared, damage, and files that the catalogue does not list."""
 
     files: int = 0
     bytes: int = 0
@@ -58,16 +58,16 @@ class Verified:
 
 
 def _ignore(size: int) -> None:
-    """No progress bar."""
+    """Show no progress."""
 
 
 def verify(
     root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
 ) -> Verified:
-    """Compare every file of a store with its recorded size and checksum; ``reads=False`` compares sizes alone.
+    """Compare every file of a store with its recorded size and checksum; with ``reads=False``, sizes alone.
 
     ``begin`` gets the number of bytes to read, ``step`` those of each file that was read. Files of a store of version
-    0.1.0 have no checksums yet; they get them here.
+    0.1.0 have no checksums yet, and get them here.
     """
     found = Verified(quarantined=len(quarantined(root)))
     sums = _check_catalog(root, found, reads)
@@ -87,7 +87,7 @@ def verify(
 
 
 def _distrust(root: Path, paths: list[str]) -> None:
-    """Take the signatures of damaged files away, so that each process compares them before it uses them."""
+    """Remove the signatures of damaged files, so that each process compares these before it uses them."""
     with suppress(DamagedCatalog), catalogue.transaction(root) as catalog:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
