@@ -195,13 +195,13 @@ def main() -> None:
             "subgraph of 1,000 relationships",
             some_relationships,
             list[structs.Transfer],
-            lambda raw: decoding.subgraph_rows([raw], "friends", "eth", AS_OF),
+            lambda raw: decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF),
         ),
         (
             "1,000 addresses",
             some_addresses,
             list[structs.Node],
-            lambda raw: decoding.address_rows([raw], "eth", AS_OF),
+            lambda raw: decoding.address_rows([raw], "eth", (), AS_OF),
         ),
     ]
     for title, made, shape, decode in kinds:

@@ -7,7 +7,7 @@ kept, and unreadable values are listed with their place. Fetching belongs to ``p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -101,8 +101,9 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
     return _decoded(raws, token_addresses, list[structs.Node], chain, build)
 
 
-def subgraph_rows(raws: Sequence[bytes], address_set: str, chain: str, as_of: datetime) -> Decoded:
+def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the answers about one address set, each relationship once. Raises ``MalformedAnswer``."""
+    (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -114,7 +115,7 @@ def subgraph_rows(raws: Sequence[bytes], address_set: str, chain: str, as_of: da
     return _merged(raws, list[structs.Transfer], build)
 
 
-def address_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
+def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the metadata of addresses. Raises ``MalformedAnswer``."""
     common = _common(chain=chain, as_of=as_of)
 
@@ -124,7 +125,7 @@ def address_rows(raws: Sequence[bytes], chain: str, as_of: datetime) -> Decoded:
     return _merged(raws, list[structs.Node], build)
 
 
-def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Collection[str], as_of: datetime) -> Decoded:
+def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the metadata of the chain's tokens with these addresses. Raises ``MalformedAnswer``."""
     wanted = {normalise_address(address) for address in token_addresses}
 
@@ -140,7 +141,7 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Collection[st
     return _merged(raws, list[structs.Token], build)
 
 
-def chain_rows(raws: Sequence[bytes], chain: str | None, as_of: datetime) -> Decoded:
+def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the list of chains; only the row of ``chain`` if one is given. Raises ``MalformedAnswer``."""
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 from typing import Final, TypeAlias, TypeVar
 
@@ -31,23 +32,30 @@ _LONGEST_WAIT: Final = 0.2
 """Seconds."""
 
 Tables: TypeAlias = dict[str, pa.Table]
-Decode: TypeAlias = Callable[[Sequence[str], Sequence[bytes]], Decoded]
-"""Decodes the answers about some subjects."""
+Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]
+"""Decodes answers, given the chain, the subjects and the instant."""
 
 
 @dataclass(frozen=True)
 class PendingDecode:
-    """Subjects, the answers about them, and the function that decodes them.
+    """The answers about some subjects of a partition, and the function that decodes them.
 
-    Items of the same ``group`` may be decoded together: each has one subject and one answer, and ``subject_column``
-    names the subject in the rows. Without a ``group`` an item is decoded alone.
+    With a ``subject_column`` the item has one subject, which this column names in the rows, and one answer. Such items
+    of a partition are decoded together; others alone.
     """
 
+    decode: Decode
+    chain: str
+    as_of: datetime
     subjects: Sequence[str]
     answers: Sequence[Response]
-    decode: Decode
-    group: tuple[object, ...] | None = None
     subject_column: str = ""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The key of the items to decode together."""
+        alone = () if self.subject_column else tuple(self.subjects)
+        return (self.decode.__qualname__, self.chain, self.as_of.isoformat(), *alone)
 
 
 class DecodeQueue:
@@ -114,11 +122,10 @@ class DecodeQueue:
 
 def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     results: dict[int, Decoded | Exception] = {}
-    order = sorted(range(len(items)), key=lambda place: str(items[place].group))
-    for group, places in groupby(order, key=lambda place: items[place].group):
-        together = list(places)
-        for some in [[place] for place in together] if group is None else [together]:
-            results |= zip(some, _decode([items[place] for place in some]), strict=True)
+    order = sorted(range(len(items)), key=lambda place: items[place].group)
+    for _, group in groupby(order, key=lambda place: items[place].group):
+        places = list(group)
+        results |= zip(places, _decode([items[place] for place in places]), strict=True)
     return [results[place] for place in range(len(items))]
 
 
@@ -126,7 +133,8 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     """Return all rows in the first result; after an error, decode each item alone."""
     try:
         subjects = [subject for item in items for subject in item.subjects]
-        decoded = items[0].decode(subjects, [fetched.raw for item in items for fetched in item.answers])
+        answers = [fetched.raw for item in items for fetched in item.answers]
+        decoded = items[0].decode(answers, items[0].chain, subjects, items[0].as_of)
         tables = _with_fetched_at(decoded.tables, items)
     except Exception as error:
         if len(items) > 1:

@@ -1,4 +1,4 @@
-"""Request options that change an answer's content: chosen for a partition, and written into its rows.
+"""Request options that change an answer's content: chosen for a partition.
 
 A partition has one set of options. Further subjects are requested with the partition's own options, even if the
 settings have changed; only a refresh replaces them, for all subjects of the partition.
@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import pyarrow as pa
-
 from holderlake.contract.requests import HoldersRequest, MapRequest, Request
-from holderlake.contract.tables import TABLES
 
 if TYPE_CHECKING:
     from holderlake.lake.manifests import Manifest
@@ -26,11 +23,6 @@ FIRST_OPTIONS: Final[Mapping[str, Options]] = {
     "holders": {"limit": 80, "with_metadata": False},
 }
 """The defaults of version 0.1.0, which recorded no options."""
-_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
-    "holders": {"holder_limit": "limit"},
-}
-"""Columns of options and their settings, by table."""
 
 
 def options_of(stream: str, settings: Settings) -> Options:
@@ -67,21 +59,3 @@ def requested_options(request: Request) -> Options:
         case HoldersRequest(options=own):
             return {"limit": own.limit, "with_metadata": own.return_metadata}
     return {}
-
-
-def stamped(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
-    """Return the tables with the options and the rules filled in."""
-    return {name: _stamped(name, rows, options, rules) for name, rows in tables.items()}
-
-
-def _stamped(name: str, rows: pa.Table, options: Options, rules: str | None) -> pa.Table:
-    values = {column: options.get(option) for column, option in _COLUMNS.get(name, {}).items()}
-    if name == "maps":
-        values["rules"] = rules
-    schema = TABLES[name].schema
-    for column, value in values.items():
-        field = schema.field(column)
-        rows = rows.set_column(
-            schema.get_field_index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows))
-        )
-    return rows

@@ -5,11 +5,12 @@ A subject whose request fails becomes a row of ``failures``; the other subjects 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -18,9 +19,8 @@ from holderlake.contract.requests import Request
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.decoding import UNREADABLE_ROW, Decoded
-from holderlake.ingest.cancelling import gather_until_stopped
 from holderlake.ingest.decode_queue import PendingDecode
-from holderlake.ingest.options import stamped, with_options
+from holderlake.ingest.options import Options, with_options
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS
 from holderlake.provider.errors import (
@@ -38,8 +38,19 @@ from holderlake.provider.errors import (
 from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
 
+T = TypeVar("T")
+
+_IDLE_SECONDS: Final = 1.0
+"""Time without a call, a decode or a commit after which the remaining tasks are cancelled."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
 """Codes about the token itself: another request for the same instant gives the same answer."""
+
+
+_OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+    "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
+    "holders": {"holder_limit": "limit"},
+}
+"""Columns of options and their settings, by table."""
 
 
 @dataclass
@@ -91,6 +102,38 @@ def worst(outages: Sequence[TransientError]) -> TransientError | None:
     return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
 
 
+async def gather_until_stopped(
+    works: Iterable[Coroutine[Any, Any, T]], context: IngestContext
+) -> list[T | BaseException]:
+    """Return the results or errors of all, in order. After an error or a cancelled run, the others are cancelled.
+
+    After a ``PermanentError`` or a cancelled run nothing more is sent, and the others first commit paid answers.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    all_done = asyncio.gather(*tasks)
+    cancelled = asyncio.ensure_future(context.provider.cancelled.wait())
+    try:
+        await asyncio.wait((all_done, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        if not all_done.done() or isinstance(all_done.exception(), PermanentError):
+            await _wait_until_idle(tasks, context)
+    finally:
+        for task in (cancelled, *tasks):
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(all_done, cancelled, return_exceptions=True)
+    return list(outcomes)
+
+
+async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: IngestContext) -> None:
+    """Wait until no call is under way and all answers are committed."""
+    pending = set(tasks)
+    while pending:
+        _, left = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
+        if len(left) == len(pending) and not (context.provider.is_busy or context.decoder.is_busy):
+            return
+        pending = left
+
+
 async def fetch_partition(
     context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None
 ) -> PartitionResult:
@@ -137,10 +180,9 @@ async def _fetch_group(
         try:
             for request in requests:
                 answers.append(await _fetch(context, stream, partition, request, batch))
-            item = PendingDecode(subjects, answers, partial(stream.decode, partition))
+            item = PendingDecode(stream.decode, partition.chain, partition.as_of, subjects, answers)
             if stream.together:
-                group = (stream.name, partition.chain, partition.as_of)
-                item = replace(item, group=group, subject_column=SUBJECT_COLUMNS[stream.by])
+                item = replace(item, subject_column=SUBJECT_COLUMNS[stream.by])
             decoded = await context.decoder.decode(item, context.provider.slots)
         except ProviderError as error:
             _add_error(batch, requests, subjects, error)
@@ -264,7 +306,7 @@ def _write(
         stream.name,
         partition.chain,
         partition.as_of,
-        stamped(tables, missing.options, rules),
+        with_option_columns(tables, missing.options, rules),
         provider=context.provider.provider_id,
         by=stream.by,
         requested=set(missing.subjects),
@@ -282,3 +324,21 @@ def _concatenated(name: str, tables: Sequence[pa.Table]) -> pa.Table:
 def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datetime) -> pa.Table:
     common = {"chain": partition.chain, "as_of": partition.as_of}
     return build(TABLES["failures"], [common | dict(row) for row in rows], at)
+
+
+def with_option_columns(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
+    """Return the tables with the request options and the provider's rules filled in."""
+    return {name: _with_option_columns(name, rows, options, rules) for name, rows in tables.items()}
+
+
+def _with_option_columns(name: str, rows: pa.Table, options: Options, rules: str | None) -> pa.Table:
+    values = {column: options.get(option) for column, option in _OPTION_COLUMNS.get(name, {}).items()}
+    if name == "maps":
+        values["rules"] = rules
+    schema = TABLES[name].schema
+    for column, value in values.items():
+        field = schema.field(column)
+        rows = rows.set_column(
+            schema.get_field_index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows))
+        )
+    return rows

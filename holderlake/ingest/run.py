@@ -13,8 +13,7 @@ from typing import Final
 
 from holderlake.contract.times import check_passed
 from holderlake.ingest.bulk import ingest_bulk
-from holderlake.ingest.cancelling import gather_until_stopped
-from holderlake.ingest.partition import fetch_partition, worst
+from holderlake.ingest.partition import fetch_partition, gather_until_stopped, worst
 from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, engine_for, partition_of
 from holderlake.provider.errors import PermanentError, TransientError
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from holderlake.contract.requests import Request
 from holderlake.contract.times import to_unix, utc_now
-from holderlake.decoding import Decoded
-from holderlake.ingest.decode_queue import DecodeQueue
+from holderlake.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.local_engine import BulkResult, Engine
@@ -50,7 +49,7 @@ class Stream:
     ``historic``: the endpoint answers as of a past instant; otherwise one answer a day serves all past instants.
     ``batch``: the largest number of subjects in one group of requests.
     ``requests(settings, partition, subjects, refresh)``: requests for a group of subjects.
-    ``decode(partition, subjects, answers)``: rows of the answers.
+    ``decode(answers, chain, subjects, as_of)``: rows of the answers.
     ``contains(tables, subject)``: whether the rows hold the subject; if not, the subject failed.
     ``endpoint``: without it in the key's plan, no table can be fetched.
     ``together``: each subject has its own answer, and ``decode`` takes many of them at once.
@@ -64,7 +63,7 @@ class Stream:
     batch: int
     subjects: Callable[[Workspace, Partition], list[str]]
     requests: Callable[[Settings, Partition, Sequence[str], bool], list[Request]]
-    decode: Callable[[Partition, Sequence[str], Sequence[bytes]], Decoded]
+    decode: Decode
     endpoint: str
     contains: Callable[[dict[str, pa.Table], str], bool] = lambda tables, subject: True
     together: bool = False

@@ -76,7 +76,7 @@ def tokens_of(*tokens: Any) -> Rows:
 
 
 def subgraph_of(*answers: Any) -> Rows:
-    decoded = decoding.subgraph_rows([*map(encode, answers)], "friends", "eth", AS_OF)
+    decoded = decoding.subgraph_rows([*map(encode, answers)], "eth", ["friends"], AS_OF)
     assert not decoded.unreadable
     return list(decoded.tables["subgraph_transfers"].to_pylist())
 
@@ -195,7 +195,7 @@ def test_holders_are_in_order_of_rank_and_hold_their_details() -> None:
 @pytest.mark.usefixtures("no_lenient_mode")
 def test_address_metadata_keeps_the_order_of_the_answer() -> None:
     answer = [{"address": address, "address_details": details()} for address in (BOB, ALICE)]
-    rows = decoding.address_rows([encode(answer)], "eth", AS_OF).tables["addresses"]
+    rows = decoding.address_rows([encode(answer)], "eth", (), AS_OF).tables["addresses"]
     assert rows["address"].to_pylist() == [BOB, ALICE]
 
 
@@ -216,7 +216,7 @@ def test_only_the_wanted_tokens_and_the_wanted_chain_are_rows() -> None:
     rows = decoding.token_rows([encode([a_token(), a_token(BOB), other])], "eth", [TOKEN], AS_OF).tables["tokens"]
     assert rows["token_address"].to_pylist() == [TOKEN]
     chains = [{"id": "eth", "name": "Ethereum", "dexscreener_id": "ethereum"}, {"id": "new", "name": "New"}]
-    (row,) = decoding.chain_rows([encode(chains)], "new", AS_OF).tables["chains"].to_pylist()
+    (row,) = decoding.chain_rows([encode(chains)], "new", (), AS_OF).tables["chains"].to_pylist()
     assert (row["chain"], row["name"], row["dexscreener_id"]) == ("new", "New", None)
 
 
@@ -366,7 +366,7 @@ def test_dates_reach_from_year_1_to_year_9999(seconds: int) -> None:
 
 def test_an_unknown_relationship_type_keeps_its_data_as_exact_json() -> None:
     raw = b'[{"from_address": "0xa", "to_address": "0xb", "rel_type": "LOAN", "data": {"n": 0.10000000000000000001}}]'
-    (row,) = decoding.subgraph_rows([raw], "friends", "eth", AS_OF).tables["subgraph_transfers"].to_pylist()
+    (row,) = decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF).tables["subgraph_transfers"].to_pylist()
     assert (row["rel_type"], row["unknown_data"]) == ("LOAN", '{"n":0.10000000000000000001}')
     assert (row["total_value"], row["transfer_token"], row["first_date"]) == (None, None, None)
 

@@ -27,10 +27,10 @@ DECODERS = {
     "map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
     "older map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
     "holders": lambda raw: decoding.holder_rows([raw], "eth", [TOKEN], AS_OF),
-    "subgraph": lambda raw: decoding.subgraph_rows([raw], "friends", "eth", AS_OF),
-    "addresses": lambda raw: decoding.address_rows([raw], "eth", AS_OF),
+    "subgraph": lambda raw: decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF),
+    "addresses": lambda raw: decoding.address_rows([raw], "eth", (), AS_OF),
     "tokens": lambda raw: decoding.token_rows([raw], "eth", [TOKEN], AS_OF),
-    "chains": lambda raw: decoding.chain_rows([raw], "eth", AS_OF),
+    "chains": lambda raw: decoding.chain_rows([raw], "eth", (), AS_OF),
 }
 BASES: dict[str, Any] = {
     "map": token_map(),
@@ -386,7 +386,7 @@ def test_only_a_document_that_cannot_be_parsed_is_rejected(kind: str, raw: bytes
 
 def test_the_answer_that_cannot_be_parsed_is_named_among_several() -> None:
     with pytest.raises(MalformedAnswer) as found:
-        decoding.subgraph_rows([b"[]", b"[]", b"<html>"], "friends", "eth", AS_OF)
+        decoding.subgraph_rows([b"[]", b"[]", b"<html>"], "eth", ["friends"], AS_OF)
     assert found.value.answer == 2
 
 

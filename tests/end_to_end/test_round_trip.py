@@ -89,7 +89,7 @@ def test_holders_over_http_equal_the_engines_table(
 def test_a_subgraph_over_http_equals_the_engines_table(sample_service: Any) -> None:
     name, addresses = "every set", sorted({one for members in WORLD.address_sets.values() for one in members})
     answer = _ask(sample_service, SubgraphRequest(addresses=tuple(addresses)))
-    arrived = subgraph_rows([answer], name, "eth", WORLD.end).tables["subgraph_transfers"]
+    arrived = subgraph_rows([answer], "eth", [name], WORLD.end).tables["subgraph_transfers"]
     expected = subgraph(sample_service.store, addresses, None, datetime(2027, 1, 1))
     assert expected.num_rows > 0
     assert arrived.select(expected.column_names) == expected
@@ -98,7 +98,7 @@ def test_a_subgraph_over_http_equals_the_engines_table(sample_service: Any) -> N
 def test_address_metadata_over_http_equals_the_engines_table(sample_service: Any) -> None:
     addresses = sorted({address for members in WORLD.address_sets.values() for address in members})
     answer = _ask(sample_service, AddressesMetadataRequest(addresses=tuple(addresses)))
-    assert address_rows([answer], "", WORLD.end).tables["addresses"] == addresses_table(
+    assert address_rows([answer], "", (), WORLD.end).tables["addresses"] == addresses_table(
         sample_service.store, addresses, WORLD.end
     )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from holderlake.decoding import Decoded, address_rows
+from holderlake.decoding import address_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.settings import Settings
@@ -47,10 +47,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return address_rows(answers, partition.chain, partition.as_of)
-
-
 def _answered(tables: dict[str, pa.Table], address: str) -> bool:
     return address in tables["addresses"]["address"].to_pylist()
 
@@ -63,7 +59,7 @@ ADDRESSES = Stream(
     batch=MAX_METADATA_ADDRESSES,
     subjects=_subjects,
     requests=_requests,
-    decode=_decode,
+    decode=address_rows,
     endpoint=AddressesMetadataRequest.endpoint,
     contains=_answered,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from holderlake.contract.requests import ChainsRequest, Request
-from holderlake.decoding import Decoded, MalformedAnswer, chain_rows
+from holderlake.decoding import MalformedAnswer, chain_rows
 from holderlake.ingest.decode_queue import named
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.provider.fetcher import Response
@@ -23,10 +23,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [ChainsRequest()]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return chain_rows(answers, partition.chain, partition.as_of)
-
-
 def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
     return chain in tables["chains"]["chain"].to_pylist()
 
@@ -34,7 +30,7 @@ def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
 def listed(fetched: Response) -> list[str]:
     """Return the ids of the chains that an answer lists. Raises ``MalformedAnswer``."""
     try:
-        rows = chain_rows([fetched.raw], None, fetched.fetched_at).tables["chains"]
+        rows = chain_rows([fetched.raw], None, (), fetched.fetched_at).tables["chains"]
     except MalformedAnswer as error:
         raise named(fetched, error) from error
     return [str(chain) for chain in rows["chain"].to_pylist()]
@@ -48,7 +44,7 @@ CHAINS = Stream(
     batch=1,
     subjects=_subjects,
     requests=_requests,
-    decode=_decode,
+    decode=chain_rows,
     endpoint=ChainsRequest.endpoint,
     contains=_listed,
 )

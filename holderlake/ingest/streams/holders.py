@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holderlake.contract.requests import HoldersOptions, HoldersRequest, Request
-from holderlake.decoding import Decoded, holder_rows
+from holderlake.decoding import holder_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import BulkResult, Engine
@@ -27,10 +27,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [HoldersRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return holder_rows(answers, partition.chain, subjects, partition.as_of)
-
-
 def _compute(
     engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
 ) -> BulkResult:
@@ -45,7 +41,7 @@ HOLDERS = Stream(
     batch=1,
     subjects=watched_tokens,
     requests=_requests,
-    decode=_decode,
+    decode=holder_rows,
     endpoint=HoldersRequest.endpoint,
     together=True,
     compute=_compute,

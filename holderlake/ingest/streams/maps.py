@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holderlake.contract.requests import MapOptions, MapRequest, Request
-from holderlake.decoding import Decoded, map_tables
+from holderlake.decoding import map_tables
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import BulkResult, Engine
@@ -30,10 +30,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [MapRequest(chain=partition.chain, token_address=token, options=options) for token in subjects]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return map_tables(answers, partition.chain, subjects, partition.as_of)
-
-
 def _compute(
     engine: Engine, settings: Settings, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
 ) -> BulkResult:
@@ -48,7 +44,7 @@ MAPS = Stream(
     batch=1,
     subjects=watched_tokens,
     requests=_requests,
-    decode=_decode,
+    decode=map_tables,
     endpoint=MapRequest.endpoint,
     together=True,
     compute=_compute,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holderlake.contract.requests import Request, SubgraphRequest
-from holderlake.decoding import Decoded, subgraph_rows
+from holderlake.decoding import subgraph_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.covering_design import covering_blocks
 from holderlake.settings import Settings
@@ -31,11 +31,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     ]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    (name,) = subjects
-    return subgraph_rows(answers, name, partition.chain, partition.as_of)
-
-
 SUBGRAPHS = Stream(
     name="subgraphs",
     by="address_set",
@@ -44,6 +39,6 @@ SUBGRAPHS = Stream(
     batch=1,
     subjects=_subjects,
     requests=_requests,
-    decode=_decode,
+    decode=subgraph_rows,
     endpoint=SubgraphRequest.endpoint,
 )

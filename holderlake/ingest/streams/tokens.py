@@ -9,7 +9,7 @@ import pyarrow as pa
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.models import TokenKey
 from holderlake.contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
-from holderlake.decoding import Decoded, token_rows
+from holderlake.decoding import token_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
@@ -26,10 +26,6 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _decode(partition: Partition, subjects: Sequence[str], answers: Sequence[bytes]) -> Decoded:
-    return token_rows(answers, partition.chain, subjects, partition.as_of)
-
-
 def _answered(tables: dict[str, pa.Table], token: str) -> bool:
     return token in tables["tokens"]["token_address"].to_pylist()
 
@@ -42,7 +38,7 @@ TOKENS = Stream(
     batch=MAX_METADATA_TOKENS,
     subjects=watched_tokens,
     requests=_requests,
-    decode=_decode,
+    decode=token_rows,
     endpoint=TokensMetadataRequest.endpoint,
     contains=_answered,
 )

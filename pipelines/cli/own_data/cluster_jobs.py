@@ -27,7 +27,8 @@ from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed, extra
-from holderlake.ingest.options import options_of, stamped
+from holderlake.ingest.options import options_of
+from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.embedded import own_store_id
@@ -212,7 +213,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
             family,
             one.chain,
             one.as_of,
-            stamped(rows, options, rules),
+            with_option_columns(rows, options, rules),
             provider=own_store_id(workspace.settings),
             by="token",
             requested=set(tokens),
