@@ -26,10 +26,10 @@ from dagster import (
 from pydantic import Field
 
 from holderlake.backfill.paused import Selection, park, unpark
-from holderlake.backfill.plan import Plan, make_plan, streams_of
-from holderlake.backfill.progress import Progress, Teller
+from holderlake.backfill.plan import Plan, make_plan
+from holderlake.backfill.progress import Progress, ProgressLog
 from holderlake.backfill.report import plan_markdown
-from holderlake.backfill.scope import within_plan
+from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
@@ -93,7 +93,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.execute(config))
     unpark(workspace, _selection(config, workspace))
-    missing = run.progress.partitions - run.progress.landed
+    missing = run.progress.partitions - run.progress.finished
     if missing:
         raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
 
@@ -129,7 +129,7 @@ class _Backfill:
         self._context = context
         self._tokens = config.tokens
         self._workspace = workspace
-        self._teller = Teller(context.log.info, self.progress)
+        self._teller = ProgressLog(context.log.info, self.progress)
         self._filled: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
         self._logging: list[asyncio.Task[None]] = []
 

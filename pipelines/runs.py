@@ -15,9 +15,8 @@ from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, Exe
 from sqlalchemy.exc import SQLAlchemyError
 
 from holderlake import console
-from holderlake.backfill.plan import streams_of
 from holderlake.backfill.progress import Progress
-from holderlake.backfill.scope import within_plan
+from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.dagster.alert_checks import ALERT_PREFIX
 from holderlake.dagster.partitions import CHAIN, partition_key
@@ -163,7 +162,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
         def show(result: PartitionResult) -> None:
             on_result(result)
             progress.add(result)
-            bar.update(bar.task_ids[0], completed=progress.landed, note=progress.note)
+            bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
 
         workspace.on_result = show
         workspace.on_check = lambda check: _print_failed_checks([check])

@@ -1,7 +1,7 @@
-"""What a lake lacks at many instants: which subjects of which partitions are yet to be asked for.
+"""Coverage of a lake at many instants: the subjects that each partition lacks.
 
-It gives the same answers as ``ingest.stream.missing``, but reads each chain's manifests and holders once, so that a
-large finished grid is known as finished within seconds. What the gaps cost is the plan's matter.
+The results equal those of ``ingest.stream.missing``, but each chain's manifests and holders are read once, so that a
+large finished grid takes seconds. Prices of the gaps belong to ``pricing``.
 """
 
 from __future__ import annotations
@@ -27,32 +27,31 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 Held = Mapping[tuple[str, str], Manifest]
-"""What a chain's partitions hold, by family and timestamp (text, which is quicker than instants)."""
+"""Manifests of a chain by stream and timestamp (text, which is faster than instants)."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What a partition lacks of a family: its subjects, and how many more at most that are not known by name yet.
+    """Subjects of a stream that a partition lacks, and ``unnamed``: the most that are not known by name yet.
 
-    ``options`` are those to request them with. ``other`` are the recorded options of a partition that was requested
-    with others than the settings give.
+    ``options`` are those to request them with. ``other`` are the partition's own options if the settings have others.
     """
 
     stream: Stream
     partition: Partition
-    wanted: tuple[str, ...]
+    missing: tuple[str, ...]
     unnamed: int = 0
     options: Options = field(default_factory=dict)
     other: Options | None = None
 
     @property
     def is_none(self) -> bool:
-        """Whether the partition is whole."""
-        return not self.wanted and not self.unnamed
+        """True if the partition is complete."""
+        return not self.missing and not self.unnamed
 
 
-class Survey:
-    """The lake as it stands at instants, for tokens of the watchlist or only some. Each chain is looked at once."""
+class Coverage:
+    """The lake at instants, for the watchlist's tokens or some. Each chain is read once."""
 
     def __init__(
         self, lake: Lake, instants: Sequence[datetime], tokens: Sequence[str] | None = None, refresh: bool = False
@@ -66,10 +65,7 @@ class Survey:
         self._top = cache(self._read_top)
 
     def gaps(self, workspace: Workspace, streams: Sequence[Stream], chain: str) -> Iterator[Gap]:
-        """What each partition of a chain lacks of the families, in the order in which a backfill fills them.
-
-        The workspace's settings count; its lake is the survey's.
-        """
+        """Yield a gap for each partition of a chain, in the order of a backfill, under the workspace's settings."""
         partitions = [partition_of(workspace, chain, as_of) for as_of in from_first_day(chain, self._instants)]
         for stream in streams:
             yield from self._gaps(workspace, stream, partitions) if partitions else ()
@@ -84,12 +80,12 @@ class Survey:
             yield self.refreshed(workspace, gap) if self._refresh else gap
 
     def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
-        """Return what a refresh of the gap's partition requests: all subjects, with the options of the settings."""
+        """Return the gap for a refresh of its partition: all subjects, with the options of the settings."""
         subjects = self._subjects(workspace, gap.stream, gap.partition)
         held = self._held(gap.partition.chain).get((gap.stream.name, self._timestamps[gap.partition.as_of]))
         kept = sorted(held.covered) if held and gap.other is not None else []
         options = options_of(gap.stream.name, workspace.settings)
-        return replace(gap, wanted=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
+        return replace(gap, missing=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
 
     def _gap(self, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]) -> Gap:
         held = self._held(partition.chain).get((stream.name, self._timestamps[partition.as_of]))
@@ -104,9 +100,10 @@ class Survey:
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
-        """The top holders are known where the lake holds them all; elsewhere they are counted."""
+        """Yield gaps of addresses. Top holders that the lake lacks are counted, because their names are unknown."""
         chosen = workspace.settings.addresses
-        named = ADDRESSES.subjects(with_settings(workspace, _without_top(workspace.settings)), partitions[0])
+        without_top = changed(workspace.settings, "addresses.top", 0)
+        named = ADDRESSES.subjects(with_settings(workspace, without_top), partitions[0])
         ranked = self._top(partitions[0].chain, chosen.top) if chosen.enabled and chosen.top else {}
         watched = self._subjects(workspace, HOLDERS, partitions[0]) if chosen.enabled and chosen.top else []
         for partition in partitions:
@@ -116,7 +113,7 @@ class Survey:
             yield Gap(ADDRESSES, partition, missing, chosen.top * len(unlisted))
 
     def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> list[str]:
-        """Of these families, all instants of a chain have the same subjects."""
+        """Return a stream's subjects, which are the same for all instants of a chain. Not for ``addresses``."""
         if self._tokens is not None and stream.by == "token":
             return list(self._tokens)
         return stream.subjects(workspace, partition)
@@ -129,13 +126,13 @@ class Survey:
         return {(one.family, one.timestamp): one for one in self._lake.complete(chain, self._instants)}
 
     def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
-        """The addresses of the top holders in the lake, by instant. Damaged files raise ``LakeError``."""
+        """Return the addresses of the top holders in the lake, by instant. Raises ``LakeError`` for damaged files."""
         held = [one for (family, _), one in self._held(chain).items() if family == HOLDERS.name]
         paths = [str(self._lake.path("holders", chain, one.as_of)) for one in held if one.tables["holders"].rows]
         found: dict[datetime, set[str]] = {}
         if not paths:
             return found
-        import pyarrow.dataset as pads  # brings pandas along
+        import pyarrow.dataset as pads  # imports pandas
 
         try:
             rows = pads.dataset(paths, schema=TABLES["holders"].schema, format="parquet").to_table(
@@ -150,17 +147,13 @@ class Survey:
 
 
 def with_settings(workspace: Workspace, settings: Settings) -> Workspace:
-    """The same stores under other settings, to reckon with."""
+    """Return a workspace with the same stores and other settings."""
     other = copy(workspace)
     other.settings = settings
     return other
 
 
 def changed(settings: Settings, name: str, value: object) -> Settings:
-    """The settings with another value of ``section.key``."""
+    """Return the settings with another value of ``section.key``."""
     section, _, key = name.partition(".")
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update={key: value})})
-
-
-def _without_top(settings: Settings) -> Settings:
-    return changed(settings, "addresses.top", 0)

@@ -1,7 +1,6 @@
-"""How many bytes answers will have: learnt from the archive's own answers of the same kind, else assumed.
+"""Estimated size of answers: from archived answers of the same kind, else assumed.
 
-An answer grows with what is asked for, so sizes are bytes of JSON (before any compression) by unit: a holder, a token,
-an address. What will be asked is the plan's matter.
+A size is in bytes of uncompressed JSON for each unit of the request: a holder, a token, an address.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ ASSUMED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "addresses/metadata": (320, "an address"),
     }
 )
-"""Bytes by unit, where the archive has no answer of the kind. From answers over the sample world, rounded up; those of
-maps and subgraphs doubled, because real tokens have more transfers between their holders."""
+"""Bytes by unit if the archive has no answer of the kind. From answers over the sample world, rounded up; doubled for
+maps and subgraphs, because real tokens have more transfers between their holders."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of an answer by unit, and from how many archived answers that is known; 0: it is assumed."""
+    """Bytes of an answer by unit, and the number of archived answers that gave it; 0 if it is assumed."""
 
     by_unit: float
     unit: str
-    learnt_from: int
+    answers: int
 
 
 def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
-    """The kind of a request, for which answers are alike, and its units."""
+    """Return the kind of a request, whose answers are alike, and its number of units."""
     parts = path.strip("/").split("/")[1:]
     kind = "/".join(parts[:2])
     if kind in ("tokens/map", "tokens/holders"):
@@ -52,13 +51,15 @@ def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
 
 
 def measure_request(request: Request) -> tuple[str, int]:
-    """``measure`` of a request that is yet to be sent."""
+    """Return ``measure`` for a request."""
     return measure(request.path, request.query, request.body)
 
 
-def learn(archive: AnswerArchive, provider_id: str, kinds: Collection[str]) -> dict[str, Size]:
-    """Sizes of the kinds, from a sample of the provider's archived answers (their names are hashes, so the first few
-    hundred are a fair one)."""
+def sample_sizes(archive: AnswerArchive, provider_id: str, kinds: Collection[str]) -> dict[str, Size]:
+    """Return the sizes of kinds, from the first 300 of the provider's archived answers.
+
+    Their names are hashes, so the first ones are a fair sample.
+    """
     read = {kind: [0, 0, 0] for kind in kinds}  # answers, bytes, units
     for count, answer in enumerate(archive, start=1):
         if answer.provider_id == provider_id:

@@ -1,6 +1,6 @@
-"""When a plan's calls can be paid for: day by day and month by month within the ceilings, and the day of the last one.
+"""Forecast of a plan: its calls by month within the ceilings, and the day of the last call.
 
-It follows a backfill that is started again whenever a ceiling has stopped it. Amounts are hundredths of a credit.
+It assumes that the backfill is started again whenever a ceiling has stopped it. Amounts are hundredths of a credit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MINUTES_A_DAY: Final = 1_440
 
 @dataclass(frozen=True)
 class Month:
-    """From ``start`` to the renewal (not included): the allowance that is left, None without one, and what is made."""
+    """Calls and credits from ``start`` to before ``renewal``. ``allowance``: credits left, None without a ceiling."""
 
     start: date
     renewal: date
@@ -28,7 +28,7 @@ class Month:
     credits: int
 
     def as_json(self) -> dict[str, Any]:
-        """The month as plain data."""
+        """Return the month as plain data."""
         return {
             "from": self.start.isoformat(),
             "until": self.renewal.isoformat(),
@@ -40,7 +40,7 @@ class Month:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The months that a plan takes; ``finished`` is the day of its last call, None with the reason why it has none."""
+    """The months of a plan. ``finished``: the day of the last call; None with a reason in ``never``."""
 
     months: list[Month]
     finished: date | None
@@ -48,8 +48,8 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Purse:
-    """What may be spent: the ceilings, what is left of them today and this month, and calls a minute."""
+class Funds:
+    """The ceilings, the credits left today and this month, and the calls that a minute allows."""
 
     budget: Budget
     left_today: int | None
@@ -59,36 +59,35 @@ class Purse:
     rate_per_minute: int
 
 
-def forecast(calls: Iterable[tuple[int, int]], purse: Purse) -> Forecast:
-    """When calls, given as (how many, hundredths each) in the order in which they are made, can be paid for."""
+def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
+    """Return the forecast of calls, given in their order as (count, hundredths each)."""
     waiting = [[count, cost] for count, cost in calls if count]
-    never = _never(waiting, purse.budget)
+    never = _never(waiting, funds.budget)
     if never:
         return Forecast([], None, never)
-    today, left_today, left = purse.today, purse.left_today, purse.left_this_month
+    today, left_today, left = funds.today, funds.left_today, funds.left_this_month
     months: list[Month] = []
-    start, renewal = today, purse.renewal
+    start, renewal = today, funds.renewal
     while len(months) < _MONTHS_AT_MOST:
-        allowance, made, spent = left, 0, 0
+        allowance, sent, spent = left, 0, 0
         while today < renewal:
-            turns = purse.rate_per_minute * _MINUTES_A_DAY
-            done, paid = _spend(waiting, turns, left_today, left)
-            made, spent, left = made + done, spent + paid, None if left is None else left - paid
+            calls_today, paid = _spend(waiting, funds.rate_per_minute * _MINUTES_A_DAY, left_today, left)
+            sent, spent, left = sent + calls_today, spent + paid, None if left is None else left - paid
             if not waiting:
-                return Forecast([*months, Month(start, renewal, allowance, made, spent)], today)
+                return Forecast([*months, Month(start, renewal, allowance, sent, spent)], today)
             if left is not None and left < waiting[0][1]:
                 break
-            today, left_today = today + timedelta(days=1), purse.budget.per_day
-        months.append(Month(start, renewal, allowance, made, spent))
-        if purse.budget.per_month is None and allowance is not None:
-            why = (
-                f"what the provider allows after the renewal on {renewal} is not known here; "
+            today, left_today = today + timedelta(days=1), funds.budget.per_day
+        months.append(Month(start, renewal, allowance, sent, spent))
+        if funds.budget.per_month is None and allowance is not None:
+            reason = (
+                f"the provider's allowance after the renewal on {renewal} is not known; "
                 "set budget.per_month in holderlake.toml"
             )
-            return Forecast(months, None, why)
+            return Forecast(months, None, reason)
         today = start = renewal
         renewal = (renewal.replace(day=1) + timedelta(days=31)).replace(day=renewal.day)
-        left, left_today = purse.budget.per_month, purse.budget.per_day
+        left, left_today = funds.budget.per_month, funds.budget.per_day
     return Forecast(
         months, None, f"it would take more than {_MONTHS_AT_MOST // 12} years; raise the ceilings under [budget]"
     )
@@ -106,18 +105,18 @@ def _never(waiting: Sequence[Sequence[int]], budget: Budget) -> str | None:
     return None
 
 
-def _spend(waiting: list[list[int]], turns: int, *purses: int | None) -> tuple[int, int]:
-    """Makes the first of the waiting calls that all purses can pay for; gives how many, and what they cost."""
-    made = paid = 0
+def _spend(waiting: list[list[int]], most: int, *budgets: int | None) -> tuple[int, int]:
+    """Take up to ``most`` of the first waiting calls that fit in all budgets. Return their number and cost."""
+    sent = paid = 0
     while waiting:
         count, cost = waiting[0]
-        affordable = [(left - paid) // cost for left in purses if left is not None and cost]
-        now = min([count, turns - made, *affordable])
+        affordable = [(left - paid) // cost for left in budgets if left is not None and cost]
+        now = min([count, most - sent, *affordable])
         if now <= 0:
             break
-        made, paid = made + now, paid + now * cost
+        sent, paid = sent + now, paid + now * cost
         waiting[0][0] -= now
         if waiting[0][0]:
             break
         waiting.pop(0)
-    return made, paid
+    return sent, paid

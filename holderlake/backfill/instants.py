@@ -1,7 +1,4 @@
-"""The instants that a plan or a backfill is for: a regular grid, or a list that a person wrote.
-
-What stands at an instant already, and what the rest costs, is the plan's matter.
-"""
+"""Instants of a plan or a backfill: a regular grid, or a list."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ _FAULTS_SHOWN: Final = 5
 
 
 def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
-    """The instants from ``start`` to ``end`` (both included) every 1h, 6h, 1d, 1w or 1mo.
+    """Return the instants from ``start`` to ``end`` (both included) every 1h, 6h, 1d, 1w or 1mo.
 
-    Months keep the start's day, or take the month's last. Raises ``ValueError`` with the forms that are taken.
+    Months keep the start's day, or take the month's last. Raises ``ValueError`` for an invalid step.
     """
     if end < start:
         raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}")
@@ -32,7 +29,7 @@ def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
 def _step(every: str) -> Callable[[datetime, int], datetime]:
     count, unit = every.rstrip("hdwmo"), every.lstrip("0123456789")
     if not count.isdigit() or int(count) < 1 or unit not in (*_STEPS, "mo"):
-        raise ValueError(f"{every!r} is no step; write a number and h, d, w or mo: 1h, 6h, 1d, 1w, 1mo")
+        raise ValueError(f"invalid step {every!r}: use a number and h, d, w or mo, as in 1h, 6h, 1d, 1w, 1mo")
     if unit == "mo":
         return lambda start, n: _months_after(start, n * int(count))
     return lambda start, n: start + n * int(count) * _STEPS[unit]
@@ -46,7 +43,7 @@ def _months_after(start: datetime, months: int) -> datetime:
 
 
 def past_instants(texts: Iterable[str]) -> list[datetime]:
-    """Instants written by a person, oldest first. Raises ``ValueError`` for a time that is none, or not yet come."""
+    """Parse instants, oldest first. Raises ``ValueError`` for an invalid or future time."""
     instants = sorted({parse_when(text) for text in texts})
     if instants:
         _check_past(instants[-1])
@@ -54,9 +51,9 @@ def past_instants(texts: Iterable[str]) -> list[datetime]:
 
 
 def listed_instants(lines: Iterable[str]) -> list[datetime]:
-    """The instants of a list, one a line, oldest first; what follows a # is a comment, and empty lines are nothing.
+    """Parse a list of instants, one a line, oldest first. A # starts a comment; empty lines are skipped.
 
-    Raises ``ValueError`` with the number of each bad line, or where the list holds no instant.
+    Raises ``ValueError`` with the numbers of the bad lines, or if the list has no instant.
     """
     found: set[datetime] = set()
     faults: list[str] = []
@@ -73,8 +70,8 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
             found.add(instant)
     if faults:
         more = len(faults) - _FAULTS_SHOWN
-        said = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
-        raise ValueError(f"the list of instants can't be used: {said}")
+        listed = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
+        raise ValueError(f"invalid list of instants: {listed}")
     if not found:
         raise ValueError("the list of instants is empty; write one a line: 2026-01-01, 2026-01-01T12:00:00, 1767225600")
     return sorted(found)
@@ -83,13 +80,13 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
 def chosen_instants(
     start: str | None, end: str | None, every: str | None, listed: Iterable[str] | None
 ) -> list[datetime]:
-    """The instants of a command: of its grid (until now and every day where it says no more), or of its list.
+    """Return the instants of a command: its grid (daily and until now by default), or its list.
 
-    Raises ``ValueError`` where both are given, or neither, or an instant has not come yet.
+    Raises ``ValueError`` if both or neither are given, or for a future instant.
     """
     if listed is not None:
         if start or end or every:
-            raise ValueError("--instants is a list of its own; leave out --from, --to and --every")
+            raise ValueError("--instants cannot be combined with --from, --to or --every")
         return listed_instants(listed)
     if start is None:
         raise ValueError("no instants are chosen; give --from (and --to, --every), or --instants FILE")

@@ -1,7 +1,7 @@
-"""Backfills that ran out of credits: what is left of each is parked, with the date from which it can go on.
+"""Backfills that ran out of credits: each is parked with the date on which it can resume.
 
-A small file each under ``home/parked``. Who goes on with them is ``holderlake backfill --parked``, or the sensor where
-the settings say so; what is there already then costs nothing.
+Each is a small file under ``home/parked``. ``holderlake backfill --parked`` resumes them, or the sensor if the settings
+enable it. Existing partitions cost nothing then.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ COMMAND = "holderlake backfill --parked"
 
 @dataclass(frozen=True)
 class Selection:
-    """What a backfill is for: as-of instants (ISO), chains, tokens and tables; all where none is named."""
+    """The scope of a backfill: as-of instants (ISO), chains, tokens and tables. An empty tuple means all."""
 
     instants: tuple[str, ...]
     chains: tuple[str, ...]
     tokens: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     refresh_since: str = field(default="", repr=False)
-    """When a refresh began (ISO): partitions written since are done. Empty for a backfill of what is missing."""
+    """Start of a refresh (ISO): partitions written since are complete. Empty without a refresh."""
 
     @classmethod
     def of(
@@ -42,32 +42,32 @@ class Selection:
         tables: Iterable[str],
         refresh_since: str = "",
     ) -> Selection:
-        """Return the selection, the same for any order of what is given."""
+        """Return the selection; the order of the arguments does not matter."""
         times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
         own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
         return cls(times, own[0], own[1], own[2], refresh_since)
 
     @property
     def id(self) -> str:
-        """Names it: the same one is parked once."""
+        """The name of its file: equal selections are parked once."""
         return hashlib.sha256(f"{self!r}{self.refresh_since}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class Parked:
-    """A backfill that waits for credits: what it is for, why it stopped, and the day from which it can go on (UTC).
+    """A backfill that waits for credits: its scope, why it stopped, and the day on which it can resume (UTC).
 
-    Without a day it can go on at once, in another run.
+    Without a day it can resume at once, in another run.
     """
 
     of: Selection
     reason: str
     resume_on: date | None
     asked: int | None = None
-    """Hundredths of a credit of the call that a ceiling of the settings refused; None where it was another reason."""
+    """Hundredths of a credit of the call that a ceiling of the settings refused; None for another reason."""
 
     def is_due(self, workspace: Workspace) -> bool:
-        """Return whether it can be resumed: the day has come, or the ceilings leave room since they were raised."""
+        """Return whether it can resume: the day has come, or the ceilings were raised."""
         if self.resume_on is None or utc_now().date() >= self.resume_on:
             return True
         left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
@@ -75,13 +75,13 @@ class Parked:
 
     @property
     def advice(self) -> str:
-        """How to go on, as a sentence."""
+        """A sentence that says when and how to resume."""
         when = "with another run" if self.resume_on is None else f"from {self.resume_on} on"
-        return f"What is left is parked; go on {when}: {COMMAND}"
+        return f"The rest is parked; resume it {when}: {COMMAND}"
 
 
 def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
-    """Park a backfill that ``error`` stopped; None where neither credits nor the rate limit stopped it."""
+    """Park a backfill that ``error`` stopped; return None if neither credits nor the rate limit stopped it."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None
@@ -91,13 +91,13 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:
-    """What is parked, the first to go on first."""
+    """Return the parked backfills, the earliest date first."""
     found = [msgspec.json.decode(path.read_bytes(), type=Parked) for path in _folder(workspace).glob("*.json")]
     return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
 
 
 def unpark(workspace: Workspace, selection: Selection) -> None:
-    """Forgets a backfill that is finished; nothing happens where it was not parked."""
+    """Forget a finished backfill; do nothing if it was not parked."""
     _path(workspace, selection).unlink(missing_ok=True)
 
 

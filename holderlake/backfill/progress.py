@@ -1,4 +1,4 @@
-"""How far a backfill is, told while it runs: partitions, calls, credits, calls a minute and the time left."""
+"""Progress of a running backfill: partitions, calls, credits, calls a minute and the time left."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _EVERY_SECONDS: Final = 15.0
 
 @dataclass
 class Progress:
-    """What a backfill has done of its ``partitions`` so far; ``credits`` in hundredths."""
+    """Finished partitions of a backfill, of ``partitions`` in all; ``credits`` in hundredths."""
 
     partitions: int
-    landed: int = 0
+    finished: int = 0
     calls: int = 0
     credits: int = 0
     computed: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def add(self, one: PartitionResult) -> None:
-        """Counts a partition that is finished."""
-        self.landed += 1
+        """Count a finished partition."""
+        self.finished += 1
         self.calls += one.calls
         self.credits += one.credits
         self.computed += one.computed
@@ -41,36 +41,36 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """By the partitions of this run; None before the first one is there."""
-        return self.seconds * (self.partitions - self.landed) / self.landed if self.landed else None
+        """An estimate from the partitions of this run; None before the first one."""
+        return self.seconds * (self.partitions - self.finished) / self.finished if self.finished else None
 
     @property
     def note(self) -> str:
-        """Calls, credits and rate, in a few words; and the answers for which nobody was asked."""
-        asked = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
+        """Calls, credits and rate in a few words, and the answers of the local engine."""
+        calls = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
         if not self.computed:
-            return asked
-        return f"{self.computed:,} from the engine, {asked if self.calls else 'no calls'}"
+            return calls
+        return f"{self.computed:,} from the engine, {calls if self.calls else 'no calls'}"
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"
-        return f"{self.landed:,} of {self.partitions:,} partitions, {self.note}{left}"
+        return f"{self.finished:,} of {self.partitions:,} partitions, {self.note}{left}"
 
 
-class Teller:
-    """Says how far a run is, every few seconds and not oftener."""
+class ProgressLog:
+    """Logs the progress of a run, at most every 15 seconds."""
 
-    def __init__(self, say: Callable[[str], None], progress: Progress) -> None:
+    def __init__(self, log: Callable[[str], None], progress: Progress) -> None:
         self.progress = progress
-        self._say = say
-        self._said = time.monotonic()
+        self._log = log
+        self._logged_at = time.monotonic()
 
     def add(self, one: PartitionResult) -> None:
-        """Counts a partition; says so where something was said long ago."""
+        """Count a finished partition, and log if it is time."""
         self.progress.add(one)
-        if time.monotonic() - self._said >= _EVERY_SECONDS:
-            self._said = time.monotonic()
-            self._say(str(self.progress))
+        if time.monotonic() - self._logged_at >= _EVERY_SECONDS:
+            self._logged_at = time.monotonic()
+            self._log(str(self.progress))
 
 
 def _span(seconds: float) -> str:

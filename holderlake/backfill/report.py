@@ -1,4 +1,4 @@
-"""A plan as people read it: aligned tables, then sentences, and at the end what to run next; or JSON for machines."""
+"""Prints a plan: tables, sentences and the command to run next; or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MONTHS_SHOWN: Final = 12
 
 
 def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None:
-    """Prints a plan; ``next_step`` is the command that carries it out, nothing is said of it where there is none."""
+    """Print a plan. ``next_step`` is the command that executes it."""
     if as_json:
         console.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
         return
@@ -31,9 +31,9 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
 
 
 def plan_markdown(plan: Plan) -> str:
-    """A plan for Dagster's UI: a line a family, then the sentences."""
+    """Return a plan as Markdown for Dagster's UI: a line for each stream, then the sentences."""
     lines = [
-        "| family | partitions | whole already | in the archive | from the engine | calls | credits |",
+        "| family | partitions | complete | in the archive | from the engine | calls | credits |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
@@ -45,42 +45,42 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
-    """What the tables come to, in words; the last one says what to run next."""
+    """Return the summary of a plan; the last sentence names the command to run next."""
     left_out = list(map(str, plan.left_out))
     if not plan.lines:
         return [*left_out, "Nothing is left to fetch."]
     if plan.is_finished:
-        said = [*left_out, *_other_options(plan), "All of it is in the lake already: nothing is to be asked or paid."]
-        return said if next_step is None else [*said, "Next: holderlake tables"]
-    said = left_out + _other_options(plan)
+        lines = [*left_out, *_other_options(plan), "All of it is in the lake already: no call, no credits."]
+        return lines if next_step is None else [*lines, "Next: holderlake tables"]
+    lines = left_out + _other_options(plan)
     if plan.computed:
         answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
-        said.append(f"{answers} straight from the local engine: no calls, no credits.")
+        lines.append(f"{answers} from the local engine: no calls, no credits.")
     if plan.calls:
         least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
-        said += [
+        lines += [
             f"It takes {least} at the rate limit; the answers have about {_bytes(plan.bytes)}.",
             _payment(plan),
         ]
         if plan.runs is not None and plan.runs > 1:
-            said.append(f"budget.per_run ends a run early, so it takes {plan.runs:,} runs or more.")
+            lines.append(f"budget.per_run ends a run early, so it takes {plan.runs:,} runs or more.")
         if plan.cheapest is not None:
             cost = credits_text(plan.credits - plan.cheapest.saves)
-            said.append(
-                f"The cheapest settings that still fill these tables come to {cost} credits, "
+            lines.append(
+                f"The cheapest settings that still fill these tables cost {cost} credits, "
                 f"{credits_text(plan.cheapest.saves)} less: {plan.cheapest.what.removeprefix('set ')}."
             )
     elif not plan.computed or any(line.archived for line in plan.lines):
         others = "All other" if plan.computed else "All"
-        said.append(f"{others} answers are in the archive already: filling the lake with them costs nothing.")
-    return said if next_step is None else [*said, f"Next: {next_step}"]
+        lines.append(f"{others} answers are in the archive already: they cost nothing.")
+    return lines if next_step is None else [*lines, f"Next: {next_step}"]
 
 
 def _other_options(plan: Plan) -> list[str]:
-    """Return a sentence for each family with partitions of other options, which only a refresh replaces."""
+    """Return a sentence for each stream with partitions of other options."""
     return [
         f"{line.partitions:,} partitions of {line.family} ({line.first} to {line.last}) were requested with other "
-        f"options ({'; or '.join(line.options)}). They stay; --refresh would replace them for "
+        f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "
         f"{credits_text(line.refresh_credits)} credits."
         for line in plan.other
         if not plan.refresh
@@ -89,17 +89,17 @@ def _other_options(plan: Plan) -> list[str]:
 
 def _payment(plan: Plan) -> str:
     if plan.left is None and plan.coming is None:
-        return "No monthly ceiling is set, so only the rate limit bounds when it is done."
+        return "No monthly ceiling is set, so only the rate limit matters."
     left = "" if plan.left is None else f"{credits_text(plan.left)} credits are left this month. "
     return left + ("" if plan.coming is None else _end(plan.coming))
 
 
 def _end(coming: Forecast) -> str:
     if coming.finished is None:
-        return f"It would not be finished: {coming.never}."
+        return f"It would not finish: {coming.never}."
     if len(coming.months) == 1:
-        return f"This month covers it; it would be finished on {coming.finished}."
-    return f"It takes {len(coming.months)} months, from renewal to renewal; it would be finished on {coming.finished}."
+        return f"This month covers it; it would finish on {coming.finished}."
+    return f"It takes {len(coming.months)} months, from renewal to renewal; it would finish on {coming.finished}."
 
 
 def _families(plan: Plan) -> None:
@@ -119,10 +119,10 @@ def _families(plan: Plan) -> None:
     sums = [sum(line.archived for line in plan.lines), sum(line.shared for line in plan.lines)]
     engine = ["from the engine"] if plan.computed else []
     sums += [plan.computed] if plan.computed else []
-    lines.append(("together", None, None, plan.calls, *sums, credits_text(plan.credits)))
+    lines.append(("total", None, None, plan.calls, *sums, credits_text(plan.credits)))
     console.rows(
         f"Plan: {_count(plan.chains, 'chain')}, {_count(plan.instants, 'instant')}",
-        ("family", "partitions", "whole already", "calls", "answers archived", "answers shared", *engine, "credits"),
+        ("family", "partitions", "complete", "calls", "answers archived", "answers shared", *engine, "credits"),
         lines,
     )
 
@@ -130,15 +130,15 @@ def _families(plan: Plan) -> None:
 def _endpoints(plan: Plan) -> None:
     console.rows(
         "By endpoint",
-        ("endpoint", "calls", "credits", "bytes", "bytes known from"),
+        ("endpoint", "calls", "credits", "bytes", "estimated from"),
         (
-            (line.endpoint, line.calls, credits_text(line.credits), _bytes(line.bytes), _known_from(line))
+            (line.endpoint, line.calls, credits_text(line.credits), _bytes(line.bytes), _estimated_from(line))
             for line in plan.endpoints
         ),
     )
 
 
-def _known_from(line: EndpointLine) -> str:
+def _estimated_from(line: EndpointLine) -> str:
     if line.learnt_from:
         answers = "one archived answer" if line.learnt_from == 1 else f"{line.learnt_from:,} archived answers"
         return f"{answers}: {line.bytes_by_unit:,.0f} for {line.unit}"
@@ -165,7 +165,7 @@ def _months(months: list[Month]) -> None:
 
 
 def _advice(advice: list[Advice]) -> None:
-    console.out.print("Cheaper, if you can do without something", style="bold")
+    console.out.print("Cheaper, with less data", style="bold")
     for one in advice:
         settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in one.settings.items())
         with_tables = f" (Plan it with {' '.join(f'--table {table}' for table in one.tables)}.)" if one.tables else ""

@@ -1,7 +1,8 @@
-"""The families that a plan and a backfill cover: those of the wanted tables that the key's plan includes."""
+"""The streams that a plan and a backfill cover: those of the chosen tables that the key's plan includes."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,13 +10,17 @@ from datetime import datetime
 from typing import Any
 
 from holderlake.ingest.stream import Stream
-from holderlake.provider.plan_limits import PlanLimit
+from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.lake.lake import SIDE_TABLES
+from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A family that the key's plan does not include, with the provider's reason and when it was given (UTC)."""
+    """A stream that the key's plan does not include, with the provider's reason and its time (UTC)."""
 
     family: str
     tables: tuple[str, ...]
@@ -24,28 +29,45 @@ class LeftOut:
     until: datetime
 
     def as_json(self) -> dict[str, Any]:
-        """The family as plain data."""
+        """Return the stream as plain data."""
         times = {"since": f"{self.since.isoformat()}Z", "until": f"{self.until.isoformat()}Z"}
         return {"family": self.family, "tables": list(self.tables), "reason": self.reason, **times}
 
     def __str__(self) -> str:
         return (
             f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
-            f"({self.since:%Y-%m-%d}). The next 'holderlake ingest' asks again, plans from {self.until:%Y-%m-%d} on."
+            f"({self.since:%Y-%m-%d}). The next 'holderlake ingest' tries again; plans do from {self.until:%Y-%m-%d}."
         )
 
 
-def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
-    """Return the families that the key's plan includes as far as is known, and those that it does not.
+def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream, ...]:
+    """Return the fewest streams that fill the tables; all streams for None or no table.
 
-    Raises ``SettingsError`` where no provider is configured.
+    ``addresses`` needs ``holders`` for its top holders. Raises ``ValueError`` for a table of no stream.
+    """
+    if not tables:
+        return STREAMS
+    known = {table: stream for stream in STREAMS for table in stream.tables}
+    for table in tables:
+        if table in SIDE_TABLES:
+            raise ValueError(f"{table} come with every table; name the tables that they shall come with")
+        if table not in known:
+            near = difflib.get_close_matches(table, known, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"there is no table {table!r}; {hint}")
+    chosen = {known[table].name for table in tables}
+    if ADDRESSES.name in chosen and settings.addresses.enabled and settings.addresses.top:
+        chosen.add(HOLDERS.name)
+    return tuple(stream for stream in STREAMS if stream.name in chosen)
+
+
+def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
+    """Return the streams that the key's plan includes, as far as is known, and the others.
+
+    Raises ``SettingsError`` if no provider is configured.
     """
     with closing(workspace.plan_limits()) as known:
         limits = known.limits
     kept = tuple(stream for stream in streams if stream.endpoint not in limits)
-    left_out = tuple(_left_out(stream, limits[stream.endpoint]) for stream in streams if stream not in kept)
-    return kept, left_out
-
-
-def _left_out(stream: Stream, limit: PlanLimit) -> LeftOut:
-    return LeftOut(stream.name, stream.tables, limit.reason, limit.at, limit.until)
+    others = ((stream, limits[stream.endpoint]) for stream in streams if stream not in kept)
+    return kept, tuple(LeftOut(one.name, one.tables, limit.reason, limit.at, limit.until) for one, limit in others)

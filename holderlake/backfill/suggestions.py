@@ -1,7 +1,7 @@
-"""Cheaper ways to fill the tables that a plan is for: each with what it saves, and what it leaves out.
+"""Suggestions for a cheaper plan: each with the credits that it saves and the data that it leaves out.
 
-Only what a setting of ``holderlake.toml`` or ``--table`` can carry out is advised. Savings are reckoned by pricing the
-plan again under the other settings, so answers in the archive count. Amounts are hundredths of a credit.
+Each suggestion is a setting of ``holderlake.toml`` or an option ``--table``. Savings are computed by pricing the plan
+again under the other settings, so archived answers count. Amounts are hundredths of a credit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from holderlake.settings import Settings
 _LOWEST_LIMIT: Final = 80
 
 Credits = Callable[[Settings, Sequence[Stream]], int]
-"""What families cost under settings."""
+"""Returns the cost of streams under settings."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What is planned: settings, families, chains, what each family costs, and what others would cost."""
+    """A plan to improve: settings, streams, chains, the cost of each stream, and a function that prices others."""
 
     settings: Settings
     streams: Sequence[Stream]
@@ -40,25 +40,25 @@ class Offer:
     def total(self) -> int:
         return sum(self.costs.values())
 
-    def asks_for(self, stream: Stream) -> bool:
-        """Whether the family is planned, and costs something."""
+    def pays_for(self, stream: Stream) -> bool:
+        """Return whether the stream is planned and costs credits."""
         return self.costs.get(stream.name, 0) > 0
 
     def plans(self, stream: Stream) -> bool:
-        """Whether the family is planned."""
+        """Return whether the stream is planned."""
         return stream in self.streams
 
     def saved(self, settings: Settings, *streams: Stream) -> int:
-        """What other settings save on the families that are planned of those."""
+        """Return the credits that other settings save on the planned ones of these streams."""
         own = [stream for stream in self.streams if stream in streams]
         return sum(self.costs[stream.name] for stream in own) - self.credits(settings, own)
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do, with which settings or tables, what it saves in hundredths, and what is not to be had then.
+    """A suggestion: its settings or tables, the hundredths that it saves, and the data that it loses.
 
-    ``tables`` has one table of each family that stays, for ``--table``.
+    ``tables`` has one table of each remaining stream, for ``--table``.
     """
 
     what: str
@@ -68,7 +68,7 @@ class Advice:
     loses: str
 
     def as_json(self) -> dict[str, Any]:
-        """The advice as plain data."""
+        """Return the suggestion as plain data."""
         return {
             "what": self.what,
             "settings": dict(self.settings),
@@ -79,7 +79,7 @@ class Advice:
 
 
 def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
-    """What would be cheaper, the most first; and all settings together that still fill the same tables."""
+    """Return the suggestions, the largest saving first, and one with all settings that still fill the same tables."""
     if not offer.total:
         return [], None
     settings = [one for one in _settings_advice(offer) if one.saves > 0]
@@ -88,27 +88,27 @@ def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
 
 
 def _settings_advice(offer: Offer) -> Iterator[Advice]:
-    """Settings that can be cheaper, while every table is still filled."""
+    """Yield cheaper settings that still fill every table."""
     yield from _limit_advice(offer, MAPS, offer.settings.maps.limit)
     yield from _limit_advice(offer, HOLDERS, offer.settings.holders.limit)
     if offer.settings.holders.with_metadata:
         have = _where_details_are(offer)
         yield _setting(offer, "holders.with_metadata", False, f"the details of holders stay empty{have}", HOLDERS)
     if offer.settings.addresses.top and _map_has_top(offer) and _address_sets(offer):
-        loses = "addresses then tells of the named address sets only; map_nodes has the same details of top holders"
+        loses = "addresses then has the named address sets only; map_nodes has the same details of top holders"
         yield _setting(offer, "addresses.top", 0, loses, ADDRESSES)
 
 
 def _limit_advice(offer: Offer, stream: Stream, limit: int) -> Iterator[Advice]:
     if limit > _LOWEST_LIMIT:
-        loses = f"holders below rank {_LOWEST_LIMIT}, where {limit} were asked for"
+        loses = f"holders below rank {_LOWEST_LIMIT} (of {limit})"
         yield _setting(offer, f"{stream.name}.limit", _LOWEST_LIMIT, loses, stream)
 
 
 def _holders_advice(offer: Offer) -> Iterator[Advice]:
-    """A map has the holders of its limit; where addresses ask about them, they would have to go too."""
+    """Yield the advice to leave out ``holders``, which maps contain, and ``addresses`` if only holders are in it."""
     settings = offer.settings
-    if not (offer.asks_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
+    if not (offer.pays_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
         return
     rest = [stream for stream in offer.streams if stream is not HOLDERS]
     loses = (
@@ -121,10 +121,10 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
             return
         if _address_sets(offer):
             top = {"addresses.top": 0}
-            loses += "; addresses then tells of the named address sets only"
+            loses += "; addresses then has the named address sets only"
         else:
             rest.remove(ADDRESSES)
-            loses += ", which are all that addresses would tell of"
+            loses += ", and all rows of addresses"
     left_out = [stream.name for stream in offer.streams if stream not in rest]
     cheaper = settings if not top else changed(settings, "addresses.top", 0)
     saves = offer.total - offer.credits(cheaper, rest)
@@ -132,8 +132,8 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
 
 
 def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
-    """A set beyond one request's size is asked for in blocks that cover each pair, at several times the cost."""
-    if not offer.asks_for(SUBGRAPHS):
+    """Yield the advice to cut address sets that are too large for one request: blocks cost several times as much."""
+    if not offer.pays_for(SUBGRAPHS):
         return
     for name, members in offer.settings.address_sets.items():
         count = len(members.addresses)
@@ -147,12 +147,12 @@ def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
             {},
             None,
             offer.saved(offer.settings.model_copy(update={"address_sets": sets}), SUBGRAPHS),
-            f"transfers from and to the {count - MAX_SUBGRAPH_ADDRESSES:,} addresses that are taken out",
+            f"transfers of the {count - MAX_SUBGRAPH_ADDRESSES:,} removed addresses",
         )
 
 
 def _setting(offer: Offer, name: str, value: int | bool, loses: str, stream: Stream) -> Advice:
-    saves = offer.saved(changed(offer.settings, name, value), stream) if offer.asks_for(stream) else 0
+    saves = offer.saved(changed(offer.settings, name, value), stream) if offer.pays_for(stream) else 0
     return Advice(f"set {name} = {_toml(value)}", {name: value}, None, saves, loses)
 
 
@@ -164,12 +164,12 @@ def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
     for name, value in chosen.items():
         settings = changed(settings, name, value)
     saves = offer.total - offer.credits(settings, offer.streams)
-    told = ", ".join(f"{name} = {_toml(value)}" for name, value in chosen.items())
-    return Advice(f"set {told}", chosen, None, saves, "; ".join(one.loses for one in advice))
+    listed = ", ".join(f"{name} = {_toml(value)}" for name, value in chosen.items())
+    return Advice(f"set {listed}", chosen, None, saves, "; ".join(one.loses for one in advice))
 
 
 def _map_has_top(offer: Offer) -> bool:
-    """Whether maps, even the smallest, tell the details of each holder that addresses would ask about."""
+    """Return whether even the smallest maps have the details of each top holder in ``addresses``."""
     return offer.plans(MAPS) and offer.settings.addresses.top <= _LOWEST_LIMIT
 
 
@@ -179,7 +179,7 @@ def _where_details_are(offer: Offer) -> str:
 
 
 def _address_sets(offer: Offer) -> bool:
-    """Whether each chain has address sets of its own."""
+    """Return whether each chain has address sets."""
     sets = offer.settings.address_sets.values()
     return all(any(members.chain in (None, chain) for members in sets) for chain in offer.chains)
 

@@ -133,7 +133,7 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
-    from holderlake.backfill.plan import past_instants
+    from holderlake.backfill.instants import past_instants
     from pipelines.cli.outcomes import Outcome
     from pipelines.runs import dagster_instance, fill, ingest_day, loads_once
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from holderlake.backfill.plan import streams_of
+from holderlake.backfill.scope import streams_of
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import utc_now
 from holderlake.errors import RunCancelled, RunFailed, SomeFailed

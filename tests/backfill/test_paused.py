@@ -1,4 +1,4 @@
-"""Backfills that run out of credits: they stop, say how to go on, and go on without paying anything twice."""
+"""Backfills that run out of credits: they stop, are parked, and resume without paying twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INSTANTS = [datetime(2026, 5, 1) + timedelta(days=day) for day in range(6)]
 
 @pytest.fixture
 def poor(make_workspace: MakeWorkspace) -> Workspace:
-    """A day's ceiling that is enough for a part of the maps."""
+    """A workspace with a daily ceiling for some of the maps."""
     return _workspace(make_workspace, per_day=credits_text(PART))
 
 
@@ -47,30 +47,28 @@ def _stop(workspace: Workspace, instance: DagsterInstance) -> str:
     return str(stopped.value)
 
 
-def test_what_is_left_is_parked_and_the_message_says_when_and_how_to_go_on(
-    poor: Workspace, instance: DagsterInstance
-) -> None:
+def test_a_stopped_backfill_is_parked_and_says_how_to_resume(poor: Workspace, instance: DagsterInstance) -> None:
     said = _stop(poor, instance)
     tomorrow = utc_now().date() + timedelta(days=1)
-    assert f"go on from {tomorrow} on: holderlake backfill --parked" in said
+    assert f"resume it from {tomorrow} on: holderlake backfill --parked" in said
     (parked,) = parked_backfills(poor)
     assert parked.resume_on == tomorrow
     assert parked.of == Selection.of([when.isoformat() for when in INSTANTS], [CHAIN], [], ["maps"])
     assert parked.reason in said
 
 
-def test_the_newest_instants_are_there_and_nothing_beyond_the_ceiling_was_spent(
+def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(
     poor: Workspace, instance: DagsterInstance
 ) -> None:
     _stop(poor, instance)
-    there = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
-    assert there
-    assert there == INSTANTS[-len(there) :]
+    committed = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
+    assert committed
+    assert committed == INSTANTS[-len(committed) :]
     totals = poor.ledger.totals()
     assert 0 < totals.spent + totals.reserved <= PART
 
 
-def test_each_partition_paid_for_before_a_ceiling_lands(
+def test_each_partition_paid_before_a_ceiling_is_committed(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = _workspace(make_workspace, per_day=credits_text(54 * COST))
@@ -82,12 +80,12 @@ def test_each_partition_paid_for_before_a_ceiling_lands(
     assert sum(bool(manifest.covered) for manifest in workspace.lake.manifests(family="maps")) == paid
 
 
-def test_a_run_that_lacks_credits_is_not_tried_again_by_dagster(poor: Workspace, instance: DagsterInstance) -> None:
+def test_dagster_does_not_retry_a_run_without_credits(poor: Workspace, instance: DagsterInstance) -> None:
     _stop(poor, instance)
     assert [run.tags["dagster/max_retries"] for run in instance.get_runs()] == ["0"]
 
 
-def test_going_on_pays_for_the_rest_only_and_parks_nothing_more(
+def test_a_resumed_backfill_pays_only_for_the_rest(
     make_workspace: MakeWorkspace, poor: Workspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _stop(poor, instance)
@@ -100,7 +98,7 @@ def test_going_on_pays_for_the_rest_only_and_parks_nothing_more(
     assert row.calls == len(INSTANTS)
 
 
-def test_what_is_not_due_waits_and_says_until_when(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_parked_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     parked = park(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
     assert parked is not None
     go_on(poor, as_json=False)
@@ -142,7 +140,7 @@ def test_a_finished_backfill_starts_no_run(
     ],
     ids=["per_run", "per_day", "per_month", "provider"],
 )
-def test_the_day_to_go_on_is_that_on_which_there_are_credits_again(
+def test_a_backfill_can_resume_when_credits_return(
     poor: Workspace, error: Exception, resume_on: date | str | None
 ) -> None:
     parked = park(poor, error, Selection.of(["2026-05-01"], [CHAIN], [], []))

@@ -231,7 +231,7 @@ def test_a_plan_says_what_the_engine_tells_and_prices_the_rest(
         assert (line.computed, line.calls, line.credits) == (2 * tokens, 0, 0)
     others = [line for line in asked.lines if line.family not in {MAPS.name, HOLDERS.name}]
     assert [by_family[line.family] for line in others] == others
-    assert f"{4 * tokens} answers come straight from the local engine: no calls, no credits." in sentences(plan)
+    assert f"{4 * tokens} answers come from the local engine: no calls, no credits." in sentences(plan)
 
 
 # ---------------------------------------------------------------------- a store of one's own

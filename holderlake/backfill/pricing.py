@@ -1,0 +1,110 @@
+"""Prices the gaps of a plan: the calls that fill them, and the requests that need no call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from holderlake.backfill.coverage import Gap
+from holderlake.backfill.estimates import measure_request
+from holderlake.contract.prices import ADDRESS_METADATA
+from holderlake.contract.requests import AddressesMetadataRequest
+from holderlake.ingest.options import with_options
+from holderlake.ingest.stream import engine_for
+from holderlake.workspace import Workspace
+
+_ADDRESSES_KIND: Final = "addresses/metadata"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call for a stream: its cost in hundredths of a credit, and the units that determine its answer's size."""
+
+    chain: str
+    family: str
+    endpoint: str
+    cost: int
+    kind: str
+    units: int
+
+
+@dataclass
+class Bill:
+    """Calls in the order in which they are made, and by stream: partitions, and requests that need no call."""
+
+    calls: Counter[Call] = field(default_factory=Counter)
+    partitions: Counter[str] = field(default_factory=Counter)
+    complete: Counter[str] = field(default_factory=Counter)
+    archived: Counter[str] = field(default_factory=Counter)
+    shared: Counter[str] = field(default_factory=Counter)
+    computed: Counter[str] = field(default_factory=Counter)
+    other: dict[str, list[Gap]] = field(default_factory=dict)
+    """Partitions that were requested with other options than those of the settings."""
+
+    @property
+    def credits(self) -> int:
+        return sum(call.cost * count for call, count in self.calls.items())
+
+
+def price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False) -> Bill:
+    """Return the bill of gaps, in their order. Archived answers cost nothing, except with ``refresh``."""
+    bill = Bill()
+    keys: set[str] = set()
+    timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    for gap in gaps:
+        name = gap.stream.name
+        bill.partitions[name] += 1
+        if gap.other is not None:
+            bill.other.setdefault(name, []).append(gap)
+        if gap.is_none:
+            bill.complete[name] += 1
+        elif gap.unnamed:
+            _price_unnamed(gap, bill)
+        elif engine_for(workspace, gap.stream):
+            bill.computed[name] += len(gap.missing)
+        elif gap.stream.historic or refresh:
+            _price_requests(workspace, provider_id, gap, bill, keys if gap.stream.historic else set(), refresh)
+        else:  # one answer a day serves all past instants, so an equal gap sends no further request
+            same = (name, gap.partition.chain, gap.missing)
+            if same in timeless:
+                bill.shared[name] += timeless[same]
+            else:
+                timeless[same] = _price_requests(workspace, provider_id, gap, bill, keys)
+    return bill
+
+
+def _price_unnamed(gap: Gap, bill: Bill) -> None:
+    """Add the highest cost of addresses of holders that are not known yet."""
+    left = len(gap.missing) + gap.unnamed
+    while left:
+        units = min(left, gap.stream.batch)
+        endpoint, cost = AddressesMetadataRequest.endpoint, ADDRESS_METADATA * units
+        bill.calls[Call(gap.partition.chain, gap.stream.name, endpoint, cost, _ADDRESSES_KIND, units)] += 1
+        left -= units
+
+
+def _price_requests(
+    workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, keys: set[str], refresh: bool = False
+) -> int:
+    """Add a gap's requests, and return their number. ``keys`` are those of requests that are priced already."""
+    name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
+    settings = with_options(name, workspace.settings, gap.options)
+    requests = [
+        request
+        for group in gap.stream.batches(gap.missing)
+        for request in gap.stream.requests(settings, gap.partition, group, refresh)
+    ]
+    for request in requests:
+        key = workspace.archive.key(provider_id, request, as_of)
+        if key in keys:
+            bill.shared[name] += 1
+        elif not refresh and workspace.archive.holds(key, as_of if isinstance(as_of, datetime) else None):
+            bill.archived[name] += 1
+        else:
+            kind, units = measure_request(request)
+            bill.calls[Call(gap.partition.chain, name, request.endpoint, request.cost, kind, units)] += 1
+        keys.add(key)
+    return len(requests)
