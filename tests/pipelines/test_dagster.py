@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
 from tests.filling import MakeWorkspace
 
+ROOT = Path(__file__).parents[2]
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 TABLE_ASSETS = sorted(set(TABLES) - set(SIDE_TABLES))
@@ -249,7 +251,12 @@ def test_every_asset_has_a_description_owners_kinds_a_column_schema_and_checks(m
         assert table in checked
 
 
-def test_the_workspace_file_and_the_definitions_name_the_same_module() -> None:
-    text = (Path(__file__).parents[2] / "workspace.yaml").read_text()
-    assert "module_name: pipelines.definitions" in text
-    assert "[tool.dagster]" not in (Path(__file__).parents[2] / "pyproject.toml").read_text()
+def test_both_project_files_name_the_same_code_location() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
+    location = f"""\
+load_from:
+  - python_module:
+      module_name: {project["code_location_target_module"]}
+      location_name: {project["code_location_name"]}
+"""
+    assert (ROOT / "workspace.yaml").read_text() == location
