@@ -32,7 +32,8 @@ import duckdb
 from benchmarks.warehouse_lake import Size, make_lake
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import lake_views
-from holderlake.warehouse.warehouse import Warehouse, quiet
+from holderlake.warehouse.connections import quiet
+from holderlake.warehouse.warehouse import Warehouse
 
 HELD_BACK: Final = 100
 """Partitions that the readers see arrive."""

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from holderlake import errors
     from holderlake.client import Client
     from holderlake.settings import Settings
-    from holderlake.warehouse.dataframes import lake as open_lake
-    from holderlake.warehouse.dataframes import warehouse as open_warehouse
+    from holderlake.warehouse.dataframes import open_lake, open_warehouse
 
 __all__ = ["Client", "Settings", "errors", "open_lake", "open_warehouse"]
 
@@ -25,8 +24,8 @@ _HOMES: Final = {
     "Client": ("holderlake.client", "Client"),
     "Settings": ("holderlake.settings", "Settings"),
     "errors": ("holderlake.errors", ""),
-    "open_lake": ("holderlake.warehouse.dataframes", "lake"),
-    "open_warehouse": ("holderlake.warehouse.dataframes", "warehouse"),
+    "open_lake": ("holderlake.warehouse.dataframes", "open_lake"),
+    "open_warehouse": ("holderlake.warehouse.dataframes", "open_warehouse"),
 }
 """The module of each public name, and its name there."""
 

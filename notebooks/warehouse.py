@@ -15,15 +15,15 @@ def ask_the_warehouse():
     import marimo as mo
     import matplotlib.pyplot as plt
 
-    from holderlake.warehouse.dataframes import warehouse
+    import holderlake
 
-    ask = warehouse()
+    ask = holderlake.open_warehouse()
     mo.md(
         """
         # The warehouse from Python
 
-        One line asks it, into pandas, Polars or Arrow. Each call reads what is published at that moment and never
-        waits for a load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
+        One line queries it, into pandas, Polars or Arrow. Each query reads the published file and never waits for a
+        load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
         """
     )
     return ask, mo, plt

@@ -1,6 +1,6 @@
-"""Writes the reference pages of ``docs/`` from the code: ``python -m docs.reference.pages``..
+"""Write the reference pages of ``docs/`` from the code: ``python -m docs.reference.pages``.
 
-``python -m docs.reference.pages data/warehouse.duckdb`` also renews the answers in ``questions.md``.
+``python -m docs.reference.pages data/warehouse.duckdb`` also writes the answers in ``questions.md``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
+from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
 from pipelines.cli.exit_codes import EXIT_CODES
 from pipelines.cli.main import app
@@ -32,73 +33,73 @@ _TABLES_HEAD: Final = """\
 
 The lake (Parquet) and the warehouse (DuckDB) have the same tables and columns; the warehouse calls `as_of` `timestamp`.
 Times are UTC, shares are parts of the total supply from 0 to 1. Rows have two time axes: `as_of` is the instant that
-a row is true as of, `fetched_at` when it was learnt. Endpoints without history mode (chains, tokens,
-subgraph_transfers, addresses) tell what is known at `fetched_at`, whatever past the partition is for.
+the row describes, `fetched_at` is when it was fetched. Endpoints without history mode (chains, tokens,
+subgraph_transfers, addresses) return the state at `fetched_at`, also in a partition of an earlier instant.
 
-An amount is exact: `amount` is a decimal of 18 places, and where that can't hold the number (10^20 and more, or further
-decimals) the exact text stands in `amount_exact`, which is null otherwise. The same goes for `total_value`.
+An amount is exact: `amount` is a decimal of 18 places. An amount that is too large (10^20 and more) or has more
+decimals is null there, and its exact text is in `amount_exact`, which is null otherwise. The same goes for
+`total_value`.
 
-The lake's files are `data/lake/<table>/chain=<chain>/timestamp=<as-of instant>/part-0.parquet`. Each table has a page
-of its own:
+The lake's files are `data/lake/<table>/chain=<chain>/timestamp=<as-of instant>/part-0.parquet`. Each table has a page:
 
 """
 
 _SETTINGS_HEAD: Final = """\
 # Settings
 
-One file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names), and environment
-variables over it. Two underscores stand between section and name. The API key is taken from the environment only.
-`holderlake doctor` says whether all is in order.
+Settings are in one file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names).
+Environment variables override it; two underscores separate section and name. The API key and other secrets come from
+the environment only. `holderlake doctor` checks everything.
+
+A duration is a number and s, m, h, d or w, such as `30s`, `24h` or `7d`. A size is a number and MB, GB or TB.
 """
 
 _SQL_HEAD: Final = """\
 # Views and macros
 
-`holderlake sql` asks the warehouse read-only; any DuckDB client from 1.5 on may open `warehouse.duckdb`
+`holderlake sql` queries the warehouse read-only. Any DuckDB client from 1.5 on can open `warehouse.duckdb`
 ([connect your tools](connect.md)). Ten questions with their queries and answers are in [questions](questions.md).
 
-**Names.** Besides the [tables](tables.md) there is for each of `tokens`, `holders`, `maps`, `map_nodes`,
+**Names.** In addition to the [tables](tables.md) there are, for each of `tokens`, `holders`, `maps`, `map_nodes`,
 `grouped_transfers`, `clusters` and `cluster_members`:
 
 | name | rows |
 |---|---|
 | `latest_holders` | each token's newest partition |
-| `holders_as_of(t)` | each token's newest partition at or before `t`: what was true at `t` |
-| `holders_known_at(t, known)` | the same, of what we knew at `known`: two axes of time |
+| `holders_as_of(t)` | each token's newest partition at or before `t` |
+| `holders_known_at(t, known)` | the same, as it was known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or text that reads as one. **Addresses**
-may be written in any case where they are hexadecimal; elsewhere case counts. A token whose newest answer was "nobody
-holds it" has no rows; a token that was never asked about, or not yet at `t`, has none either. **Amounts** have two
-columns: `sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details
-(`is_cex`, `label`, …) are null in `holders` where details were not asked for; `special_addresses` knows them from
-everywhere.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. **Addresses**
+in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its newest answer
+has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns: `sum(amount)` is
+right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details (`is_cex`, `label`, …)
+are null in `holders` if details were not requested; `special_addresses` collects them from all tables.
 
-**Readers never wait, and never see half a load.** A load works on a copy of the file and puts it in place by one
-rename: whoever has the old one open goes on reading it, whoever opens it afterwards sees all that was loaded. A load
-that is killed changes nothing. Loading is idempotent: a partition that was written anew replaces its rows, a
-backfilled one slots in. Rows lie by month, chain, token and instant, which makes the file small and questions about a
-token or a time quick. Each table's comment states its key; rows that share one are counted at each load.
+**Readers never wait, and never see half a load.** A load writes a copy of the file and renames it: a reader that has
+the old file open continues with it, and the next reader sees everything that was loaded. A killed load changes nothing.
+Loads are idempotent: a partition that was written again replaces its rows. Rows are ordered by month, chain, token and
+instant, so the file is small, and a query about a token or a time is fast. Each table's comment names its key; each
+load counts rows that share one.
 
 ## From Python
 
 ```python
-from holderlake.warehouse.dataframes import lake, warehouse
+import holderlake
 
-warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
-warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
-warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
-lake().pandas("FROM concentration_history")
+holderlake.open_warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
+holderlake.open_warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
+holderlake.open_warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
+holderlake.open_lake().pandas("FROM concentration_history")
 ```
 
-Run it from the checkout, or name the file: `warehouse("data/warehouse.duckdb")`. Amounts stay exact, whole numbers
-whole.
+Run it in the folder of `holderlake.toml`, or name the file: `open_warehouse("data/warehouse.duckdb")`. Amounts are
+exact, and whole numbers stay whole.
 
 ## Without the warehouse
 
-`holderlake lake-views > lake.sql` writes a script that makes the same tables, views and macros over the lake's Parquet
-files, for any DuckDB: `duckdb -init lake.sql`. It counts the partitions that are committed when it is read; read it
-again to see later ones. While a partition is written again, a query may see only a part of it; the warehouse never
-shows that.
+`holderlake lake-views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
+Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
+it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
@@ -106,13 +107,13 @@ the damaged files on standard error, and leaves their partitions out too. `holde
 at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
 each session and each cursor.
 
-Other engines read the files by themselves (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
+Other engines read the files directly (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
 """
 
 _COMMANDS_HEAD: Final = """\
 # Commands
 
-`holderlake COMMAND --help` says the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix
+`holderlake COMMAND --help` prints the same. Times are ISO dates, date-times (UTC unless they name a zone) or unix
 seconds.
 
 All commands end with one of these exit codes:
@@ -123,30 +124,32 @@ All commands end with one of these exit codes:
 
 
 def tables_page() -> str:
-    """What holds for all tables, and the list of them."""
+    """Return the page of all tables."""
     return _TABLES_HEAD + overview()
 
 
 def settings_page() -> str:
-    """Every setting with its environment variable and default."""
+    """Return the page of all settings with their environment variables and defaults."""
     return _SETTINGS_HEAD + "".join(_settings(Settings, ()))
 
 
 def commands_page() -> str:
-    """Every command with its arguments and options."""
+    """Return the page of all commands with their arguments and options."""
     codes = "".join(f"| {code} | {sentence} |\n" for code, sentence in EXIT_CODES.items())
     return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
 
 
 def sql_page() -> str:
-    """Every view and macro of the warehouse, by the comment above it."""
+    """Return the page of all views and macros with their columns."""
     return _SQL_HEAD + "".join(_query(query) for query in queries())
 
 
-def answered(page: str, ask: Callable[[str], pa.Table]) -> str:
-    """A page with the answer below each query, in place of the one that stood there."""
+def with_answers(page: str, query: Callable[[str], pa.Table]) -> str:
+    """Return a page with the rows of each query below it, in place of older ones."""
     bare = re.sub(r"(?<=```\n)\n(?:\|.*\n)+", "", page)
-    return re.sub(r"```sql\n(.*?)```\n", lambda found: found.group() + _markdown(ask(found[1])), bare, flags=re.DOTALL)
+    return re.sub(
+        r"```sql\n(.*?)```\n", lambda match: match.group() + _markdown(query(match[1])), bare, flags=re.DOTALL
+    )
 
 
 def _markdown(answer: pa.Table) -> str:
@@ -171,8 +174,17 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 
 
 def _query(query: Query) -> str:
-    about = query.comment.partition("Example:")[0]
-    return f"\n## {query.signature}\n\n{' '.join(about.split())}\n\n```sql\n{' '.join(query.example.split())}\n```\n"
+    about, example = (" ".join(part.split()) for part in query.comment.split("Example:"))
+    return f"\n## {query.signature}\n\n{about}\n\n```sql\n{example}\n```\n{_columns(query)}"
+
+
+def _columns(query: Query) -> str:
+    if query.kind == "MACRO":
+        return ""
+    if query.snapshot_of:
+        return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md).\n"
+    rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
+    return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
@@ -181,7 +193,7 @@ def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
     plain = {name: field for name, field in model.model_fields.items() if not _is_section(field.annotation)}
     if plain:
         yield f"\n## {title}\n\n" + (f"{about}\n\n" if about else "")
-        yield "| setting | environment | default | what it is |\n|---|---|---|---|\n"
+        yield "| setting | environment | default | meaning |\n|---|---|---|---|\n"
         for name, field in plain.items():
             variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
             yield f"| `{name}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
@@ -218,7 +230,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     yield f"\n## {name}\n\n{' '.join((command.help or '').split())}\n"
     rows = [_parameter(one) for one in command.params if getattr(one, "name", "") != "help"]
     if rows:
-        yield "\n| argument or option | what it is |\n|---|---|\n" + "".join(rows)
+        yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)
 
 
 def _parameter(one: Any) -> str:
@@ -232,4 +244,4 @@ if __name__ == "__main__":
         (FOLDER / name).write_text(page())
     for path in sys.argv[1:]:
         questions = FOLDER / "questions.md"
-        questions.write_text(answered(questions.read_text(), Warehouse(Path(path)).query))
+        questions.write_text(with_answers(questions.read_text(), Warehouse(Path(path)).query))

@@ -1,7 +1,4 @@
-"""The reference page of each table, from its schema: what a row is, its key, where it lies, its columns, and a query.
-
-The other pages of the reference stand in ``docs``.
-"""
+"""The reference page of each table, from its schema: its rows, key, columns, files, and an example query."""
 
 from __future__ import annotations
 
@@ -93,37 +90,37 @@ WHERE family = 'maps'
 GROUP BY ALL ORDER BY ALL LIMIT 5
 """,
 }
-"""A query that shows a table's use; a test asks the demo's warehouse each of them."""
+"""An example query of each table. A test runs each one on the demo's warehouse."""
 
 _UNITS: Final = {INSTANT_TYPE: "time, UTC", AMOUNT_TYPE: "token units", pa.float64(): "0 to 1"}
 _OTHER_UNITS: Final = {"service_score": "0 to 100"}
 
 
 def table_page(table: Table) -> str:
-    """A table's page."""
+    """Return a table's page."""
     name = table.name
     head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(schema.key(table))}.\n"
     example = f"## An example\n\n```sql\n{EXAMPLES[name].strip()}\n```\n"
     where = _OWN_WHERE if name in OWN_TABLES else _where(table)
-    return "\n".join([head, _columns(table), example, where]) + _asked_by(name)
+    return "\n".join([head, _columns(table), example, where]) + _used_by(name)
 
 
 def overview() -> str:
-    """The list of all tables, each with what a row is."""
+    """Return the list of all tables with their rows."""
     lines = ["| table | a row is |", "|---|---|"]
     lines += [f"| [`{name}`](tables/{name}.md) | {table.row} |" for name, table in ALL_TABLES.items()]
     return "\n".join(lines) + "\n"
 
 
 def anchor(heading: str) -> str:
-    """The anchor of a heading, as GitHub and the site make it."""
+    """Return the anchor of a heading, as GitHub and the site make it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 _OWN_WHERE: Final = """\
-## Where it lies
+## Files
 
-Only in the warehouse, from the manifests of the lake's partitions.
+It is in the warehouse only, from the manifests of the lake's partitions.
 """
 
 
@@ -132,21 +129,21 @@ def _where(table: Table) -> str:
     families = [family.name for family in STREAMS if name in family.tables]
     file = "part-<family>.parquet" if name in SIDE_TABLES else "part-0.parquet"
     token = ", token" if "token_address" in table.key else ""
-    brought = "each family of tables" if name in SIDE_TABLES else f"the family {_listed(families)}"
+    filled_by = "each family of tables" if name in SIDE_TABLES else f"the family {_listed(families)}"
     return f"""\
-## Where it lies
+## Files
 
 | | |
 |---|---|
-| filled by | {brought} |
+| filled by | {filled_by} |
 | in the lake | `data/lake/{name}/chain=<chain>/timestamp=<as-of instant>/{file}` |
 | partitioned by | chain and as-of instant, such as `chain=eth/timestamp=20250102T030405Z` |
-| in the warehouse | table `{name}`, whose rows lie by month, chain{token} and instant |
+| in the warehouse | table `{name}`, with rows by month, chain{token} and instant |
 """
 
 
 def _columns(table: Table) -> str:
-    lines = ["## Columns\n", "| column | what it holds | unit | warehouse | lake |", "|---|---|---|---|---|"]
+    lines = ["## Columns\n", "| column | meaning | unit | warehouse | lake |", "|---|---|---|---|---|"]
     for field in table.schema:
         name = schema.column_name(field.name)
         never = "" if field.nullable else " NOT NULL"
@@ -163,11 +160,11 @@ def _unit(field: pa.Field) -> str:
     return _OTHER_UNITS.get(field.name) or _UNITS.get(field.type, "")
 
 
-def _asked_by(name: str) -> str:
-    """The views and macros that read the table, by themselves or through its newest rows."""
+def _used_by(name: str) -> str:
+    """Return links to the views and macros that read the table, directly or through its newest rows."""
     through = {name, f"latest_{name}", f"{name}_as_of", f"{name}_known_at"}
-    found = [query for query in queries() if through & _words(query)]
-    links = [f"[`{query.signature}`](../sql.md#{anchor(query.signature)})" for query in found]
+    users = [query for query in queries() if through & _words(query)]
+    links = [f"[`{query.signature}`](../sql.md#{anchor(query.signature)})" for query in users]
     return f"\n## Views and macros over it\n\n{', '.join(links)}\n" if links else ""
 
 

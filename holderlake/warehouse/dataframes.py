@@ -1,14 +1,14 @@
-"""The warehouse as frames, in one line of Python, for analysts' notebooks and scripts:
+"""The warehouse and the lake as data frames, for notebooks and scripts:
 
-    from holderlake.warehouse.dataframes import lake, warehouse
+    import holderlake
 
-    warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
-    warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
-    warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
-    lake().pandas("FROM concentration_history")  # the Parquet files alone, no warehouse needed
+    holderlake.open_warehouse().pandas("FROM latest_holders WHERE chain = 'eth'")
+    holderlake.open_warehouse().polars("FROM holder_changes('2025-01-01', '2026-01-01')")
+    holderlake.open_warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
+    holderlake.open_lake().pandas("FROM concentration_history")  # from the Parquet files, without the warehouse
 
-Amounts stay exact decimals and whole numbers stay whole in each of them, nulls or not. Each call reads what is
-published at that moment, and never waits for a load. All views and macros are in docs/sql.md.
+Amounts are exact decimals, and whole numbers stay whole even with nulls. Each query reads the warehouse that is
+published at that moment, and never waits for a load. docs/sql.md describes all views and macros.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -25,67 +25,64 @@ from holderlake.lake.damage import damages
 from holderlake.lake.lake import Lake
 from holderlake.settings import load_settings
 from holderlake.warehouse import lake_views
-from holderlake.warehouse.warehouse import Warehouse, answer, quiet
+from holderlake.warehouse.connections import quiet, run_query
+from holderlake.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["Frames", "lake", "warehouse"]
+__all__ = ["DataFrames", "open_lake", "open_warehouse"]
 
 
-class Frames:
-    """Answers to SQL as frames. Each method takes a query and values for its ``?``, and raises ``WarehouseError`` with
-    DuckDB's words where the query is faulty.
+class DataFrames:
+    """Results of SQL queries as data frames.
+
+    Each method takes a query and the values of its ``?``, and raises ``WarehouseError`` with DuckDB's message.
     """
 
-    def __init__(self, ask: Callable[[str, Sequence[Any] | None], pa.Table]) -> None:
-        self._ask = ask
+    def __init__(self, query: Callable[[str, Sequence[Any] | None], pa.Table]) -> None:
+        self._query = query
 
     def arrow(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-        """A ``pyarrow.Table``: amounts decimal128(38, 18), times timestamp[us] in UTC without zone."""
-        return self._ask(sql, parameters)
+        """Return a ``pyarrow.Table``: amounts decimal128(38, 18), times timestamp[us] in UTC without zone."""
+        return self._query(sql, parameters)
 
     def pandas(self, sql: str, parameters: Sequence[Any] | None = None) -> pd.DataFrame:
-        """A pandas frame: whole numbers Int64, booleans boolean, amounts Decimal objects, times datetime64[us]."""
-        import pandas as pd  # noqa: PLC0415 - half a second that only who asks for it waits
+        """Return a pandas frame: whole numbers Int64, booleans boolean, amounts Decimal, times datetime64[us]."""
+        import pandas as pd  # noqa: PLC0415 - half a second that only this method needs
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
-
-        frame: pd.DataFrame = self._ask(sql, parameters).to_pandas(types_mapper=nullable.get)
+        frame: pd.DataFrame = self._query(sql, parameters).to_pandas(types_mapper=nullable.get)
         return frame
 
     def polars(self, sql: str, parameters: Sequence[Any] | None = None) -> pl.DataFrame:
-        """A Polars frame: amounts Decimal(38, 18), times Datetime("us"). Needs Polars: ``pip install polars``."""
+        """Return a Polars frame: amounts Decimal(38, 18), times Datetime("us"). Needs Polars."""
         try:
-            import polars as pl  # noqa: PLC0415 - the user's own
+            import polars as pl  # noqa: PLC0415 - not a dependency
         except ImportError as error:
-            raise ImportError(_NO_POLARS) from error
-        return pl.DataFrame(self._ask(sql, parameters))
+            raise ImportError("Polars is not installed: run 'pip install polars', or use .pandas or .arrow") from error
+        return pl.DataFrame(self._query(sql, parameters))
 
 
-_NO_POLARS: Final = "Polars is not installed here; 'pip install polars' brings it, or ask for .pandas or .arrow"
+def open_warehouse(path: Path | str | None = None) -> DataFrames:
+    """Open the warehouse at ``path``; by default the one of the settings (``holderlake.toml`` and environment)."""
+    return DataFrames(Warehouse(Path(path) if path else load_settings().warehouse).query)
 
 
-def warehouse(path: Path | str | None = None) -> Frames:
-    """The warehouse at ``path``; by default that of ``holderlake.toml`` and the environment."""
-    chosen = Warehouse(Path(path) if path else load_settings().warehouse)
-    return Frames(chosen.query)
+def open_lake(root: Path | str | None = None) -> DataFrames:
+    """Open the lake's Parquet files at ``root`` (by default the settings' one), with the warehouse's views and macros.
 
-
-def lake(root: Path | str | None = None) -> Frames:
-    """The lake's Parquet files at ``root``, with the same tables, views and macros; by default that of the settings.
-
-    It counts the partitions that are committed at this call, and leaves out those with damaged files. To find these,
-    the call reads every byte of the lake once.
+    It shows the partitions that are committed at this call, without those that have damaged files. To find these, the
+    call reads every byte of the lake once.
     """
-    chosen = Lake(Path(root) if root else load_settings().lake)
+    lake = Lake(Path(root) if root else load_settings().lake)
     connection = quiet(duckdb.connect())
-    connection.execute(lake_views.script(chosen, damages(chosen, every_byte=True)))
-    turn = Lock()
+    connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
+    lock = Lock()
 
-    def ask(sql: str, parameters: Sequence[Any] | None) -> pa.Table:
-        with turn:  # not a cursor: it would not have the variables of the script
-            return answer(connection, sql, parameters)
+    def query(sql: str, parameters: Sequence[Any] | None) -> pa.Table:
+        with lock:  # not a cursor, because it would not have the script's variables
+            return run_query(connection, sql, parameters)
 
-    return Frames(ask)
+    return DataFrames(query)

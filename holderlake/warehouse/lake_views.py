@@ -1,10 +1,10 @@
-"""The lake without the warehouse: a script of views over its Parquet files, for those who bring a DuckDB of their own.
+"""A SQL script of views over the lake's Parquet files, for any DuckDB without the warehouse.
 
-The script makes the warehouse's tables as views, and all its views and macros over them, so a query gives the same
-answer on either. It counts the partitions that are committed when it is read; read it again to see later ones.
+The script creates the warehouse's tables as views, and all its views and macros, so a query returns the same rows. It
+shows the partitions that are committed when it is read; read it again to see later ones.
 
-DuckDB refuses a query over Parquet files when one of them is damaged. So the script compares each partition with its
-manifest, and leaves a damaged partition out. Variables name the intact files of a table, where not all are intact.
+DuckDB refuses a query over Parquet files if one of them is damaged. So the script compares each partition with its
+manifest, and leaves a damaged partition out. If some files of a table are damaged, a variable lists the intact ones.
 Variables belong to a session: read the script in each session over a damaged lake.
 """
 
@@ -27,7 +27,7 @@ from holderlake.warehouse.schema import column_name, quoted
 _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
 --     duckdb -init lake.sql        or        connection.execute(open("lake.sql").read())
--- It counts the partitions that are committed when it is read; read it again to see later ones. It leaves out
+-- It shows the partitions that are committed when it is read; read it again to see later ones. It leaves out
 -- partitions with damaged files; 'holderlake rebuild --damaged' repairs them at no cost.
 """
 
@@ -167,9 +167,9 @@ WHERE false;
 
 
 def script(lake: Lake, damaged: Iterable[Damage] = ()) -> str:
-    """The SQL. Files are named by their whole paths.
+    """Return the script, with absolute paths.
 
-    The script finds files that are missing, cut short or unreadable each time it is read. ``damaged`` names those that
+    Each time it is read, the script finds files that are missing, truncated or unreadable. ``damaged`` are files that
     only a comparison of every byte finds; the script leaves their partitions out until they are written again.
     """
     return "".join(_statements(lake.root.resolve(), list(damaged)))
@@ -194,7 +194,7 @@ def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
     yield "\nDROP TABLE _files;\n"
     yield _OWN.format(sides=sides)
     yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
-    yield from (f"\n{statement}" for statement in schema.asking("VIEW"))
+    yield from (f"\n{statement}" for statement in schema.view_statements("VIEW"))
 
 
 def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
@@ -224,6 +224,6 @@ def _list(texts: Iterable[str]) -> str:
     return "[" + ", ".join(map(quoted, texts)) + "]"
 
 
-def _nulls(table: Table, named: Callable[[str], str] = str) -> str:
+def _nulls(table: Table, rename: Callable[[str], str] = str) -> str:
     """Return a typed null for each column: files of an older version may lack some of them."""
-    return ", ".join(f"CAST(NULL AS {schema.sql_type(field)}) AS {named(field.name)}" for field in table.schema)
+    return ", ".join(f"CAST(NULL AS {schema.sql_type(field)}) AS {rename(field.name)}" for field in table.schema)

@@ -1,6 +1,6 @@
-"""One load of the warehouse: the lake's partitions that it does not have yet, batch by batch, into an open DuckDB file.
+"""One load of the warehouse: new and changed partitions of the lake, in batches, into an open DuckDB file.
 
-Which file that is, and when readers see it, is ``warehouse``'s matter.
+Copying and publishing the file belongs in ``warehouse``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from holderlake.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
 _BATCH_ROWS: Final = 500_000
-"""So many rows are sorted at once, or looked through for duplicates, whatever is to be loaded."""
+"""Most rows to sort at once, or to search for duplicates."""
 _MEMORY: Final = "128MB"
-_MEMORY_OF_MORE: Final = "256MB"
-"""What DuckDB may use to sort a batch; and a single partition of more rows, which it does on disk."""
-_IN_A_ROW: Final = 4
-"""A load that takes fewer instants of a month and chain than this lays a token's rows of that month apart."""
+_MEMORY_OF_LARGE: Final = "256MB"
+"""DuckDB's memory for sorting a batch; and for a larger single partition, which it sorts on disk."""
+_FEW_INSTANTS: Final = 4
+"""A load of fewer instants of a month and chain than this leaves the month's rows out of order."""
 _DELETE: Final = """
 DELETE FROM {table}
 WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
@@ -44,8 +44,8 @@ SELECT * RENAME (as_of AS timestamp) FROM read_parquet($files, hive_partitioning
 {sorting}
 """
 _UNSORTED: Final = frozenset({"grouped_transfers"})
-"""Many rows of a token and instant lie together as they come; sorting them doubles a load for 5 % of the bytes. As they
-are not held in memory, many are taken at once: where one batch ends within a row group, the next one writes it anew."""
+"""Tables that are not sorted: the rows of a token and instant are together anyway, and sorting would double the
+time of a load to save 5 % of the bytes. Their batches may be large, because their rows are not held in memory."""
 _KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM read_parquet($files, hive_partitioning = false)"
 _SHARED_KEYS: Final = """
 SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
@@ -57,14 +57,14 @@ _MIXED: Final = """
 INSERT INTO _mixed VALUES (?, ?)
 ON CONFLICT DO UPDATE SET rows = rows + excluded.rows
 """
-_FORGET: Final = """
+_DELETE_STATE: Final = """
 DELETE FROM {table}
-WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM learnt)
+WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM new)
 """
-_REMEMBER: Final = {
-    "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM learnt",
-    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM learnt",
-    "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM learnt",
+_INSERT_STATE: Final = {
+    "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
+    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM new",
+    "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM new",
 }
 
 Item = TypeVar("Item")
@@ -85,97 +85,93 @@ class Pending:
 
 
 class Loading:
-    """One load: what it took from the lake, and what it could not take."""
+    """One load: the partitions and rows that it loaded, and messages about damaged files and duplicates."""
 
-    def __init__(self, lake: Lake, known: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
+    def __init__(self, lake: Lake, before: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
         self.lake = lake
-        self.known = known
-        self.taken: list[Pending] = []
+        self.before = before
+        self.loaded: list[Pending] = []
         self.rows: Counter[str] = Counter()
         self.damaged = list(damaged)
         self.duplicates: list[str] = []
 
-    def take_all(self, connection: duckdb.DuckDBPyConnection, held: Path, pending: Sequence[Pending]) -> None:
-        """Puts the rows of partitions in place of those that the warehouse has of them; ``held`` is a folder for their
-        files while that lasts."""
+    def load_all(self, connection: duckdb.DuckDBPyConnection, links: Path, pending: Sequence[Pending]) -> None:
+        """Replace the rows of partitions. ``links`` is a folder for links to their files."""
         for batch in _batches(pending):
             rows = sum(map(_rows_to_sort, batch))
-            connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_MORE}'")
-            self._take(connection, held, batch)
+            connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_LARGE}'")
+            self._load_batch(connection, links, batch)
         for table in SIDE_TABLES:
-            self._take_side(connection, held, table)
+            self._load_side_table(connection, links, table)
 
-    def _take(self, connection: duckdb.DuckDBPyConnection, held: Path, batch: Sequence[Pending]) -> None:
+    def _load_batch(self, connection: duckdb.DuckDBPyConnection, links: Path, batch: Sequence[Pending]) -> None:
         files: dict[str, dict[Path, int]] = {}
         stale: dict[str, list[Pending]] = {}
-        taken = []
+        loaded = []
         for one in batch:
             names = one.manifest.tables.keys() - set(SIDE_TABLES)
-            found = self.lake.link_files(one.manifest, held, names)
-            if found is None:
+            linked = self.lake.link_files(one.manifest, links, names)
+            if linked is None:
                 self._note_damage(one.manifest)
                 continue
-            taken.append(one)
+            loaded.append(one)
             for name in names:
                 rows = one.manifest.tables[name].rows
-                files.setdefault(name, {})[found[name]] = rows
+                files.setdefault(name, {})[linked[name]] = rows
                 self.rows[name] += rows
-                if one.key in self.known:
+                if one.key in self.before:
                     stale.setdefault(name, []).append(one)
         for name, rows_of in files.items():
             _delete(connection, name, stale.get(name, ()))
             for some in _bounded(rows_of):
                 self._note_duplicates(connection, name, some)
             _insert(connection, name, [*rows_of])
-        if len(taken) < _IN_A_ROW * len({(one.manifest.timestamp[:6], one.key[:2]) for one in taken}):
+        if len(loaded) < _FEW_INSTANTS * len({(one.manifest.timestamp[:6], one.key[:2]) for one in loaded}):
             for name, rows_of in files.items():
                 connection.execute(_MIXED, [name, sum(rows_of.values())])
-        _remember(connection, taken)
-        self.taken += taken
+        _insert_state(connection, loaded)
+        self.loaded += loaded
 
-    def _take_side(self, connection: duckdb.DuckDBPyConnection, held: Path, table: str) -> None:
-        """A side table's rows of the partitions that were touched, of all families: a row may not tell whose it is."""
-        partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.taken)
-        manifests = [
+    def _load_side_table(self, connection: duckdb.DuckDBPyConnection, links: Path, table: str) -> None:
+        """Replace a side table's rows of the loaded instants, of all families: a row does not name its family."""
+        partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.loaded)
+        of_instants = [
             manifest
             for chain, as_of in partitions
             for manifest in self.lake.manifests(chain=chain, as_of=as_of)
             if manifest.tables.get(table, NO_FILE).rows
         ]
-        found = [(manifest, self.lake.link_files(manifest, held, [table])) for manifest in manifests]
-        for manifest, files in found:
+        linked = [(manifest, self.lake.link_files(manifest, links, [table])) for manifest in of_instants]
+        for manifest, files in linked:
             if files is None:
                 self._note_damage(manifest)
-        _delete(connection, table, self.taken)
-        _insert(connection, table, [files[table] for _, files in found if files])
-        self.rows[table] += sum(manifest.tables[table].rows for manifest, files in found if files)
+        _delete(connection, table, self.loaded)
+        _insert(connection, table, [files[table] for _, files in linked if files])
+        self.rows[table] += sum(manifest.tables[table].rows for manifest, files in linked if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
-        """Note the damaged files of a partition. One that was just written again is taken by the next load."""
+        """Note the damaged files of a partition. One that was just written again is loaded by the next load."""
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
             self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
 
     def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
-        """Partitions are replaced whole, and a key holds chain and instant: unique here is unique in the warehouse."""
+        """Note rows that share a key. Keys contain chain and instant, so each partition can be checked alone."""
         key, named = ", ".join(TABLES[table].key), {"files": [str(path) for path in files]}
         hashes = np.sort(connection.sql(_KEY_HASHES.format(key=key), params=named).to_arrow_table()["hash"].to_numpy())
-        if not (hashes[1:] == hashes[:-1]).any():  # as a rule; to look for them by partition takes many times as long
+        if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
             return
         for chain, at, rows in connection.execute(_SHARED_KEYS.format(key=key), named).fetchall():
             self.duplicates.append(f"{table} of {chain} at {partition_text(at)}: {rows} rows too many for their key")
 
 
 def _in_order(one: Pending) -> tuple[str, str, str]:
-    """Partitions as rows lie: by month and chain."""
+    """Return a key that sorts partitions as their rows: by month and chain."""
     return (one.manifest.timestamp[:6], one.manifest.chain, one.manifest.timestamp)
 
 
 def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
-    """Return the manifests that the warehouse does not know, or knows with another text, in the order of their rows.
-
-    The second list says which manifests are damaged.
-    """
+    """Return manifests that are new or changed, in the order of their rows, and messages about damaged manifests."""
     pending, damaged = [], []
     for path in lake.manifest_paths():
         family, chain, timestamp = manifests.place_of(path)
@@ -184,7 +180,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
             sha = hashlib.sha256(text).hexdigest()
             if loaded.get((family, chain, parse_partition(timestamp))) != sha:
                 pending.append(Pending(manifests.parsed_manifest(text, path), sha))
-        except FileNotFoundError:  # it was moved to the quarantine meanwhile
+        except FileNotFoundError:  # moved to the quarantine by another process
             continue
         except (ValueError, DamagedManifest) as error:
             damaged.append(str(error))
@@ -192,7 +188,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
-    """The partitions in groups of which few rows are sorted; one that has more of them stands alone."""
+    """Yield the partitions in batches with a limited number of rows to sort. A larger partition is a batch alone."""
     for group in _bounded({place: _rows_to_sort(one) for place, one in enumerate(pending)}):
         for first in range(0, len(group), _BATCH_PARTITIONS):
             yield [pending[place] for place in group[first : first + _BATCH_PARTITIONS]]
@@ -203,7 +199,7 @@ def _rows_to_sort(one: Pending) -> int:
 
 
 def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
-    """The items in groups of so many rows at most; one of more rows stands alone."""
+    """Yield the items in groups of at most ``_BATCH_ROWS`` rows. A larger item is a group alone."""
     group: list[Item] = []
     rows = 0
     for item, own in rows_of.items():
@@ -230,7 +226,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
-    """Puts files into a table, and removes them."""
+    """Insert the rows of files into a table, and remove the files."""
     if files:
         sorting = "" if table in _UNSORTED else f"ORDER BY {schema.order(TABLES[table], 'as_of')}"
         connection.execute(_INSERT.format(table=table, sorting=sorting), {"files": [str(path) for path in files]})
@@ -238,27 +234,27 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[P
         path.unlink()
 
 
-def _remember(connection: duckdb.DuckDBPyConnection, taken: Sequence[Pending]) -> None:
-    """Notes what the manifests tell: that they are loaded, and for whom they answered."""
+def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pending]) -> None:
+    """Record partitions as loaded, with their coverage."""
     now = utc_now()
-    told = [one.manifest for one in taken]
-    learnt = pa.table(
+    loaded_manifests = [one.manifest for one in loaded]
+    new = pa.table(
         {
-            "family": pa.array([one.family for one in told], pa.string()),
-            "chain": pa.array([one.chain for one in told], pa.string()),
-            "timestamp": pa.array([one.as_of for one in told], INSTANT_TYPE),
-            "manifest_sha": pa.array([one.sha for one in taken], pa.string()),
-            "loaded_at": pa.array([now] * len(told), INSTANT_TYPE),
-            "provider": pa.array([one.provider for one in told], pa.string()),
-            "written_at": pa.array([one.written_at for one in told], INSTANT_TYPE),
-            "row_count": pa.array([one.rows for one in told], pa.int64()),
-            "failures": pa.array([one.failures for one in told], pa.int64()),
-            "covered": pa.array([sorted(one.covered) for one in told], pa.list_(pa.string())),
+            "family": pa.array([one.family for one in loaded_manifests], pa.string()),
+            "chain": pa.array([one.chain for one in loaded_manifests], pa.string()),
+            "timestamp": pa.array([one.as_of for one in loaded_manifests], INSTANT_TYPE),
+            "manifest_sha": pa.array([one.sha for one in loaded], pa.string()),
+            "loaded_at": pa.array([now] * len(loaded), INSTANT_TYPE),
+            "provider": pa.array([one.provider for one in loaded_manifests], pa.string()),
+            "written_at": pa.array([one.written_at for one in loaded_manifests], INSTANT_TYPE),
+            "row_count": pa.array([one.rows for one in loaded_manifests], pa.int64()),
+            "failures": pa.array([one.failures for one in loaded_manifests], pa.int64()),
+            "covered": pa.array([sorted(one.covered) for one in loaded_manifests], pa.list_(pa.string())),
         }
     )
-    with _registered(connection, "learnt", learnt):
-        for table, rows in _REMEMBER.items():
-            connection.execute(_FORGET.format(table=table))
+    with _registered(connection, "new", new):
+        for table, rows in _INSERT_STATE.items():
+            connection.execute(_DELETE_STATE.format(table=table))
             connection.execute(f"INSERT INTO {table} {rows}")
 
 

@@ -1,7 +1,6 @@
-"""The warehouse's layout: tables after the contract's schemas, with their comments, and the views and macros of
-``warehouse_sql``; and the same layout over the lake's Parquet files alone.
+"""The warehouse's layout: tables from the contract's schemas with their comments, and the views and macros in ``sql/``.
 
-Which rows are in them is the warehouse's matter.
+The same views and macros work over the lake's Parquet files. Loading rows belongs in ``loader``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TYPES: Final = {
     INSTANT_TYPE: "TIMESTAMP",
     AMOUNT_TYPE: "DECIMAL(38, 18)",
 }
-_BOOKS: Final = """
+_INTERNAL_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS _loaded (
     family VARCHAR NOT NULL,
     chain VARCHAR NOT NULL,
@@ -47,6 +46,42 @@ CREATE TABLE IF NOT EXISTS _mixed (
     rows BIGINT NOT NULL
 );
 """
+_SNAPSHOTS: Final = {
+    "tokens": (
+        "tokens",
+        "Name, symbol and transfer count, as known at fetched_at, because tokens have no history,",
+        "SELECT chain, symbol, name, transfers_count FROM {name} ORDER BY ALL",
+    ),
+    "holders": (
+        "holders",
+        "Holders",
+        "SELECT chain, token_address, rank, address, share FROM {name} WHERE rank <= 10"
+        " ORDER BY chain, token_address, rank",
+    ),
+    "maps": ("maps", "The map", "SELECT chain, token_address, service_score, cexs FROM {name} ORDER BY service_score"),
+    "map_nodes": (
+        "maps",
+        "Nodes of the map",
+        "SELECT token_address, label, share FROM {name} WHERE is_cex ORDER BY share DESC, token_address, label",
+    ),
+    "grouped_transfers": (
+        "maps",
+        "Relationships of the map, with sums since the first transfer,",
+        "SELECT from_address, to_address, total_value FROM {name} WHERE time_node IS NULL ORDER BY ALL LIMIT 5",
+    ),
+    "clusters": (
+        "maps",
+        "Clusters of the map",
+        "SELECT chain, token_address, cluster_id, share FROM {name} WHERE share > 0.05"
+        " ORDER BY share DESC, token_address",
+    ),
+    "cluster_members": (
+        "maps",
+        "Members of the clusters of the map",
+        "SELECT chain, token_address, cluster_id, count(*) AS members FROM {name} GROUP BY ALL ORDER BY ALL",
+    ),
+}
+"""By table: its family, a phrase for its rows, and an example, for ``snapshots.sql.template``."""
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
@@ -65,11 +100,11 @@ OWN_TABLES: Final = {
     for table in (
         Table(
             "partitions",
-            "a partition: what was fetched of a family of tables, of one chain, as of one instant",
+            "a partition: the fetched rows of a family of tables, for one chain and instant",
             pa.schema(
                 [
                     *_COMMON,
-                    _column("provider", pa.string(), "Whose answers they are"),
+                    _column("provider", pa.string(), "Provider of the rows"),
                     _column("written_at", INSTANT_TYPE, "When the partition was last written to the lake, UTC"),
                     _column("row_count", pa.int64(), "Rows of all tables of the family"),
                     _column("failures", pa.int64(), "Requests, rows and values that could not be read"),
@@ -79,18 +114,18 @@ OWN_TABLES: Final = {
         ),
         Table(
             "coverage",
-            "a subject (a token, an address set, an address) that a partition answered for, with rows or without",
+            "a subject (a token, an address set, an address) that a partition has an answer for, with or without rows",
             pa.schema([*_COMMON, _column("subject", pa.string(), "The token, address set or address")]),
             ("family", "chain", "as_of", "subject"),
         ),
     )
 }
-"""What the warehouse knows of partitions, from their manifests."""
+"""Tables about partitions, from their manifests."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A view or macro: its SQL, and the comment above it, which says what it is and shows an example."""
+    """A view or macro: its SQL, and the comment above it, which describes it and has an example."""
 
     name: str
     kind: str
@@ -100,47 +135,54 @@ class Query:
 
     @property
     def example(self) -> str:
-        """A query that shows its use."""
+        """A query that uses it."""
         return self.comment.partition("Example: ")[2]
+
+    @property
+    def snapshot_of(self) -> str | None:
+        """The table with the same columns, for ``latest_…``, ``…_as_of`` and ``…_known_at``."""
+        table = re.sub(r"^latest_|_as_of$|_known_at$", "", self.name)
+        return table if table != self.name and table in TABLES else None
 
 
 @cache
 def queries() -> tuple[Query, ...]:
-    """The views and macros by name."""
+    """Return the views and macros by name."""
     folder = files("holderlake.warehouse").joinpath("sql")
     texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")]
-    found = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
-    return tuple(sorted(found, key=lambda query: query.name))
+    texts += map(_snapshots, _SNAPSHOTS)
+    statements = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
+    return tuple(sorted(statements, key=lambda query: query.name))
 
 
 def tables_sha() -> str:
-    """Tells layouts of tables apart: names, types and order of columns."""
+    """Return a hash of the tables: names, types and order of columns."""
     return hashlib.sha256("".join(map(_create, _tables())).encode()).hexdigest()
 
 
 def views_sha() -> str:
-    """Tells versions of views, macros and comments apart."""
+    """Return a hash of views, macros and comments."""
     text = "".join(query.sql for query in queries()) + "".join(_comments("TABLE"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def column_name(name: str) -> str:
-    """A lake's column as the warehouse names it."""
+    """Return the warehouse's name of a lake's column."""
     return "timestamp" if name == "as_of" else name
 
 
 def sql_type(field: pa.Field) -> str:
-    """DuckDB's name of a column's type."""
+    """Return DuckDB's name of a column's type."""
     return _TYPES[field.type]
 
 
 def key(table: Table) -> tuple[str, ...]:
-    """The columns that tell a table's rows apart, as the warehouse names them."""
+    """Return the columns of a table's key, by the warehouse's names."""
     return tuple(map(column_name, table.key))
 
 
 def order(table: Table, instant: str) -> str:
-    """The order in which rows lie: by month, chain, token and instant (named so), then by the rest of its key."""
+    """Return the order of a table's rows: month, chain, token, ``instant`` (a column), then the rest of its key."""
     rest = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
     token = ["token_address"] if "token_address" in table.key else []
     rank = ["rank"] if "rank" in table.schema.names else []
@@ -148,15 +190,15 @@ def order(table: Table, instant: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as an SQL literal."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> None:
-    """Makes what is missing of the tables, and all views, macros and comments anew, in one transaction."""
+    """Create missing tables and replace all views, macros and comments, in one transaction."""
     connection.execute("BEGIN")
-    connection.execute(_BOOKS)
-    for statement in (*map(_create, _tables()), *asking("TABLE")):
+    connection.execute(_INTERNAL_TABLES)
+    for statement in (*map(_create, _tables()), *view_statements("TABLE")):
         connection.execute(statement)
     connection.execute(
         "INSERT OR REPLACE INTO _installed VALUES ('tables', ?), ('views', ?)", [tables_sha(), views_sha()]
@@ -164,8 +206,8 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("COMMIT")
 
 
-def asking(tables_are: str) -> Iterator[str]:
-    """Statements that make all views and macros over the tables (``TABLE``s or ``VIEW``s), and all comments."""
+def view_statements(tables_are: str) -> Iterator[str]:
+    """Yield statements that create all views, macros and comments over tables that are ``TABLE`` or ``VIEW``."""
     yield from (query.sql for query in _in_order())
     yield from _comments(tables_are)
 
@@ -194,18 +236,32 @@ def _comments(tables_are: str) -> Iterator[str]:
 
 
 def _in_order() -> list[Query]:
-    """Each after those that it uses: DuckDB looks names up when a view or macro is made."""
-    named = {query.name: query for query in queries()}
-    uses = {name: named.keys() & set(re.findall(r"\w+", query.sql)) - {name} for name, query in named.items()}
-    return [named[name] for name in TopologicalSorter(uses).static_order()]
+    """Return each query after those that it uses, because DuckDB resolves names when it creates a view or macro."""
+    by_name = {query.name: query for query in queries()}
+    uses = {name: by_name.keys() & set(re.findall(r"\w+", query.sql)) - {name} for name, query in by_name.items()}
+    return [by_name[name] for name in TopologicalSorter(uses).static_order()]
+
+
+def _snapshots(table: str) -> str:
+    """Return the SQL of a table's ``latest_`` view and its ``_as_of`` and ``_known_at`` macros."""
+    family, rows, example = _SNAPSHOTS[table]
+    template = files("holderlake.warehouse").joinpath("sql", "snapshots.sql.template").read_text()
+    return template.format(
+        table=table,
+        family=family,
+        rows=rows,
+        example_latest=example.format(name=f"latest_{table}"),
+        example_as_of=example.format(name=f"{table}_as_of('2026-06-30')"),
+        example_known_at=example.format(name=f"{table}_known_at('2026-06-30', '2027-01-01')"),
+    )
 
 
 def _query(text: str) -> Query:
-    found = _NAMED.search(text)
-    if found is None:
-        raise ValueError(f"no view or macro is made by: {text[:60]}")
-    kind, name, is_table = found.groups()
-    sql = text[found.start() :].strip() + "\n"
+    match = _NAMED.search(text)
+    if match is None:
+        raise ValueError(f"no view or macro in: {text[:60]}")
+    kind, name, is_table = match.groups()
+    sql = text[match.start() :].strip() + "\n"
     above = [line.removeprefix("--").strip() for line in takewhile(lambda line: line[:2] == "--", text.splitlines())]
     comment = " ".join(above).replace(" Example: ", "\nExample: ")
     signature = re.match(r"\w+(?:\([^)]*\))?", sql.partition(f"{kind} ")[2])

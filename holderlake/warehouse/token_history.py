@@ -1,7 +1,4 @@
-"""A token's history over a period, as the warehouse tells it: one table for each question of ``report_sql``.
-
-Who draws them stands in ``dagster.history_plots``, who writes them down in ``holderlake.export.token_report``.
-"""
+"""A token's history over a period: one table for each query of ``report_sql``, for plots and reports (``export``)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "clus
 
 @dataclass(frozen=True)
 class Period:
-    """A token and a span of time, ends included."""
+    """A token and a period, ends included."""
 
     chain: str
     token_address: str
@@ -33,23 +30,23 @@ class Period:
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The parameters of every question."""
+        """The parameters of every query."""
         return {"chain": self.chain, "token": self.token_address, "since": self.since, "until": self.until}
 
 
 class TokenHistory:
-    """Answers about one token and period, all from the same state of the warehouse."""
+    """Queries about one token and period, all of the same published warehouse."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, period: Period) -> None:
         self._connection = connection
         self.period = period
 
-    def ask(self, question: str) -> pa.Table:
-        """The answer to a question, named like its file in ``report_sql``."""
-        return self._table(_sql(question), self.period.bound)
+    def ask(self, name: str) -> pa.Table:
+        """Return the rows of a query, which has the name of its file in ``report_sql``."""
+        return self._table(_sql(name), self.period.bound)
 
     def map_at(self, at: datetime) -> dict[str, pa.Table]:
-        """The five tables of the token's map at an instant."""
+        """Return the five tables of the token's map at an instant."""
         bound = {"chain": self.period.chain, "token": self.period.token_address, "at": at}
         return {table: self._table(_MAP.format(table=table), bound) for table in MAP_TABLES}
 
@@ -63,11 +60,11 @@ class TokenHistory:
 
 @contextmanager
 def token_history(warehouse: Warehouse, period: Period) -> Iterator[TokenHistory]:
-    """The history of a token, while the warehouse is open. Raises ``WarehouseError`` where there is none."""
+    """Open the warehouse for the history of a token. Raises ``WarehouseError`` if there is no warehouse."""
     with warehouse.connect() as connection:
         yield TokenHistory(connection, period)
 
 
 @cache
-def _sql(question: str) -> str:
-    return files("holderlake.warehouse").joinpath("report_sql", f"{question}.sql").read_text()
+def _sql(name: str) -> str:
+    return files("holderlake.warehouse").joinpath("report_sql", f"{name}.sql").read_text()

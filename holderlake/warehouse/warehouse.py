@@ -1,15 +1,12 @@
-"""The warehouse: the lake's committed partitions in one DuckDB file, for analysts' SQL.
+"""The warehouse: the lake's committed partitions in one DuckDB file, for SQL.
 
-Tables and columns are the contract's, but for ``as_of``, which is ``timestamp`` here. Views and macros stand in
-``warehouse_sql``. A load works on a copy and publishes it by one rename, so that a reader neither blocks a load nor
-sees half of one; a load that is killed leaves the file as it was. Loads queue for a lock. The copy costs no bytes where
-the file system can share them (XFS, Btrfs), elsewhere as much as the disk takes to write the file.
+Tables and columns are the contract's, except that ``as_of`` is ``timestamp``. A load writes a copy and publishes it by
+one rename: readers never block it and never see half of it, and a killed load changes nothing. Loads wait for each
+other. On file systems that share bytes (XFS, Btrfs) the copy is free; elsewhere it costs one write of the file.
 
-Rows lie by month, chain, token and instant: such a file is small, and a question about a token, a time or both reads
-little of it (``benchmarks.warehouse``). A load sorts what it takes; where many small loads have mixed the rows, the
-file is written anew.
-
-What is committed is the lake's matter.
+Rows are ordered by month, chain, token and instant. That makes the file small, and a query about a token or a time
+reads little of it (``benchmarks.warehouse``). A load sorts its own rows; when many small loads have mixed the rows, the
+file is written again in order.
 """
 
 from __future__ import annotations
@@ -33,15 +30,27 @@ from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
 from holderlake.warehouse import schema
+from holderlake.warehouse.connections import (
+    REMEDY,
+    DamagedWarehouse,
+    WarehouseError,
+    attach,
+    first_line,
+    quiet,
+    run_foreign_query,
+    run_query,
+)
 from holderlake.warehouse.loader import Loading, Partition, pending_of
+
+__all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 
 _log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
-"""What any DuckDB from 1.5 on opens, as analysts' tools bring; 1.4 would, but fails at macros with a WITH."""
+"""The oldest DuckDB that opens the file: 1.4 fails at macros with a WITH."""
 _MIXED_PART: Final = 0.25
 _MIXED_ROWS: Final = 250_000
-"""The file is written anew where so many rows of a table, and such a part of them, lie apart."""
+"""The file is written again if more than this part and this number of a table's rows are out of order."""
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -54,25 +63,14 @@ FROM old.{table}
 WHERE timestamp >= $month AND timestamp < $month + INTERVAL 1 MONTH
 ORDER BY {order}
 """
-_CORRUPT: Final = "Corrupt database file"
-_MADE_AGAIN: Final = "the next load makes it again from the lake, and 'holderlake rebuild --damaged' does so now"
-_HELD: Final = ", for another program has it open for writing; close it there, or connect that program read-only"
-
-
-class WarehouseError(Exception):
-    """The warehouse can't answer or be loaded; the message says why and what to do."""
-
-
-class DamagedWarehouse(WarehouseError):
-    """The file is damaged, or is no DuckDB file."""
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What a load did: partitions (of a family each) and rows by table, in how many seconds.
+    """Result of a load: the number of partitions (one a family), and rows by table.
 
-    ``damaged`` says which manifests and files are damaged; in the warehouse their partitions are as they were.
-    ``duplicates`` names tables and partitions in which rows share a key; they are loaded as they came.
+    ``damaged`` are messages about damaged manifests and files; the warehouse keeps its rows of their partitions.
+    ``duplicates`` are messages about rows that share a key; they are loaded.
     """
 
     partitions: int
@@ -84,7 +82,7 @@ class LoadReport:
 
 @dataclass(frozen=True)
 class _State:
-    """What the published file holds: the manifests it was loaded from, and the layout it has."""
+    """The published file's manifests by partition, and the hashes of its tables and views."""
 
     loaded: Mapping[Partition, str]
     installed: Mapping[str, str]
@@ -96,76 +94,50 @@ class Warehouse:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_postponed = False
-        """Whether a later load of the same command takes what the lake has now."""
+        """True while loads do nothing, because a later load of the same command loads everything."""
         self.postponed_days: set[tuple[str, str]] = set()
-        """Chains and days (YYYY-MM-DD) of postponed loads, whose alerts were not looked for yet."""
+        """Chains and days (YYYY-MM-DD) of postponed loads that were not searched for alerts yet."""
 
     @property
     def version(self) -> str | None:
-        """Tells one published file from the next; None where there is none yet."""
+        """An identifier of the published file; None if there is no file."""
         try:
-            found = self.path.stat()
+            stat = self.path.stat()
         except FileNotFoundError:
             return None
-        return f"{found.st_ino} {found.st_mtime_ns}"
+        return f"{stat.st_ino} {stat.st_mtime_ns}"
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A read-only connection to what is published now; close it. Raises ``WarehouseError`` without a file.
-
-        The file is attached rather than opened: a process that opens a path that it has open already would be given
-        the old file again, although another was published meanwhile.
-        """
-        if not self.path.exists():
-            raise WarehouseError(
-                f"there is no warehouse at {self.path} yet; 'holderlake demo' or 'holderlake ingest' makes it"
-            )
-        connection = quiet(duckdb.connect())
-        try:
-            connection.execute(f"ATTACH {schema.quoted(str(self.path))} AS warehouse (READ_ONLY)")
-            connection.execute("USE warehouse")
-        except duckdb.Error as error:
-            connection.close()
-            if "Could not set lock" in str(error):
-                raise WarehouseError(f"{self.path} can't be opened{_HELD}: {error}") from error
-            raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
-        return connection
+        """Return a read-only connection to the file that is published now. Raises ``WarehouseError`` without a file."""
+        return attach(self.path)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-        """The answer to a query. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
+        """Return the rows of a query. Raises ``WarehouseError`` with DuckDB's message."""
         with self.connect() as connection:
-            return answer(connection, sql, parameters)
+            return run_query(connection, sql, parameters)
 
     def read(self, sql: str, *, files: bool = False) -> pa.Table:
-        """Return the answer to a query from others: it writes nothing, and reads files only where ``files`` allows it.
+        """Return the rows of a query that a user wrote. It cannot write, and reads files only with ``files``.
 
         Raises ``WarehouseError``.
         """
         with self.connect() as connection:
-            if files:
-                _check_only_reads(connection, sql)
-            else:
-                keep_to_the_warehouse(connection)
-            try:
-                return answer(connection, sql)
-            except WarehouseError as error:
-                if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
-                    raise WarehouseError(f"{_sentence(error)}; --files lets a query read files") from error
-                raise
+            return run_foreign_query(connection, sql, files=files)
 
     def check(self) -> int:
-        """Read every block of the file and return how many rows of holders it has. Raises ``WarehouseError``."""
+        """Read every block of the file and return the number of rows of holders. Raises ``WarehouseError``."""
         with self.connect() as connection:
             try:
                 for table in (*TABLES, *schema.OWN_TABLES):
                     connection.execute(f"SELECT count(COLUMNS(*)) FROM {table}").fetchall()
                 ((rows,),) = connection.execute("SELECT count(*) FROM holders").fetchall()
             except duckdb.Error as error:
-                raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
+                raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
         return int(rows)
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """Let loads do nothing while the block runs. A load writes the file once, so many chains share one load."""
+        """Do nothing in loads while the block runs, because one load of many chains is faster than many loads."""
         self.is_postponed = True
         try:
             yield
@@ -173,30 +145,30 @@ class Warehouse:
             self.is_postponed = False
 
     def load(self, lake: Lake) -> LoadReport:
-        """Load the partitions that are new in the lake or were written again. Readers see all of them at once.
+        """Load new and changed partitions of the lake. Readers see all of them at once.
 
-        If nothing is new, nothing is written. A partition that vanished from the lake stays. A file with the tables of
-        another version gets the tables of this one; columns that it lacked are null.
+        Without new partitions nothing is written. A partition that is no longer in the lake stays. A file with the
+        tables of another version gets the tables of this one; new columns are null.
         """
-        began = time.monotonic()
+        start = time.monotonic()
         if self.is_postponed:
             return LoadReport(0, {}, 0.0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():
-                loading = self._load_or_make_again(lake)
+                loading = self._load_or_rebuild(lake)
         except OSError as error:
             raise WarehouseError(_unwritable(self.path, error)) from error
         for one in dict.fromkeys(loading.damaged):
             _log.warning("%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", one)
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         return LoadReport(
-            len(loading.taken), rows, seconds, tuple(dict.fromkeys(loading.damaged)), tuple(loading.duplicates)
+            len(loading.loaded), rows, seconds, tuple(dict.fromkeys(loading.damaged)), tuple(loading.duplicates)
         )
 
-    def _load_or_make_again(self, lake: Lake) -> Loading:
-        """Load; where the file is damaged, set it aside and make it again from the lake."""
+    def _load_or_rebuild(self, lake: Lake) -> Loading:
+        """Load. If the file is damaged, move it away and make a new one from the lake."""
         try:
             return self._load(lake)
         except (DamagedWarehouse, duckdb.Error) as error:
@@ -209,7 +181,7 @@ class Warehouse:
             raise WarehouseError(_unwritable(self.path, error)) from error
 
     def set_damaged_aside(self) -> None:
-        """Read every block; where the file is damaged, move it away, so that the next load makes it again."""
+        """Read every block. If the file is damaged, move it away, so that the next load makes a new one."""
         if self.path.exists():
             try:
                 self.check()
@@ -219,7 +191,7 @@ class Warehouse:
     def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
         self.path.rename(aside)
-        _log.warning("%s. It is made again from the lake; the old file is now %s", _sentence(error), aside)
+        _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), aside)
 
     def _load(self, lake: Lake) -> Loading:
         state = self._state()
@@ -228,15 +200,15 @@ class Warehouse:
         outdated = state.installed.get("views") != schema.views_sha()
         migrate = bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
         if pending or outdated or migrate:
-            _give_back()
-            with self._next_version(migrate) as connection, self._held() as held:
+            _release_memory()
+            with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
-                loading.take_all(connection, held, pending)
+                loading.load_all(connection, links, pending)
         return loading
 
     def _state(self) -> _State:
-        """Raises ``WarehouseError`` if the file is not a warehouse."""
+        """Read the state. Raises ``WarehouseError`` if the file is not a warehouse."""
         if not self.path.exists():
             return _State({}, {})
         with self.connect() as connection:
@@ -244,9 +216,9 @@ class Warehouse:
                 loaded = connection.execute(_LOADED).fetchall()
                 installed = dict(connection.execute(_INSTALLED).fetchall())
             except duckdb.CatalogException as error:
-                raise WarehouseError(f"{self.path} is a DuckDB file, but no warehouse; move it away") from error
+                raise WarehouseError(f"{self.path} is a DuckDB file, but not a warehouse: move it away") from error
             except duckdb.Error as error:
-                raise DamagedWarehouse(f"{self.path} is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
+                raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
         return _State({(family, chain, at): sha for family, chain, at, sha in loaded}, installed)
 
     @contextmanager
@@ -255,8 +227,8 @@ class Warehouse:
             yield
 
     @contextmanager
-    def _held(self) -> Iterator[Path]:
-        """A folder for the files that are being loaded, gone when that is done; what a killed load left goes too."""
+    def _links(self) -> Iterator[Path]:
+        """Yield an empty folder for links to the files of a load, and remove it afterwards."""
         folder = self.path.with_name(f"{self.path.name}.loading")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -267,11 +239,11 @@ class Warehouse:
 
     @contextmanager
     def _next_version(self, migrate: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A copy to write to, published when all went well.
+        """Yield a connection to a copy, and publish the copy if the block succeeds.
 
-        It is written batch by batch: nobody sees it before, and one large transaction would take memory for all.
+        Batches are separate transactions, because one large transaction would need memory for all rows.
         """
-        copy = self._beside("next")
+        copy = self._empty_place("next")
         if migrate:
             self._pack(self.path, copy)
         elif self.path.exists():
@@ -281,14 +253,14 @@ class Warehouse:
             connection.execute("CHECKPOINT")
             mixed = _is_mixed(connection)
         if mixed:
-            packed = self._beside("packed")
+            packed = self._empty_place("packed")
             self._pack(copy, packed)
             copy.unlink()
             copy = packed
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
 
     def _pack(self, old: Path, packed: Path) -> None:
-        """Write the rows of a warehouse to a new file: in order, without holes, in the tables of this version."""
+        """Write the rows of a warehouse to a new file: in order, compact, in the tables of this version."""
         with _writing(packed) as connection:
             connection.execute(f"ATTACH {schema.quoted(str(old))} AS old (READ_ONLY)")
             schema.install(connection)
@@ -305,8 +277,8 @@ class Warehouse:
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
 
-    def _beside(self, what: str) -> Path:
-        """The name of a file beside the published one; what a killed load left there goes."""
+    def _empty_place(self, what: str) -> Path:
+        """Return the path of a file next to the published one. Removes files that a killed load left there."""
         path = self.path.with_name(f"{self.path.name}.{what}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)
@@ -314,57 +286,20 @@ class Warehouse:
         return path
 
 
-def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise ``WarehouseError`` on any statement but SELECT and its kin (FROM, DESCRIBE, SHOW)."""
-    try:
-        types = {one.type for one in connection.extract_statements(sql)}
-    except duckdb.Error as error:
-        raise WarehouseError(str(error)) from error
-    odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
-    if odd:
-        raise WarehouseError(
-            f"{', '.join(odd)} is refused: with --files a query only reads; 'holderlake export' writes"
-        )
-
-
-def keep_to_the_warehouse(connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse files, other databases and extensions on a connection, by DuckDB's own settings, for good."""
-    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
-        connection.execute(f"SET {name} = false")
-    connection.execute("SET lock_configuration = true")
-
-
-def answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-    """The answer to a query on a connection. Raises ``WarehouseError`` with what DuckDB says of a faulty one."""
-    try:
-        found = connection.sql(sql, params=parameters)
-        return pa.table({}) if found is None else found.to_arrow_table()
-    except duckdb.Error as error:
-        if _CORRUPT in str(error):
-            raise DamagedWarehouse(f"the warehouse is damaged ({_sentence(error)}); {_MADE_AGAIN}") from error
-        raise WarehouseError(str(error)) from error
-
-
-def _sentence(error: Exception) -> str:
-    """Return the first line of an error."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
 def _is_full(error: Exception) -> bool:
     return "No space left" in str(error) or getattr(error, "errno", None) == errno.ENOSPC
 
 
 def _unwritable(path: Path, error: Exception) -> str:
-    """Say in one sentence that the warehouse can't be loaded, why, and what to do."""
+    """Return a message: the warehouse can't be loaded, the reason, and the remedy."""
     if _is_full(error):
-        return f"{path} can't be loaded: the disk is full; free some space and load again, the lake has every row"
-    return f"{path} can't be loaded: {_sentence(error)}"
+        return f"{path} can't be loaded: the disk is full; free some space and load again: the lake has every row"
+    return f"{path} can't be loaded: {first_line(error)}"
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether small loads have brought so much of a table that it is worth the while to write the file anew."""
-    told = connection.execute("SELECT table_name, rows FROM _mixed").fetchall()
-    for table, mixed in told:
+    """Return True if so many rows of a table are out of order that the file should be written again."""
+    for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:
             return True
@@ -372,15 +307,15 @@ def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A copy within the kernel, which shares the bytes where the file system can."""
+    """Copy a file in the kernel, which shares the bytes if the file system can."""
     with source.open("rb") as old, target.open("wb") as new:
         left = source.stat().st_size
         while left:
             left -= os.copy_file_range(old.fileno(), new.fileno(), left)
 
 
-def _give_back() -> None:
-    """Gives back what the process does not need any more: the answers of a whole backfill may have been here before."""
+def _release_memory() -> None:
+    """Release memory that Arrow keeps, for example for the answers of a backfill in the same process."""
     for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
         pool.release_unused()
 
@@ -389,12 +324,5 @@ def _give_back() -> None:
 def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with quiet(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'")
-        connection.execute("SET threads = 1")  # each would hold a row group of its own; a load is one scan
+        connection.execute("SET threads = 1")  # each thread would hold a row group in memory
         yield connection
-
-
-def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Without progress bars in logs, and without Python's variables standing in for missing tables."""
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("SET python_enable_replacements = false")
-    return connection

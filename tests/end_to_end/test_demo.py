@@ -122,11 +122,11 @@ def test_writing_through_sql_is_refused_in_a_sentence(first: dict[str, Any], hom
 
 
 def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], home: Path) -> None:
-    from docs.reference.pages import FOLDER, answered
+    from docs.reference.pages import FOLDER, with_answers
 
     page = (FOLDER / "questions.md").read_text()
     assert page.count("```sql") >= 10
-    renewed = answered(page, Warehouse(home / "warehouse.duckdb").query)
+    renewed = with_answers(page, Warehouse(home / "warehouse.duckdb").query)
     assert page == renewed, "run 'python -m docs.reference.pages data/warehouse.duckdb' after a demo"
 
 

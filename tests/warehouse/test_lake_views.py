@@ -1,4 +1,4 @@
-"""The lake's Parquet files alone answer as the warehouse does, and frames hold answers exactly."""
+"""Views over the lake's Parquet files return the same rows as the warehouse, and data frames are exact."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import Lake
-from holderlake.warehouse import dataframes, lake_views, schema
+from holderlake.warehouse import lake_views, schema
+from holderlake.warehouse.dataframes import DataFrames
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
 from tests.processes import HOLDERLAKE
@@ -32,7 +34,7 @@ HUGE = 2**256 - 1
 
 
 def fill(lake: Lake) -> None:
-    """Two chains, two tokens and four instants, with something for every view to tell."""
+    """Write two chains, two tokens and four instants, with rows for every view."""
     for number, instant in enumerate(INSTANTS):
         for chain in ("eth", "base"):
             held = {ONE: HUGE - number, OTHER: f"{number}.5"} if number != 2 else {ONE: 5, EXCHANGE: 3}
@@ -121,7 +123,7 @@ def test_an_example_has_the_same_answer_over_parquet(
     assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
 
-def test_a_table_that_nothing_was_written_of_is_there_and_empty(tmp_path: Path) -> None:
+def test_a_table_without_files_is_empty(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "the 'lake'")
     write_holders(lake, "eth", INSTANTS[0], {"0xa": {"0x1": 1}})
     with duckdb.connect() as connection:
@@ -216,11 +218,11 @@ def test_a_damaged_parquet_file_hides_its_own_partition_only(two_days: Lake, tab
     assert listed(two_days) == [("0x1",)]
 
 
-def test_a_damage_that_keeps_the_size_of_a_file_is_left_out(two_days: Lake) -> None:
+def test_a_damaged_file_of_the_right_size_is_left_out(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
     assert listed(two_days, every_byte=True) == [("0x1",)]
-    assert dataframes.lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
+    assert holderlake.open_lake(two_days.root).arrow("SELECT address FROM holders").to_pylist() == [{"address": "0x1"}]
 
 
 def test_a_manifest_with_a_wrong_digest_is_left_out(two_days: Lake) -> None:
@@ -229,7 +231,7 @@ def test_a_manifest_with_a_wrong_digest_is_left_out(two_days: Lake) -> None:
     assert listed(two_days, every_byte=True) == [("0x1",)]
 
 
-def test_a_damaged_partition_is_counted_after_it_is_written_again(two_days: Lake) -> None:
+def test_a_damaged_partition_is_shown_after_it_is_written_again(two_days: Lake) -> None:
     path = first_file(two_days, "holders")
     path.write_bytes(bytes(path.stat().st_size))
     script = lake_views.script(two_days, damages(two_days, every_byte=True))
@@ -245,7 +247,7 @@ def test_a_table_with_damaged_files_only_is_empty(two_days: Lake) -> None:
     assert listed(two_days) == []
 
 
-def test_a_script_finds_damage_and_commits_later_than_itself(two_days: Lake) -> None:
+def test_a_script_finds_later_damage_and_commits_each_time_it_is_read(two_days: Lake) -> None:
     script = lake_views.script(two_days)
     write_holders(two_days, "eth", INSTANTS[2], {"0xa": {"0x2": 1}})
     first_file(two_days, "holders").write_bytes(b"not Parquet")
@@ -267,7 +269,6 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
     )
     assert f"Left out, because it is damaged: {path}" in done.stderr
     assert "rebuild --damaged" in done.stderr
@@ -276,20 +277,20 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
         assert connection.sql("SELECT address FROM holders").fetchall() == [("0x1",)]
 
 
-# Frames
+# Data frames
 
 
 @pytest.fixture(scope="module", params=["warehouse", "lake"])
-def query(request: pytest.FixtureRequest, home: Path) -> dataframes.Frames:
-    paths = {"warehouse": home / "warehouse.duckdb", "lake": home / "lake"}
-    made: dataframes.Frames = getattr(dataframes, request.param)(paths[request.param])
-    return made
+def frames(request: pytest.FixtureRequest, home: Path) -> DataFrames:
+    if request.param == "lake":
+        return holderlake.open_lake(home / "lake")
+    return holderlake.open_warehouse(home / "warehouse.duckdb")
 
 
-def test_a_frame_of_each_kind_keeps_amounts_exact_and_whole_numbers_whole(asked: dataframes.Frames) -> None:
+def test_data_frames_keep_amounts_exact_and_whole_numbers_whole(frames: DataFrames) -> None:
     sql = "SELECT amount, rank, is_cex, timestamp FROM holders_as_of(?) WHERE address = ? ORDER BY ALL"
     values = [INSTANTS[0], OTHER]
-    in_pandas, in_polars, in_arrow = asked.pandas(sql, values), asked.polars(sql, values), asked.arrow(sql, values)
+    in_pandas, in_polars, in_arrow = frames.pandas(sql, values), frames.polars(sql, values), frames.arrow(sql, values)
     expected = [Decimal("0.5"), Decimal("0.5"), Decimal(2), Decimal(2)]
     assert list(in_pandas["amount"]) == in_polars["amount"].to_list() == in_arrow["amount"].to_pylist() == expected
     assert (in_pandas["amount"] * 2).sum() == 10
@@ -300,21 +301,19 @@ def test_a_frame_of_each_kind_keeps_amounts_exact_and_whole_numbers_whole(asked:
     assert in_polars.schema["timestamp"] == pl.Datetime("us")
 
 
-def test_a_faulty_query_is_told_in_duckdb_s_words(asked: dataframes.Frames) -> None:
+def test_a_faulty_query_raises_an_error_with_duckdbs_message(frames: DataFrames) -> None:
     with pytest.raises(WarehouseError, match="nothing"):
-        asked.pandas("FROM nothing")
+        frames.pandas("FROM nothing")
 
 
-def test_who_lacks_polars_is_told_what_to_do(asked: dataframes.Frames, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_polars_says_how_to_install_it(frames: DataFrames, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install polars"):
-        asked.polars("SELECT 1")
+        frames.polars("SELECT 1")
 
 
-def test_one_line_of_python_needs_no_path(home: Path) -> None:
-    line = (
-        "from holderlake.warehouse.dataframes import warehouse; print(len(warehouse().pandas('FROM latest_holders')))"
-    )
+def test_one_line_of_python_opens_the_warehouse_of_the_settings(home: Path) -> None:
+    line = "import holderlake; print(len(holderlake.open_warehouse().pandas('FROM latest_holders')))"
     done = subprocess.run(
         [sys.executable, "-c", line],
         cwd=ROOT,
@@ -322,6 +321,5 @@ def test_one_line_of_python_needs_no_path(home: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
     )
     assert done.stdout == "6\n"

@@ -24,10 +24,10 @@ from tests.processes import PIPE, run, start
 DAY = DAYS[0]
 
 
-# What is loaded
+# Loading
 
 
-def test_all_tables_are_there_before_anything_was_fetched(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_load_of_an_empty_lake_creates_all_tables(lake: Lake, warehouse: Warehouse) -> None:
     report = warehouse.load(lake)
     assert (report.partitions, report.rows) == (0, {})
     assert {name: count(warehouse, name) for name in TABLES} == dict.fromkeys(TABLES, 0)
@@ -107,7 +107,7 @@ def test_an_amount_beyond_the_decimal_column_is_exact_in_its_text(lake: Lake, wa
     assert [exact_amount(row, "amount") for row in found] == [2**256 - 1, 10**20]
 
 
-def test_the_report_tells_partitions_and_rows(lake: Lake, warehouse: Warehouse) -> None:
+def test_the_load_report_counts_partitions_and_rows(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 2, "0x2": 1}})
     write_maps(lake, "eth", DAY, {"0xa": [["0x1", "0x2"]]})
     report = warehouse.load(lake)
@@ -123,7 +123,7 @@ def test_the_report_tells_partitions_and_rows(lake: Lake, warehouse: Warehouse) 
     assert report.seconds > 0
 
 
-def test_loading_twice_counts_once_and_does_not_touch_the_file(lake: Lake, warehouse: Warehouse) -> None:
+def test_loading_twice_counts_once_and_leaves_the_file_unchanged(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     before = warehouse.path.stat()
@@ -132,7 +132,7 @@ def test_loading_twice_counts_once_and_does_not_touch_the_file(lake: Lake, wareh
     assert (warehouse.path.stat().st_ino, warehouse.path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_partition_that_was_written_anew_is_replaced_and_the_others_stay(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_partition_that_was_written_again_replaces_its_rows_only(lake: Lake, warehouse: Warehouse) -> None:
     for chain in ("eth", "base"):
         for day in DAYS[:3]:
             write_holders(lake, chain, day, {"0xa": {"0x1": 1, "0x2": 1}})
@@ -145,7 +145,7 @@ def test_a_partition_that_was_written_anew_is_replaced_and_the_others_stay(lake:
     assert count(warehouse, "holders") == 11
 
 
-def test_a_late_backfill_slots_in(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_late_backfill_is_loaded_in_order(lake: Lake, warehouse: Warehouse) -> None:
     for day in (DAYS[4], DAYS[0], DAYS[2]):
         write_holders(lake, "eth", day, {"0xa": {"0x1": day.day}})
         warehouse.load(lake)
@@ -157,7 +157,7 @@ def test_a_late_backfill_slots_in(lake: Lake, warehouse: Warehouse) -> None:
     assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-04')") == [(Decimal(3),)]
 
 
-def test_a_partition_that_vanished_from_the_lake_stays(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_partition_that_is_no_longer_in_the_lake_stays(lake: Lake, warehouse: Warehouse) -> None:
     for day in DAYS[:2]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
@@ -167,7 +167,7 @@ def test_a_partition_that_vanished_from_the_lake_stays(lake: Lake, warehouse: Wa
     assert count(warehouse, "holders") == 3
 
 
-def test_failures_come_and_go_without_touching_those_of_other_families(lake: Lake, warehouse: Warehouse) -> None:
+def test_failures_of_other_families_stay(lake: Lake, warehouse: Warehouse) -> None:
     nothing = TABLES["holders"].schema.empty_table()
     write(lake, "holders", "eth", DAY, {"holders": nothing}, set(), failures("eth", DAY, ("holders", "0xa")))
     write(lake, "maps", "eth", DAY, map_tables("eth", DAY, {}), set(), failures("eth", DAY, ("map", "0xa")))
@@ -178,7 +178,7 @@ def test_failures_come_and_go_without_touching_those_of_other_families(lake: Lak
     assert query(warehouse, "SELECT endpoint FROM failures") == [("map",)]
 
 
-def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_damaged_partition_is_reported_and_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
     for day in DAYS[:2]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
     path = lake.path("holders", "eth", DAYS[0])
@@ -192,7 +192,7 @@ def test_a_damaged_partition_is_named_and_the_others_are_loaded(lake: Lake, ware
     assert count(warehouse, "holders") == 2
 
 
-def test_a_damaged_manifest_is_named_and_the_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_damaged_manifest_is_reported_and_others_are_loaded(lake: Lake, warehouse: Warehouse) -> None:
     for chain in ("eth", "bsc"):
         write_holders(lake, chain, DAYS[0], {"0xa": {"0x1": 1}})
     path = next(path for path in lake.manifest_paths() if "chain=eth" in str(path))
@@ -202,7 +202,7 @@ def test_a_damaged_manifest_is_named_and_the_others_are_loaded(lake: Lake, wareh
     assert query(warehouse, "SELECT chain FROM holders") == [("bsc",)]
 
 
-def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
+def test_rows_that_share_a_key_are_reported_and_loaded(lake: Lake, warehouse: Warehouse) -> None:
     twice = holders("eth", DAY, {"0xa": {"0x1": 1, "0x2": 1}})
     write(lake, "holders", "eth", DAY, {"holders": pa.concat_tables([twice, twice.slice(0, 1)])}, {"0xa"})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
@@ -211,13 +211,13 @@ def test_rows_that_share_a_key_are_named_and_loaded(lake: Lake, warehouse: Wareh
     assert count(warehouse, "holders") == 4
 
 
-def test_of_relationships_of_many_instants_each_that_is_there_twice_is_named_however_few_are_looked_through_at_once(
+def test_duplicates_are_found_in_every_batch_size(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holderlake.warehouse.loader._BATCH_ROWS", 5)
     for number, day in enumerate(DAYS[:6]):
-        told = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
-        twice = pa.concat_tables([told, told.slice(0, number % 2)])
+        transfers = map_tables("eth", day, {"0xa": [["0x1", "0x2", "0x3", "0x4"]]})["grouped_transfers"]
+        twice = pa.concat_tables([transfers, transfers.slice(0, number % 2)])
         write(lake, "maps", "eth", day, {"grouped_transfers": twice}, {"0xa"})
     report = warehouse.load(lake)
     assert report.duplicates == tuple(
@@ -232,11 +232,11 @@ def places(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return query(warehouse, "SELECT chain, token_address, day(timestamp), rank FROM holders ORDER BY rowid")
 
 
-def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
+def test_rows_are_ordered_by_month_chain_token_and_instant(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holderlake.warehouse.warehouse._MIXED_ROWS", 12)
-    wanted = [
+    expected = [
         (chain, token, day.day, rank)
         for chain in ("base", "eth")
         for token in ("0xa", "0xb")
@@ -248,13 +248,13 @@ def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
         for chain in ("eth", "base"):
             write_holders(lake, chain, day, held)
     warehouse.load(lake)
-    assert places(warehouse) == [place for place in wanted if place[2] > 2], "one load is in order"
+    assert places(warehouse) == [place for place in expected if place[2] > 2], "one load is in order"
     for day in DAYS[:2]:
         for chain in ("eth", "base"):
             write_holders(lake, chain, day, held)
         warehouse.load(lake)
-        assert sorted(places(warehouse)) == [place for place in wanted if place[2] > 2 or place[2] <= day.day]
-    assert places(warehouse) == wanted, "the small loads were worth writing the file anew"
+        assert sorted(places(warehouse)) == [place for place in expected if place[2] > 2 or place[2] <= day.day]
+    assert places(warehouse) == expected, "after the small loads the file was written again in order"
     assert warehouse.load(lake).partitions == 0
     assert query(warehouse, "SELECT sum(row_count), count(*) FROM partitions") == [(40, 10)]
     assert sorted(path.name for path in warehouse.path.parent.glob("warehouse*")) == [
@@ -265,12 +265,10 @@ def test_rows_lie_by_month_chain_token_and_instant_whatever_order_they_came_in(
     assert comment.startswith("A row is a holder")
 
 
-# Readers and loaders
+# Concurrent readers and loads
 
 
-def test_a_reader_that_is_open_sees_what_it_saw_and_the_next_one_sees_the_load(
-    lake: Lake, warehouse: Warehouse
-) -> None:
+def test_an_open_reader_keeps_its_version_and_the_next_sees_the_load(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     with warehouse.connect() as reader:
@@ -281,9 +279,7 @@ def test_a_reader_that_is_open_sees_what_it_saw_and_the_next_one_sees_the_load(
         assert count(warehouse, "holders") == 2
 
 
-def test_readers_of_other_processes_never_fail_nor_see_a_part_while_100_partitions_load_and_a_load_is_killed(
-    lake: Lake, warehouse: Warehouse
-) -> None:
+def test_readers_see_complete_loads_only_even_if_a_load_is_killed(lake: Lake, warehouse: Warehouse) -> None:
     def partitions(days: Sequence[datetime]) -> None:
         for chain in ("eth", "base"):
             for day in days:
@@ -319,31 +315,31 @@ print(reads, whole)
     partitions(DAYS[1:26])
     warehouse.load(lake)
     partitions(DAYS[26:27])
-    killed = run(killed_amid_a_load(lake, warehouse), imports=["holderlake.warehouse.warehouse"])
+    killed = run(script_of_a_killed_load(lake, warehouse), imports=["holderlake.warehouse.warehouse"])
     assert killed.returncode == 9
     for day in DAYS[27:]:
         partitions([day])
         warehouse.load(lake)
     warehouse.path.with_name("done").touch()
-    told = [one.communicate()[0] for one in readers]
-    assert all(text.endswith(" {5}\n") and int(text.split()[0]) > 1 for text in told), told
+    outputs = [one.communicate()[0] for one in readers]
+    assert all(text.endswith(" {5}\n") and int(text.split()[0]) > 1 for text in outputs), outputs
     assert count(warehouse, "holders") == 10 * len(DAYS)
 
 
-def killed_amid_a_load(lake: Lake, warehouse: Warehouse) -> str:
-    """A script that loads, and ends before it notes what it took."""
+def script_of_a_killed_load(lake: Lake, warehouse: Warehouse) -> str:
+    """Return a script that loads, and ends before it records the partitions as loaded."""
     return f"""
 import os
 from pathlib import Path
-from holderlake.warehouse import loader as loading, warehouse
+from holderlake.warehouse import loader, warehouse
 from holderlake.lake.lake import Lake
 
-loading._remember = lambda *_: os._exit(9)
+loader._insert_state = lambda *_: os._exit(9)
 warehouse.Warehouse(Path({str(warehouse.path)!r})).load(Lake(Path({str(lake.root)!r})))
 """
 
 
-def test_loads_of_several_threads_queue(lake: Lake, warehouse: Warehouse) -> None:
+def test_concurrent_loads_wait_for_each_other(lake: Lake, warehouse: Warehouse) -> None:
     for day in DAYS[:6]:
         write_holders(lake, "eth", day, {"0xa": {"0x1": 1}})
     with ThreadPoolExecutor(4) as pool:
@@ -357,7 +353,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("step", ["os.replace", "os.copy_file_range"])
-def test_a_load_that_is_killed_leaves_the_file_as_it_was(
+def test_a_killed_load_leaves_the_file_unchanged(
     lake: Lake, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
@@ -376,13 +372,11 @@ def test_a_load_that_is_killed_leaves_the_file_as_it_was(
     assert count(warehouse, "holders") == 2
 
 
-def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was(
-    lake: Lake, warehouse: Warehouse
-) -> None:
+def test_a_process_killed_in_a_transaction_leaves_the_file_unchanged(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
-    script = killed_amid_a_load(lake, warehouse)
+    script = script_of_a_killed_load(lake, warehouse)
     done = run(script, imports=["holderlake.warehouse.warehouse"])
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
@@ -395,11 +389,11 @@ def test_a_process_that_is_killed_amid_its_transaction_leaves_the_file_as_it_was
     ]
 
 
-# Asking
+# Queries
 
 
-def test_a_missing_warehouse_is_told_with_the_way_out(warehouse: Warehouse) -> None:
-    with pytest.raises(WarehouseError, match=r"no warehouse at .* yet; 'holderlake demo' or 'holderlake ingest'"):
+def test_an_error_about_a_missing_warehouse_names_the_remedy(warehouse: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match=r"no warehouse at .* yet: run 'holderlake demo' or 'holderlake ingest'"):
         warehouse.query("SELECT 1")
 
 
@@ -413,34 +407,32 @@ def test_a_missing_warehouse_is_told_with_the_way_out(warehouse: Warehouse) -> N
         ("FROM lake", "lake does not exist"),
     ],
 )
-def test_a_faulty_query_is_told_in_duckdb_s_words(small: Warehouse, sql: str, words: str) -> None:
+def test_a_faulty_query_raises_an_error_with_duckdbs_message(small: Warehouse, sql: str, words: str) -> None:
     with pytest.raises(WarehouseError, match=words):
         small.query(sql)
 
 
-def test_a_sum_of_whole_numbers_is_exact_and_no_float(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_sum_of_whole_numbers_is_an_exact_integer(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAY, {"0xa": [["0x1", "0x2"]]})
     warehouse.load(lake)
     total = warehouse.query("SELECT sum(total_transfers) AS n FROM grouped_transfers")
     assert pa.types.is_decimal(total.schema.field("n").type)
 
 
-def test_a_query_takes_parameters_and_a_statement_without_rows_answers_nothing(
-    lake: Lake, warehouse: Warehouse
-) -> None:
+def test_a_query_takes_parameters_and_may_have_no_result(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     assert query(warehouse, "SELECT ? + 1", 41) == [(42,)]
     assert warehouse.query("SET threads = 1").num_rows == 0
 
 
-def test_any_duckdb_opens_the_file_and_finds_the_macros(lake: Lake, warehouse: Warehouse) -> None:
+def test_any_duckdb_opens_the_file_with_its_macros(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     with duckdb.connect(str(warehouse.path), read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM holders_as_of('2027-01-01')").fetchall() == [(1,)]
 
 
-def test_the_file_is_of_a_format_that_the_drivers_of_analysts_tools_know(lake: Lake, warehouse: Warehouse) -> None:
+def test_the_file_has_the_format_of_duckdb_1_5(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     with duckdb.connect(str(warehouse.path), read_only=True) as connection:
         found = connection.execute(
@@ -450,7 +442,7 @@ def test_the_file_is_of_a_format_that_the_drivers_of_analysts_tools_know(lake: L
     assert found[0].startswith("v1.5")
 
 
-def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: Lake, warehouse: Warehouse) -> None:
+def test_an_error_about_a_locked_file_names_the_remedy(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
     with start(tool, imports=["holderlake.warehouse.warehouse"], stdin=PIPE, stdout=PIPE) as process:
@@ -463,10 +455,10 @@ def test_a_tool_that_holds_the_file_for_writing_is_named_with_the_way_out(lake: 
     assert query(warehouse, "FROM maps") == []
 
 
-def test_a_file_that_is_no_warehouse_is_kept(lake: Lake, warehouse: Warehouse) -> None:
+def test_a_foreign_file_is_refused_and_kept(lake: Lake, warehouse: Warehouse) -> None:
     with duckdb.connect(str(warehouse.path)) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
-    with pytest.raises(WarehouseError, match="no warehouse; move it away"):
+    with pytest.raises(WarehouseError, match="not a warehouse: move it away"):
         warehouse.load(lake)
     assert query(warehouse, "FROM mine") == [(1,)]
     warehouse.path.write_bytes(b"not DuckDB at all")
@@ -505,7 +497,7 @@ def test_files_that_lack_a_column_load_with_nulls_next_to_others(
     table = TABLES["holders"]
     older = Table(table.name, table.row, table.schema.remove(table.schema.get_field_index("label")), table.key)
     with monkeypatch.context() as version:
-        for module in ("holderlake.contract.tables", "holderlake.lake.lake", "tests.lakes"):
+        for module in ("holderlake.contract.tables", "holderlake.lake.lake", "holderlake.lake.rows", "tests.lakes"):
             version.setattr(f"{module}.TABLES", {**TABLES, "holders": older})
         write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})
@@ -518,7 +510,7 @@ def test_files_that_lack_a_column_load_with_nulls_next_to_others(
         assert connection.sql("SELECT amount, label FROM holders ORDER BY ALL").fetchall() == [(1, None), (2, None)]
 
 
-def test_views_of_an_older_version_are_replaced_though_no_row_is_new(lake: Lake, warehouse: Warehouse) -> None:
+def test_views_of_an_older_version_are_replaced_without_new_rows(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     altered(
@@ -552,7 +544,7 @@ def test_a_query_that_writes_is_refused(small: Warehouse, tmp_path: Path, sql: s
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_query_reads_files_only_where_it_is_allowed(small: Warehouse, tmp_path: Path) -> None:
+def test_a_query_reads_files_only_with_permission(small: Warehouse, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("one\n1\n")
     sql = f"FROM read_csv('{tmp_path}/x.csv')"
     with pytest.raises(WarehouseError, match="--files lets a query read files"):
@@ -560,7 +552,7 @@ def test_a_query_reads_files_only_where_it_is_allowed(small: Warehouse, tmp_path
     assert small.read(sql, files=True).to_pylist() == [{"one": 1}]
 
 
-def test_a_postponed_load_is_done_by_the_next_one(lake: Lake, warehouse: Warehouse) -> None:
+def test_the_next_load_includes_a_postponed_one(lake: Lake, warehouse: Warehouse) -> None:
     for chain in ("eth", "bsc"):
         write_holders(lake, chain, DAYS[0], {"0xa": {"0x1": 1}})
         with warehouse.postponed():

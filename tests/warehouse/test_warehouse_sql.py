@@ -1,8 +1,9 @@
-"""Views and macros: right answers over histories that can be checked by hand, on several chains, beyond decimals."""
+"""Views and macros over small histories: correct rows, on several chains, and with amounts beyond the decimals."""
 
 from __future__ import annotations
 
 import shutil
+import tomllib
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
+from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import (
     DAYS,
@@ -33,24 +35,43 @@ DAY = DAYS[0]
 
 @pytest.fixture
 def warehouse(empty_warehouse: Path, tmp_path: Path) -> Warehouse:
-    """A warehouse of the test's own, which has its views already."""
+    """A new warehouse that already has its views."""
     return Warehouse(Path(shutil.copy(empty_warehouse, tmp_path)))
 
 
 # Views and macros
 
 
-@pytest.mark.parametrize("query", schema.queries(), ids=lambda query: query.name)
-def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, query: schema.Query) -> None:
-    about, _, example = query.comment.partition("Example: ")
+@pytest.mark.parametrize("view", schema.queries(), ids=lambda view: view.name)
+def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse, view: schema.Query) -> None:
+    about, _, example = view.comment.partition("Example: ")
     assert about.strip()
     small.query(example)
-    source = "duckdb_views() WHERE view_name" if query.kind == "VIEW" else "duckdb_functions() WHERE function_name"
-    ((comment,),) = query(small, f"SELECT DISTINCT comment FROM {source} = ?", query.name)
-    assert comment == query.comment
+    source = "duckdb_views() WHERE view_name" if view.kind == "VIEW" else "duckdb_functions() WHERE function_name"
+    ((comment,),) = query(small, f"SELECT DISTINCT comment FROM {source} = ?", view.name)
+    assert comment == view.comment
 
 
-def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
+def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehouse) -> None:
+    columns = view_columns()
+    assert set(columns) == {view.name for view in schema.queries() if view.kind != "MACRO"}
+    for name, listed in columns.items():
+        assert listed, name
+        assert all(column.type and column.meaning for column in listed), name
+    for view in schema.queries():
+        if view.snapshot_of:
+            table = small.query(f"DESCRIBE {view.snapshot_of}").to_pylist()
+            assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table]
+
+
+def test_each_documented_meaning_belongs_to_a_column() -> None:
+    meanings = tomllib.loads((Path(schema.__file__).parent / "sql" / "columns.toml").read_text())
+    columns = {name: {column.name for column in listed} for name, listed in view_columns().items()}
+    assert meanings.pop("common").keys() <= set().union(*columns.values())
+    assert {name: set(own) - columns[name] for name, own in meanings.items() if set(own) - columns[name]} == {}
+
+
+def test_latest_and_as_of_use_each_tokens_newest_partition(lake: Lake, warehouse: Warehouse) -> None:
     for day, held in ((1, {"0xa": {"0x1": 1}, "0xb": {"0x1": 2}}), (5, {"0xa": {"0x1": 3}}), (9, {"0xa": {"0x1": 4}})):
         write_holders(lake, "eth", DAYS[day - 1], held)
         write_maps(lake, "eth", DAYS[day - 1], {token: [] for token in held}, score=day)
@@ -79,14 +100,14 @@ def test_latest_and_as_of_take_each_token_s_own_newest_partition(lake: Lake, war
     assert query(warehouse, "SELECT service_score FROM maps_as_of('2026-11-05') ORDER BY 1") == [(1.0,), (5.0,)]
 
 
-def test_latest_clusters_are_those_of_the_newest_map_though_it_has_none(lake: Lake, warehouse: Warehouse) -> None:
+def test_latest_clusters_are_empty_if_the_newest_map_has_none(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAYS[0], {"0xa": [["0x1", "0x2"]], "0xb": [["0x1", "0x2"]]})
     write_maps(lake, "eth", DAYS[1], {"0xa": []})
     warehouse.load(lake)
     assert query(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
 
 
-def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehouse: Warehouse) -> None:
+def test_holder_changes_are_entered_left_up_or_down(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
     warehouse.load(lake)
@@ -104,7 +125,7 @@ def test_holder_changes_tell_who_entered_left_rose_and_fell(lake: Lake, warehous
     ]
 
 
-def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake, warehouse: Warehouse) -> None:
+def test_holder_changes_compare_amounts_beyond_the_decimal(lake: Lake, warehouse: Warehouse) -> None:
     huge, tiny = 10**60, "0.0000000000000000000001"
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": huge, "0x2": 10**19, "0x3": tiny, "0x4": huge}})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": huge + 1, "0x2": 10**21, "0x3": "0", "0x4": huge}})
@@ -115,14 +136,14 @@ def test_holder_changes_compare_amounts_that_no_decimal_column_holds(lake: Lake,
     assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
 
 
-def test_holder_changes_leave_out_tokens_without_a_partition_at_either_time(lake: Lake, warehouse: Warehouse) -> None:
+def test_holder_changes_need_a_partition_at_both_times(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     assert count(warehouse, "holder_changes('2026-11-01', '2026-11-09')") == 0
     assert count(warehouse, "holder_changes('2026-11-06', '2026-11-09')") == 0
 
 
-def test_concentration_history_joins_maps_with_the_top_ten_holders_of_then(lake: Lake, warehouse: Warehouse) -> None:
+def test_concentration_history_has_the_top_ten_of_each_instant(lake: Lake, warehouse: Warehouse) -> None:
     for day, score in ((0, 40.0), (1, 45.5), (2, 42.0)):
         write_maps(lake, "eth", DAYS[day], {"0xa": []}, score)
     write_holders(lake, "eth", DAYS[0], {"0xa": {f"0x{number}": 1 for number in range(12)}})
@@ -164,7 +185,7 @@ def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse:
     ]
 
 
-def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, warehouse: Warehouse) -> None:
+def test_cluster_lineage_keeps_tokens_and_chains_apart(lake: Lake, warehouse: Warehouse) -> None:
     write_maps(lake, "eth", DAYS[0], {"0xa": [["a1", "a2"]]})
     write_maps(lake, "eth", DAYS[1], {"0xb": [["a1", "a2"]]})
     write_maps(lake, "base", DAYS[1], {"0xa": [["a1", "a2"]]})
@@ -172,9 +193,7 @@ def test_clusters_of_other_tokens_and_chains_are_no_relatives(lake: Lake, wareho
     assert query(warehouse, "SELECT DISTINCT event FROM cluster_lineage") == [("first",)]
 
 
-def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_and_token(
-    lake: Lake, warehouse: Warehouse
-) -> None:
+def test_flows_between_uses_the_row_with_most_transfers_by_direction(lake: Lake, warehouse: Warehouse) -> None:
     one, other = "0x" + "a" * 40, "0x" + "b" * 40
     for day, sent in ((0, "5"), (1, "9")):
         edges = [
@@ -206,7 +225,7 @@ def test_flows_between_two_addresses_take_the_fullest_figures_of_each_direction_
 # Two time axes
 
 
-def test_a_token_that_was_answered_with_nothing_has_no_holders_any_more(lake: Lake, warehouse: Warehouse) -> None:
+def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}, "0xb": {"0x1": 1}})
     nobody = TABLES["holders"].schema.empty_table()
     write(lake, "holders", "eth", DAYS[1], {"holders": nobody}, {"0xa"}, failures("eth", DAYS[1], ("holders", "0xa")))
@@ -229,7 +248,7 @@ def test_a_token_that_was_answered_with_nothing_has_no_holders_any_more(lake: La
         ("1793577600", datetime(2026, 11, 2)),
     ],
 )
-def test_an_instant_is_read_from_whatever_tells_one(small: Warehouse, text: str, meant: datetime) -> None:
+def test_an_instant_is_read_from_dates_and_unix_seconds(small: Warehouse, text: str, meant: datetime) -> None:
     assert query(small, f"SELECT instant({text})") == [(meant,)]
 
 
@@ -262,7 +281,7 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         ("2026-11-02", "2026-12-06", [2], [False]),
     ],
 )
-def test_known_at_gives_what_we_held_true_of_t_then_and_nothing_rather_than_what_was_told_later(
+def test_known_at_returns_older_knowledge_or_nothing(
     told_twice: Warehouse, t: str, known: str, amounts: list[int], replaced: list[bool]
 ) -> None:
     assert query(told_twice, "SELECT amount FROM holders_known_at(?, ?)", t, known) == [(amount,) for amount in amounts]
@@ -301,7 +320,7 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
 
 
 @pytest.fixture(scope="module")
-def comings_and_goings(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def changing_holders(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Four days of a token on Solana, whose addresses differ in case only; another chain's token beside it."""
     folder = tmp_path_factory.mktemp("comings")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
@@ -315,18 +334,18 @@ def comings_and_goings(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return loaded
 
 
-def test_entries_and_exits_are_told_partition_by_partition(comings_and_goings: Warehouse) -> None:
+def test_entries_and_exits_are_listed_by_partition(changing_holders: Warehouse) -> None:
     entries = "SELECT day(timestamp), address, day(previous_timestamp), amount FROM holder_entries(?, ?) ORDER BY ALL"
-    assert query(comings_and_goings, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
-    assert query(comings_and_goings, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
+    assert query(changing_holders, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
+    assert query(changing_holders, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
     exits = "SELECT day(timestamp), address, day(last_timestamp), amount FROM holder_exits(?, ?) ORDER BY ALL"
-    assert query(comings_and_goings, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
-    assert query(comings_and_goings, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
+    assert query(changing_holders, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
+    assert query(changing_holders, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
 
 
-def test_holding_periods_break_where_a_list_lacks_the_address(comings_and_goings: Warehouse) -> None:
+def test_a_holding_period_ends_when_the_list_lacks_the_address(changing_holders: Warehouse) -> None:
     found = query(
-        comings_and_goings,
+        changing_holders,
         "SELECT chain, address, period, day(entered_at), day(last_seen_at), day(left_at), days, partitions,"
         " from_the_start, first_amount, last_amount FROM holding_periods ORDER BY ALL",
     )
@@ -339,9 +358,9 @@ def test_holding_periods_break_where_a_list_lacks_the_address(comings_and_goings
     ]
 
 
-def test_an_address_s_history_is_its_own_on_every_chain(comings_and_goings: Warehouse) -> None:
+def test_address_history_covers_every_chain(changing_holders: Warehouse) -> None:
     found = query(
-        comings_and_goings,
+        changing_holders,
         "SELECT chain, day(timestamp), held, amount, amount_change, role, cluster_id, cluster_holders"
         " FROM address_history('Ab') ORDER BY ALL",
     )
@@ -352,10 +371,10 @@ def test_an_address_s_history_is_its_own_on_every_chain(comings_and_goings: Ware
         ("solana", 2, True, 9, 0, None, None, None),
         ("solana", 3, True, 4, -5, "top_holder", 1, 2),
     ]
-    assert count(comings_and_goings, "address_history('AB')") == 1
+    assert count(changing_holders, "address_history('AB')") == 1
 
 
-def test_overlap_pairs_each_two_tokens_once_and_tells_wallets_from_exchanges(lake: Lake, warehouse: Warehouse) -> None:
+def test_overlap_lists_each_pair_once_and_separates_exchanges(lake: Lake, warehouse: Warehouse) -> None:
     of_token = {"0xa": ["w1", "w2", "ex"], "0xb": ["w2", "ex", "w3", "w4"], "0xc": ["w9"]}
     listed = [
         {
@@ -384,7 +403,7 @@ def test_overlap_pairs_each_two_tokens_once_and_tells_wallets_from_exchanges(lak
 # Clusters through time
 
 
-def test_cluster_lineage_tells_mergers_and_splits_and_a_line_keeps_its_name(lake: Lake, warehouse: Warehouse) -> None:
+def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehouse) -> None:
     history = [
         [["a1", "a2", "a3", "a4"], ["b1", "b2"]],
         [["a1", "a2", "a3", "a4", "b1", "b2"]],
@@ -428,7 +447,7 @@ def test_cluster_lineage_tells_mergers_and_splits_and_a_line_keeps_its_name(lake
 # Flows
 
 
-def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, warehouse: Warehouse) -> None:
+def test_cluster_flows_sums_clusters_exchanges_and_wallets(lake: Lake, warehouse: Warehouse) -> None:
     def at(day: datetime, times: int) -> None:
         tables = map_tables("eth", day, {"0x7": [["a1", "a2"], ["b1", "b2"]]})
         of_token = {"token_address": "0x7"}
@@ -494,7 +513,7 @@ def test_flows_are_those_of_clusters_exchanges_and_wallets_up_to_t(lake: Lake, w
 # Data quality
 
 
-def test_data_quality_names_each_kind_of_fault(lake: Lake, warehouse: Warehouse) -> None:
+def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehouse) -> None:
     def listed(day: datetime, *tokens: str, share: float = 0.1) -> None:
         held = [
             {"token_address": token, "rank": 1, "address": "0x1", "share": share, "amount": Decimal(1)}

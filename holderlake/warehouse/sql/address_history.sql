@@ -1,7 +1,6 @@
--- All that is known of an address through time, on all chains: a row for each token and instant at which it held (rank,
--- amount, share), stood on the map (role: top_holder, magic) or was in a cluster (cluster_id, with the cluster's
--- share). held tells whether it was on the list of holders; amount_change is against its row of that token before. Whom
--- it dealt with is in address_transfers, what is known of it now in latest_addresses.
+-- Every token that an address held through time, on all chains: one row for each token and instant at which the address
+-- was in the list of holders, on the map or in a cluster. Its transfers are in address_transfers, its newest metadata
+-- in latest_addresses.
 -- Example: FROM address_history('0x1111111111111111111111111111111111111111') ORDER BY timestamp, chain, token_address;
 CREATE OR REPLACE MACRO address_history(of_address) AS TABLE
 WITH held AS (

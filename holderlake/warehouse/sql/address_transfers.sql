@@ -1,10 +1,10 @@
--- What an address sent and received, by counterparty and token: direction is sent or received. Maps and named address
--- sets hold sums from the first transfer on, so of all that is known the row with most transfers is taken; timestamp is
--- the partition it stands in. Only transfers that a map or an address set shows are known. Those in a time node cover
--- one window of time with an exchange: such windows (is_window) are added up, each counted once, and are a part of all.
+-- Transfers of an address, summed by counterparty and token. Maps and address sets contain sums since the first
+-- transfer, so the row with most transfers counts. Only transfers that a map or an address set shows are known.
+-- Transfers of a time node cover one window of time with an exchange: such windows are added up, each counted once, and
+-- are a part of all transfers.
 -- Example: FROM address_transfers('0x1111111111111111111111111111111111111111') ORDER BY last_date DESC;
 CREATE OR REPLACE MACRO address_transfers(of_address) AS TABLE
-WITH told AS (
+WITH transfers AS (
     SELECT
         timestamp, from_address, to_address, rel_type, transfer_chain, transfer_token, time_node IS NOT NULL AS is_window,
         total_value, total_value_exact, total_transfers, first_date, last_date
@@ -17,10 +17,10 @@ WITH told AS (
     FROM subgraph_transfers
     WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address)
 ),
--- the fullest figures of a relationship, and of each of its windows
+-- the row with most transfers of a relationship, and of each of its windows
 fullest AS (
     SELECT *
-    FROM told
+    FROM transfers
     QUALIFY row_number() OVER (
         PARTITION BY
             from_address, to_address, rel_type, transfer_chain, transfer_token, is_window,

@@ -1,5 +1,5 @@
--- An address as the tables write it: hexadecimal (EVM) in lower case, every other kind (Solana, TRON, TON) as it is,
--- for there upper and lower case differ. Macros that take an address put it through this.
+-- An address as the tables spell it: hexadecimal (EVM) in lower case, every other kind (Solana, TRON, TON) unchanged,
+-- because its case matters. Macros with an address apply this to it.
 -- Example: SELECT plain_address('0xABCDEF0000000000000000000000000000000001') AS evm, plain_address('So1anaAddressMixed') AS solana;
 CREATE OR REPLACE MACRO plain_address(address) AS
 CASE
@@ -22,11 +22,11 @@ FROM addresses
 WHERE timestamp <= instant(t)
 QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY timestamp DESC) = 1;
 
--- Every address that any row (of holders, map_nodes or addresses) tells to be no plain wallet, by chain: kind is cex, dex or
--- contract, label its newest name. Leave them out with ANTI JOIN special_addresses USING (chain, address).
+-- Addresses that some row (of holders, map_nodes or addresses) marks as exchange or contract, by chain. Exclude them
+-- with ANTI JOIN special_addresses USING (chain, address).
 -- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW special_addresses AS
-WITH told AS (
+WITH marked AS (
     SELECT chain, address, is_cex, is_dex, label, timestamp FROM holders WHERE is_cex OR is_dex OR is_contract
     UNION ALL
     SELECT chain, address, is_cex, is_dex, label, timestamp FROM map_nodes WHERE is_cex OR is_dex OR is_contract
@@ -38,10 +38,10 @@ SELECT
     address,
     CASE WHEN bool_or(is_cex) THEN 'cex' WHEN bool_or(is_dex) THEN 'dex' ELSE 'contract' END AS kind,
     max_by(label, (timestamp, label)) FILTER (label IS NOT NULL) AS label
-FROM told
+FROM marked
 GROUP BY chain, address;
 
--- Every address that is known to be an exchange's, by chain: kind is cex or dex, label its newest name.
+-- Addresses of exchanges, by chain.
 -- Example: SELECT chain, label, kind, count(*) AS addresses FROM exchanges GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW exchanges AS
 FROM special_addresses

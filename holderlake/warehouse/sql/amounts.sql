@@ -1,9 +1,9 @@
--- The exact text of an amount from its two columns (amount and amount_exact, or total_value and total_value_exact).
+-- The exact text of an amount, from its two columns (amount and amount_exact, or total_value and total_value_exact).
 -- Example: SELECT address, exact_amount(amount, amount_exact) AS held FROM latest_holders ORDER BY chain, token_address, rank LIMIT 3;
 CREATE OR REPLACE MACRO exact_amount(amount, exact) AS
 coalesce(exact, regexp_replace(CAST(amount AS VARCHAR), '\.?0*$', ''));
 
--- An amount's text as a whole number of 10^-36, in which sums and differences are exact; further decimals are cut off.
+-- The text of an amount as a whole number of 10^-36, for exact sums and differences. Further decimals are cut off.
 -- Example: SELECT amount_units('12.5') AS units;
 CREATE OR REPLACE MACRO amount_units(exact) AS
 CAST(
@@ -13,7 +13,7 @@ CAST(
     AS BIGNUM
 );
 
--- The text of a whole number of 10^-36, the way back from amount_units.
+-- The text of a whole number of 10^-36: the inverse of amount_units.
 -- Example: SELECT amount_text(amount_units('12.5') - amount_units('20')) AS change;
 CREATE OR REPLACE MACRO amount_text(units) AS
 CASE WHEN starts_with(CAST(units AS VARCHAR), '-') THEN '-' ELSE '' END
@@ -21,7 +21,7 @@ CASE WHEN starts_with(CAST(units AS VARCHAR), '-') THEN '-' ELSE '' END
 || regexp_replace('.' || right(lpad(ltrim(CAST(units AS VARCHAR), '-'), 136, '0'), 36), '\.?0*$', '');
 
 -- The exact sum of amounts of any size as text, from their two columns: an aggregate, like sum. sum(amount) alone
--- leaves out the amounts that only the exact column holds, and fails where a sum passes 10^20.
+-- ignores amounts that only the exact column contains, and fails if a sum passes 10^20.
 -- Example: SELECT chain, token_address, exact_total(amount, amount_exact) AS listed FROM latest_holders GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE MACRO exact_total(amount, exact) AS
 -- plain decimals below 10^12 can't overflow in sum; the others, which are few, are added as whole numbers
@@ -39,13 +39,13 @@ CASE
     )
 END;
 
--- The decimal column of an amount from its exact text; null where a decimal can't hold it. as_exact is its other
+-- The decimal column of an amount, from its exact text; null if a decimal is too small for it. as_exact gives the other
 -- column.
 -- Example: SELECT as_amount('1.5') AS decimal, as_exact('1.5') AS exact, as_exact('100000000000000000000') AS exact_of_large;
 CREATE OR REPLACE MACRO as_amount(exact) AS
 CASE WHEN length(ltrim(split_part(exact, '.', 1), '-')) <= 20 THEN TRY_CAST(exact AS DECIMAL(38, 18)) END;
 
--- The exact column of an amount from its exact text: null where the decimal column (as_amount) holds it.
+-- The exact column of an amount, from its exact text; null if the decimal column (as_amount) has the amount.
 -- Example: SELECT as_exact('1.5') AS null_for_the_decimal_holds_it, as_exact('100000000000000000000') AS exact;
 CREATE OR REPLACE MACRO as_exact(exact) AS
 CASE WHEN exact_amount(as_amount(exact), NULL) = exact THEN NULL ELSE exact END;

@@ -1,5 +1,5 @@
--- Of each token the newest partition of a family (tokens, holders, maps) at or before t that answered for it, with rows
--- or without: what latest_ views and _as_of macros take their rows from.
+-- The newest partition of a family (tokens, holders, maps) at or before t that answered for each token, with or without
+-- rows. The latest_ views and _as_of macros take their rows from it.
 -- Example: FROM answered_as_of('holders', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_as_of(of_family, t) AS TABLE
 SELECT chain, subject AS token_address, max(timestamp) AS timestamp
@@ -7,21 +7,20 @@ FROM coverage
 WHERE family = of_family AND timestamp <= instant(t)
 GROUP BY chain, subject;
 
--- When we learnt what stands in a token's partition. known_since: when its first answer was learnt; as_it_stands_since:
--- since when we know the rows as they are now (later than known_since where a later answer told otherwise, see
--- revisions). What was told before that is gone but for its counts in revisions, and revisions are kept of past
--- instants only: a live partition that was asked again counts from its last answer on.
+-- When the rows of each token's partition were fetched. Older rows of a partition are gone, except for their counts in
+-- revisions; and revisions are kept for past instants only: a live partition that was fetched again counts from its
+-- last answer.
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS
-WITH rows_learnt AS (
+WITH rows_fetched AS (
     SELECT 'tokens' AS family, chain, token_address, timestamp, max(fetched_at) AS fetched_at FROM tokens GROUP BY ALL
     UNION ALL
     SELECT 'holders', chain, token_address, timestamp, max(fetched_at) FROM holders GROUP BY ALL
     UNION ALL
     SELECT 'maps', chain, token_address, timestamp, max(fetched_at) FROM maps GROUP BY ALL
 ),
--- an answer without rows ("nobody holds it") is a failure that counts as an answer
-refusals AS (
+-- "no holders" is a failure that counts as an answer
+failed AS (
     SELECT CASE endpoint WHEN 'map' THEN 'maps' ELSE endpoint END AS family, chain, subject, timestamp, fetched_at
     FROM failures
 ),
@@ -32,32 +31,32 @@ tables AS (
     UNION ALL
     SELECT 'maps', unnest(['maps', 'map_nodes', 'grouped_transfers', 'clusters', 'cluster_members'])
 ),
-learnt AS (
+answers AS (
     SELECT
         tables.table_name,
         coverage.chain,
         coverage.subject AS token_address,
         coverage.timestamp,
-        max(coalesce(rows_learnt.fetched_at, refusals.fetched_at, partitions.written_at)) AS fetched_at
+        max(coalesce(rows_fetched.fetched_at, failed.fetched_at, partitions.written_at)) AS fetched_at
     FROM coverage
     JOIN tables ON tables.family = coverage.family
-    LEFT JOIN rows_learnt
-        ON rows_learnt.family = coverage.family
-        AND rows_learnt.chain = coverage.chain
-        AND rows_learnt.token_address = coverage.subject
-        AND rows_learnt.timestamp = coverage.timestamp
-    LEFT JOIN refusals
-        ON refusals.family = coverage.family
-        AND refusals.chain = coverage.chain
-        AND refusals.subject = coverage.subject
-        AND refusals.timestamp = coverage.timestamp
+    LEFT JOIN rows_fetched
+        ON rows_fetched.family = coverage.family
+        AND rows_fetched.chain = coverage.chain
+        AND rows_fetched.token_address = coverage.subject
+        AND rows_fetched.timestamp = coverage.timestamp
+    LEFT JOIN failed
+        ON failed.family = coverage.family
+        AND failed.chain = coverage.chain
+        AND failed.subject = coverage.subject
+        AND failed.timestamp = coverage.timestamp
     LEFT JOIN partitions
         ON partitions.family = coverage.family
         AND partitions.chain = coverage.chain
         AND partitions.timestamp = coverage.timestamp
     GROUP BY ALL
 ),
-told_anew AS (
+changed AS (
     SELECT
         table_name,
         chain,
@@ -75,12 +74,12 @@ SELECT
     table_name,
     least(fetched_at, known_since) AS known_since,
     coalesce(changed_at, fetched_at) AS as_it_stands_since
-FROM learnt
-LEFT JOIN told_anew USING (chain, token_address, timestamp, table_name);
+FROM answers
+LEFT JOIN changed USING (chain, token_address, timestamp, table_name);
 
--- Of each token the newest partition of a table (tokens, holders, maps, clusters, …) at or before t, of those that we
--- had an answer of at the instant known: two axes. replaced: what we knew then was told otherwise since, so its rows
--- are gone, and _known_at macros give none for that token rather than wrong ones.
+-- The newest partition of a table (tokens, holders, maps, clusters, …) at or before t, among those with an answer at
+-- the time known: two axes of time. The _known_at macros return no rows for a token whose rows changed since then,
+-- instead of wrong ones.
 -- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
 SELECT chain, token_address, timestamp, as_it_stands_since > instant(known) AS replaced

@@ -1,8 +1,6 @@
--- What clusters, exchanges and other wallets of each token's map at t sent each other up to then, by token that was
--- sent. from_kind and to_kind: cluster (from_cluster_id, to_cluster_id), exchange (from_exchange, to_exchange: its
--- label, or its address where it has none) or wallet (all others together). A cluster's flows within itself are there,
--- too. Transfers with an exchange are those of the map's time nodes (windows of time in which several holders used it):
--- a part of what there was.
+-- Transfers between clusters, exchanges and other wallets on each token's map at t, summed by token that was sent.
+-- Transfers within a cluster are included. Transfers with an exchange are those of the map's time nodes (windows of
+-- time in which several holders used it): only a part of all.
 -- Example: FROM cluster_flows('2026-06-30') WHERE to_kind = 'exchange' ORDER BY total_value DESC LIMIT 5;
 CREATE OR REPLACE MACRO cluster_flows(t) AS TABLE
 WITH moved AS (FROM grouped_transfers_as_of(t)),
@@ -83,9 +81,8 @@ SELECT
     as_exact(exact) AS total_value_exact
 FROM summed;
 
--- What went into each exchange (deposits) and came out of it (withdrawals) on each token's map at t, up to then, by
--- token that was sent and by cluster on the other side (cluster_id; null: wallets in no cluster). net is deposits less
--- withdrawals. A part of what there was: the windows of time in which several holders used the exchange, see cluster_flows.
+-- Deposits into and withdrawals from each exchange on each token's map at t, by token that was sent and by cluster.
+-- They cover only the windows of time in which several holders used the exchange, see cluster_flows.
 -- Example: FROM exchange_flows('2026-06-30') ORDER BY deposits DESC, exchange LIMIT 5;
 CREATE OR REPLACE MACRO exchange_flows(t) AS TABLE
 WITH flows AS (FROM cluster_flows(t)),

@@ -1,6 +1,5 @@
--- Each cluster of one token (on every chain that has it) through time, under one name: lineage is the timestamp and
--- number that the cluster had on the first map of its line, since that timestamp. A line goes on while cluster_lineage
--- continues it.
+-- Each cluster of one token through time, on every chain that has the token. A line is a cluster that cluster_lineage
+-- continues from map to map.
 -- Example: SELECT timestamp, share, members FROM cluster_history('0x2222222222222222222222222222222222222222') ORDER BY lineage, timestamp;
 CREATE OR REPLACE MACRO cluster_history(of_token) AS TABLE
 WITH RECURSIVE living AS MATERIALIZED (

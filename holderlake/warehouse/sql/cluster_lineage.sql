@@ -1,4 +1,4 @@
--- How many members each cluster of a token's map shares with each cluster of its map before.
+-- The number of members that each cluster of a token's map shares with each cluster of its previous map.
 -- Example: FROM cluster_kinship WHERE shared_members < members ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW cluster_kinship AS
 WITH moments AS NOT MATERIALIZED (
@@ -36,13 +36,12 @@ JOIN members AS earlier
     AND earlier.address = present.address
 GROUP BY ALL;
 
--- The same cluster through time. A cluster continues the one on the token's map before that shares most members with
--- it, where it is in turn that one's closest: previous_cluster_id. overlap is shared members over all members of both.
--- event: first (no map before was asked for), merged (over half of each of several clusters before went into it:
--- merged_from), split (it and others each took over half of their members from one cluster before: split_from), grew,
--- shrank, same (the same members), changed (as many, but others), born (continues none, and none of these), died (a row
--- of the next map without cluster_id: no cluster continues previous_cluster_id, none took over half of its members or
--- most of its own from it).
+-- Each cluster and what happened to it since the token's previous map. A cluster continues the cluster of the previous
+-- map that shares most members with it, if it is also the closest one of that cluster. Values of event: first (there is
+-- no previous map), merged (more than half of each of several clusters joined it), split (it and others each got more
+-- than half of their members from one cluster), grew, shrank, same (the same members), changed (equally many, but other
+-- members), born (it continues no cluster, and did not merge or split), died (a row of the next map without cluster_id:
+-- no cluster continues it, got more than half of its members, or got most of its own members from it).
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS NOT MATERIALIZED (
@@ -123,10 +122,10 @@ dead AS (
         ON moments.chain = sizes.chain
         AND moments.token_address = sizes.token_address
         AND moments.previous_timestamp = sizes.timestamp
-    -- no anti join: a question about one token would not reach its other side
+    -- not an anti join: DuckDB would not push a filter on one token to its other side
     LEFT JOIN (
         SELECT
-            chain, token_address, timestamp, previous_cluster_id, bool_or(continues OR took_most OR came_from) AS is_there
+            chain, token_address, timestamp, previous_cluster_id, bool_or(continues OR took_most OR came_from) AS has_heir
         FROM kinship
         GROUP BY ALL
     ) AS heirs
@@ -134,7 +133,7 @@ dead AS (
         AND heirs.token_address = sizes.token_address
         AND heirs.timestamp = moments.timestamp
         AND heirs.previous_cluster_id = sizes.cluster_id
-    WHERE heirs.is_there IS NOT TRUE
+    WHERE heirs.has_heir IS NOT TRUE
 )
 SELECT
     *,

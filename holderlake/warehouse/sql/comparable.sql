@@ -1,6 +1,7 @@
 -- The request options of each token's maps and holder lists: holder_limit, use_magic_nodes and use_time_nodes (null for
--- holders). Rows of version 0.1.0 recorded none: they count as that version's defaults (80 holders, with magic and time
--- nodes), or as the limit that their ranks prove. 'holderlake rebuild' reads the true ones from the archive, at no cost.
+-- holders). Rows of version 0.1.0 have none: they count as that version's defaults (80 holders, with magic and time
+-- nodes), or as the limit that their ranks prove. 'holderlake rebuild' reads the real ones from the archive, at no
+-- cost.
 -- Example: SELECT family, options.holder_limit, count(*) AS answers FROM request_options GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW request_options AS
 WITH ranks AS NOT MATERIALIZED (
@@ -48,10 +49,10 @@ SELECT
 FROM limits
 WHERE family = 'holders';
 
--- The answers that can be compared through time: of each token's maps and holder lists those with the request options
+-- The answers that can be compared through time: of each token's maps and holder lists, those with the request options
 -- of its newest one, and those without rows. A list of 80 holders and one of 500 differ in every figure, so the views
 -- through time (concentration_history, cluster_lineage, holder_changes, holder_entries, holder_exits, holding_periods)
--- look at these only; the tables have all. Refresh older partitions with today's options to have them here.
+-- use only these answers. To include older partitions, refresh them with today's options.
 -- Example: SELECT family, count(*) AS answers FROM comparable GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW comparable AS
 SELECT coverage.family, coverage.chain, coverage.subject AS token_address, coverage.timestamp

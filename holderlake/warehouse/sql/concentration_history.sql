@@ -1,8 +1,4 @@
--- How concentrated each token was at each of its maps, and how the score moved since the map before: service_score (0
--- concentrated to 100 decentralised), Gini, HHI, Nakamoto, and the shares of supply in exchanges (cexs, dexs),
--- contracts, fresh wallets and bundles. top_10_share is the plain sum over the ten largest holders listed at that
--- instant, exchanges and contracts included (null where holders were not fetched then); top_10_adjusted counts entities
--- after clustering, exchanges left out.
+-- The concentration of each token at each of its maps, and the change of its score since the previous map.
 -- Example: SELECT timestamp, service_score, top_10_share FROM concentration_history ORDER BY token_address, timestamp;
 CREATE OR REPLACE VIEW concentration_history AS
 SELECT

@@ -1,20 +1,18 @@
--- Known problems of the data, one row a problem. Read it before you trust a figure. `found` is the number that
--- shows the problem, where there is one; `severity` says what it means: error: a figure of the row is wrong or
--- cannot be used; warning: rows are missing or may be out of date; info: a fact that explains what you see. gap
--- (warning): a token has no answer at an instant at which other tokens of its chain have one, between its first and
--- last answer. missing_instant (warning): two instants of a family and chain lie further apart than usual.
--- late_partition (info): written a day or more after a later instant of the same chain and family, by a backfill or
--- a refresh. failure (warning, info for a token without holders): a request that did not end in rows. share_sum
--- (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and
--- so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
--- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
--- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
--- shows what was true earlier; a plan counts it as missing, and a backfill fetches it again. negative_balance
--- (warning): the history of the own store leaves an address below zero, because transfers are missing or its source
--- rounds amounts; found is the raw balance in each token's newest map, and what names the first map since which it is
--- below zero ('holderlake negative-balances' knows the second). negative_amount (error): an
--- answer gives a holder less than zero. unreadable_row and unreadable_value (warning): a row of an answer was left out,
--- or a value of it is null, because it could not be read; what names the place. The view odd_rows lists its own rules.
+-- Known problems of the data, one row a problem. Read it before you trust a figure. Values of severity: error (a figure
+-- of the row is wrong or unusable), warning (rows are missing or may be out of date), info (a fact that explains the
+-- data). Values of issue: gap (warning): a token has no answer at an instant at which other tokens of its chain have
+-- one, between its first and last answer. missing_instant (warning): two instants of a family and chain are further
+-- apart than usual. late_partition (info): written a day or more after a later instant of the same chain and family, by
+-- a backfill or a refresh. failure (warning, info for a token without holders): a request without rows. share_sum
+-- (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and so
+-- on. stale_token (warning): the newest answer of a token is older than the newest of its chain. unknown_relationship
+-- (info): a relationship of a type that this version does not know. revision (info): a later answer changed the rows of
+-- a past instant. fetched_early (error): fetched before the instant that it is for, so it shows an earlier state; a
+-- plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in the own store an address
+-- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
+-- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
+-- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
+-- out, or a value is null, because it could not be read; what names the place. The view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (

@@ -1,6 +1,4 @@
--- What two addresses sent each other, in both directions, by token. Maps and named address sets hold sums from the
--- first transfer on, so of all that is known the row with most transfers is taken; timestamp is the partition it stands
--- in. Hexadecimal addresses may be written in any case. Relationships within a time node cover one window: left out.
+-- Transfers between two addresses in both directions, summed by token, as in address_transfers without its windows.
 -- Example: FROM flows_between('0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222');
 CREATE OR REPLACE MACRO flows_between(a, b) AS TABLE
 SELECT

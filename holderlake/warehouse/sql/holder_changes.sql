@@ -1,8 +1,7 @@
--- Who entered the list of holders between t1 and t2, who left it, and whose amount went up or down: two lists compared,
--- each token's newest at or before t1 and at or before t2. (Who came and left again in between is in holder_entries and
--- holder_exits only.) The list is as long as was asked for, so "left" can mean "fell below its end". Tokens that have
--- no partition at or before t1, or none after it up to t2, are left out. amount_change is null where a decimal can't
--- hold it; amount_change_exact has it then.
+-- Holders that entered or left the list between t1 and t2, and those whose amount changed: a comparison of each token's
+-- newest list at or before t1 with its newest one at or before t2. Holders that came and left in between are in
+-- holder_entries and holder_exits only. The list has a limited length, so an address also leaves it by falling below
+-- its end. Tokens without a partition at or before t1, or without a later one up to t2, are left out.
 -- Example: FROM holder_changes('2025-01-01', '2026-01-01') WHERE change = 'entered' ORDER BY share_after DESC;
 CREATE OR REPLACE MACRO holder_changes(t1, t2) AS TABLE
 WITH spans AS (

@@ -1,4 +1,4 @@
--- Each token's partitions of holders in order, with the ones before and after; those that answered without a row, too.
+-- Each token's partitions of holders in order, including those without rows.
 -- Example: FROM holder_partitions WHERE next_timestamp IS NULL ORDER BY ALL;
 CREATE OR REPLACE VIEW holder_partitions AS
 SELECT
@@ -12,9 +12,9 @@ FROM comparable
 WHERE family = 'holders'
 WINDOW series AS (PARTITION BY chain, token_address ORDER BY timestamp);
 
--- Who appeared on a token's list of holders after t1 up to t2, partition by partition: not on the list before
--- (previous_timestamp), on it at timestamp. Who came, left and came again has a row each time. A token's first list has
--- no list before, so nobody enters with it. The list is as long as was asked for.
+-- Addresses that entered a token's list of holders after t1 and up to t2, by partition: they are in the list at
+-- timestamp, and not in the previous one. An address that returns has a row each time. A token's first list has no
+-- entries. The list has a limited length.
 -- Example: SELECT timestamp, address, share FROM holder_entries('2025-01-01', '2026-01-01') ORDER BY share DESC, timestamp, address LIMIT 5;
 CREATE OR REPLACE MACRO holder_entries(t1, t2) AS TABLE
 WITH moments AS (
@@ -34,7 +34,7 @@ SELECT
     holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
--- no anti join: a question about one token would not reach its other side
+-- not an anti join: DuckDB would not push a filter on one token to its other side
 LEFT JOIN holders AS earlier
     ON earlier.chain = holders.chain
     AND earlier.token_address = holders.token_address
@@ -42,9 +42,9 @@ LEFT JOIN holders AS earlier
     AND earlier.address = holders.address
 WHERE earlier.address IS NULL;
 
--- Who vanished from a token's list of holders after t1 up to t2, partition by partition: on the list at last_timestamp,
--- not on the next one (timestamp). Figures are those of the last list with it. Who falls below the list's end leaves
--- it, too.
+-- Addresses that left a token's list of holders after t1 and up to t2, by partition: they are in the list at
+-- last_timestamp, and not in the next one (timestamp). The figures are those of the last list with the address. An
+-- address also leaves the list by falling below its end.
 -- Example: SELECT timestamp, address, share FROM holder_exits('2025-01-01', '2026-01-01') ORDER BY share DESC, timestamp, address LIMIT 5;
 CREATE OR REPLACE MACRO holder_exits(t1, t2) AS TABLE
 WITH moments AS (
@@ -64,7 +64,7 @@ SELECT
     holders.share
 FROM holders
 JOIN moments USING (chain, token_address, timestamp)
--- no anti join: a question about one token would not reach its other side
+-- not an anti join: DuckDB would not push a filter on one token to its other side
 LEFT JOIN holders AS later
     ON later.chain = holders.chain
     AND later.token_address = holders.token_address

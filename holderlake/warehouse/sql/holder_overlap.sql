@@ -1,7 +1,5 @@
--- How many holders two tokens have in common at t, for every pair of tokens that share one: overlap is common holders
--- over the holders of either. share_of_a and share_of_b are the parts of each supply that the common ones hold;
--- common_wallets, wallets_share_of_a and wallets_share_of_b leave exchanges and contracts out. Each pair stands once;
--- an address that is the same on several chains counts as the same holder.
+-- The number of holders that two tokens have in common at t, for every pair with at least one. Each pair has one row.
+-- An address that is the same on several chains counts as the same holder.
 -- Example: FROM holder_overlap('2026-06-30') WHERE common_wallets > 0 ORDER BY overlap DESC, token_a, token_b LIMIT 5;
 CREATE OR REPLACE MACRO holder_overlap(t) AS TABLE
 WITH listed AS MATERIALIZED (

@@ -1,7 +1,4 @@
--- Each stretch of partitions in which an address was on a token's list of holders without a gap: entered_at is the
--- first of them, last_seen_at the last, left_at the first partition without it (null: it is still there). days are
--- those from entered_at to last_seen_at. from_the_start: the token's first list had it, so it may have held before. An
--- address that left and came again has several; period counts them.
+-- Periods in which an address was in a token's list of holders without a gap, one row a period.
 -- Example: FROM holding_periods WHERE left_at IS NULL AND NOT from_the_start ORDER BY days DESC, token_address, address LIMIT 5;
 CREATE OR REPLACE VIEW holding_periods AS
 WITH placed AS (

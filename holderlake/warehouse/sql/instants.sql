@@ -1,5 +1,5 @@
--- The instant that t means, as a TIMESTAMP in UTC: a date, a date-time (UTC unless it names a zone), unix seconds, or
--- text that reads as one. Every macro here takes its times so.
+-- The instant t as a TIMESTAMP in UTC, from a date, a date-time (UTC unless it names a zone), unix seconds, or a text
+-- of one of these. All macros read their times with it.
 -- Example: SELECT instant('2025-06-30T12:00:00+02:00') AS from_text, instant(1751277600) AS from_unix_seconds;
 CREATE OR REPLACE MACRO instant(t) AS
 CASE

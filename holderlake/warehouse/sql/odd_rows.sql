@@ -1,10 +1,11 @@
--- Odd rows of answers, one row a problem, in the columns of data_quality, which includes them. What a provider said
--- lands as it is; a value that no column holds is null. missing_value (warning): values that an answer always has are
--- null. share_range and score_range (error, info within rounding): a share or score is outside its scale. negative
--- (error): a negative amount or count. repeated_row (error): rows share a key, so sums count them twice. date_order
--- (error): the first date of a transfer follows its last. date_ahead (warning): a date follows the fetch by more than a
--- day. odd_address (warning): an address or chain of a form that no chain uses. odd_text (warning): a name or label with
--- control characters or replaced ones. several_scores (info): the provider gave more scores than one.
+-- Odd rows of answers, one row a problem, in the columns of data_quality, which includes them. Rows are stored as the
+-- provider sent them; a value that no column can store is null. Values of issue: missing_value (warning): values that
+-- an answer always has are null. share_range and score_range (error, info within rounding): a share or score is outside
+-- its scale. negative (error): a negative amount or count. repeated_row (error): rows share a key, so sums count them
+-- twice. date_order (error): the first date of a transfer follows its last. date_ahead (warning): a date is more than a
+-- day after the fetch. odd_address (warning): an address or chain of a form that no chain uses. odd_text (warning): a
+-- name or label with control characters or replaced ones. several_scores (info): the provider sent more scores than
+-- one.
 -- Example: SELECT severity, issue, subject, found, what FROM odd_rows ORDER BY ALL;
 CREATE OR REPLACE VIEW odd_rows AS
 WITH names AS (

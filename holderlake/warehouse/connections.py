@@ -1,0 +1,106 @@
+"""Connections to DuckDB, queries on them, and the errors of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from holderlake.warehouse import schema
+
+REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake rebuild --damaged' does so now"
+_CORRUPT: Final = "Corrupt database file"
+
+
+class WarehouseError(Exception):
+    """The warehouse can't be queried or loaded. The message names the reason and the remedy."""
+
+
+class DamagedWarehouse(WarehouseError):
+    """The file is damaged, or is no DuckDB file."""
+
+
+def attach(path: Path) -> duckdb.DuckDBPyConnection:
+    """Return a read-only connection to a warehouse's file. Raises ``WarehouseError``.
+
+    The file is attached instead of opened: a process that opens a path again gets the file that it has open, even if
+    another file was published at this path.
+    """
+    if not path.exists():
+        raise WarehouseError(f"there is no warehouse at {path} yet: run 'holderlake demo' or 'holderlake ingest'")
+    connection = quiet(duckdb.connect())
+    try:
+        connection.execute(f"ATTACH {schema.quoted(str(path))} AS warehouse (READ_ONLY)")
+        connection.execute("USE warehouse")
+    except duckdb.Error as error:
+        connection.close()
+        if "Could not set lock" in str(error):
+            raise WarehouseError(
+                f"{path} can't be opened, because another program has it open for writing: close it there, or connect "
+                f"that program read-only ({error})"
+            ) from error
+        raise DamagedWarehouse(f"{path} is damaged ({first_line(error)}); {REMEDY}") from error
+    return connection
+
+
+def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Turn off progress bars, and the replacement of missing tables by Python's variables."""
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET python_enable_replacements = false")
+    return connection
+
+
+def run_query(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
+    """Return the rows of a query. Raises ``WarehouseError`` with DuckDB's message."""
+    try:
+        relation = connection.sql(sql, params=parameters)
+        return pa.table({}) if relation is None else relation.to_arrow_table()
+    except duckdb.Error as error:
+        if _CORRUPT in str(error):
+            raise DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}") from error
+        raise WarehouseError(str(error)) from error
+
+
+def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files: bool) -> pa.Table:
+    """Return the rows of a query that a user wrote. It cannot write, and reads files only with ``files``.
+
+    Raises ``WarehouseError``.
+    """
+    if files:
+        _check_only_reads(connection, sql)
+    else:
+        forbid_files(connection)
+    try:
+        return run_query(connection, sql)
+    except WarehouseError as error:
+        if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
+            raise WarehouseError(f"{first_line(error)}; --files lets a query read files") from error
+        raise
+
+
+def forbid_files(connection: duckdb.DuckDBPyConnection) -> None:
+    """Forbid files, other databases and extensions on a connection, by DuckDB's own settings, for good."""
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+        connection.execute(f"SET {name} = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raise ``WarehouseError`` for any statement that is not a SELECT (or FROM, DESCRIBE, SHOW)."""
+    try:
+        types = {statement.type for statement in connection.extract_statements(sql)}
+    except duckdb.Error as error:
+        raise WarehouseError(str(error)) from error
+    odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
+    if odd:
+        raise WarehouseError(
+            f"{', '.join(odd)} is refused: with --files a query only reads; 'holderlake export' writes"
+        )
