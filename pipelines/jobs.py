@@ -17,7 +17,7 @@ from dagster import (
 from pydantic import Field
 
 from assets.freshness import freshness
-from holderlake.alerts.delivery import tell
+from holderlake.alerts.delivery import deliver_alerts
 from holderlake.dagster.failures import step_errors
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
@@ -39,7 +39,7 @@ class AlertsConfig(Config):
 def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
     """Evaluate and send alerts; fail if a destination could not be reached. The next run sends the rest."""
     with step_errors(context, retries=0):
-        report = tell(workspace, anew=config.evaluate)
+        report = deliver_alerts(workspace, evaluate=config.evaluate)
     if report.is_busy:  # another process sends alerts
         raise RetryRequested(max_retries=3, seconds_to_wait=20)
     context.log.info(str(report))

@@ -24,7 +24,7 @@ from dagster import (
 )
 
 from holderlake.alerts.delivery import WEBHOOK
-from holderlake.alerts.outbox import AlertBook
+from holderlake.alerts.outbox import Outbox
 from holderlake.backfill.paused import Parked, parked_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
@@ -155,4 +155,4 @@ def _has_unsent(workspace: Workspace, now: datetime) -> bool:
     path = workspace.settings.alerts_book
     if not path.exists():
         return False
-    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in AlertBook(path).due(now))
+    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in Outbox(path).due(now))

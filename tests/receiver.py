@@ -1,4 +1,4 @@
-"""A webhook's receiver on loopback: keeps what comes, and answers, hangs or redirects as a test tells it."""
+"""A receiver of webhooks on loopback, with scripted answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Post:
     body: bytes
 
     @property
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         return dict(json.loads(self.body))
 
 
 @dataclass
 class Receiver:
-    """Answers with its statuses in order, and then with the last one for ever; 0 is no answer at all."""
+    """Answers with its statuses in order, and the last one for ever; 0 never answers."""
 
     statuses: list[int] = field(default_factory=lambda: [204])
     headers: dict[str, str] = field(default_factory=dict)

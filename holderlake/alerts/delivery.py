@@ -1,7 +1,6 @@
-"""Alerts from the warehouse to people: evaluates the rules, notes what is news, and tells it by log and webhook.
+"""Delivery of alerts: evaluate the rules, add new alerts to the outbox, send them by log and webhook.
 
-The sensor and the command do the same, one at a time. Each alert is told once: what could not be sent is tried again at
-another time under the same key, until it is too old to be news.
+Each alert is sent once. One that could not be sent is tried again later under the same key, until it is too old.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from holderlake.alerts.outbox import AlertBook, Due, OutboxBusy
+from holderlake.alerts.outbox import Due, Outbox, OutboxBusy
 from holderlake.alerts.rules import Alert, Span, evaluate, tokens_of
 from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
 from holderlake.contract.times import utc_now
@@ -26,15 +25,15 @@ LOG: Final = "log"
 WEBHOOK: Final = "webhook"
 LOGGER: Final = logging.getLogger("holderlake.alerts")
 
-_PATIENCE_SECONDS: Final = 30.0
-"""A round ends after this long: Dagster gives a sensor a minute. What is left is sent in the next one."""
+_LONGEST_SECONDS: Final = 30.0
+"""A delivery ends after this time; the remaining alerts are sent by the next one."""
 
 
 @dataclass
-class Told:
-    """What a round did: the news that it found, and by destination what was sent; ``errors`` in words."""
+class DeliveryReport:
+    """Result of one delivery: new alerts, counts of sent ones by destination, and errors as text."""
 
-    news: list[Alert] = field(default_factory=list)
+    new: list[Alert] = field(default_factory=list)
     sent: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     is_busy: bool = False
@@ -42,52 +41,55 @@ class Told:
 
     def __str__(self) -> str:
         if self.is_busy:
-            return "another process delivers alerts just now"
-        sent = ", ".join(f"{count} by {where}" for where, count in sorted(self.sent.items())) or "nothing"
+            return "another process is delivering alerts"
+        sent = ", ".join(f"{count} by {name}" for name, count in sorted(self.sent.items())) or "nothing"
         failed = f"; not delivered: {'; '.join(dict.fromkeys(self.errors))}" if self.errors else ""
-        return f"{len(self.news)} new alerts; sent {sent}{failed}"
+        return f"{len(self.new)} new alerts; sent {sent}{failed}"
 
 
-def find(workspace: Workspace, since: datetime, until: datetime, names: Collection[str] = ()) -> list[Alert]:
-    """What the rules find as of a span of time, the oldest first; nothing is noted and nobody told."""
+def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names: Collection[str] = ()) -> list[Alert]:
+    """Return the alerts of all rules, or of those named, in a span of time, oldest first. Changes nothing.
+
+    Raises ``ValueError`` for an unknown rule.
+    """
     rules = workspace.settings.alerts.in_force
     unknown = sorted(set(names) - rules.keys())
     if unknown:
-        raise ValueError(f"there is no rule {unknown[0]}; there are {', '.join(sorted(rules)) or 'none'}")
+        raise ValueError(f"unknown rule {unknown[0]!r}: the rules are {', '.join(sorted(rules)) or 'none'}")
     span = Span(since, until, interval_of(workspace.settings.schedule.cron))
-    found = [
+    alerts = [
         alert
         for name, rule in rules.items()
         if not names or name in names
         for alert in evaluate(workspace.warehouse, name, rule, tokens_of(rule, workspace.settings.watchlist), span)
     ]
-    return sorted(found, key=lambda alert: (alert.timestamp, alert.name, alert.chain, alert.token_address))
+    return sorted(alerts, key=lambda alert: (alert.timestamp, alert.name, alert.chain, alert.token_address))
 
 
-def tell(workspace: Workspace, now: datetime | None = None, *, anew: bool = True) -> Told:
-    """One round: evaluates all rules, notes what is new, and delivers what is due.
+def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluate: bool = True) -> DeliveryReport:
+    """Evaluate all rules, add new alerts to the outbox, and send what is due.
 
-    A rule begins with its first evaluation: what is true as of an instant before is history, and so is what is older
-    than the settings' ``max_age``. Not ``anew``, it only delivers what was found before. Raises ``WarehouseError``
-    where there is no warehouse, ``SettingsError`` where the webhook's file can't be read.
+    A rule reports nothing as of an instant before its first evaluation, nor older than the settings' ``max_age``.
+    Without ``evaluate``, only send alerts that are in the outbox. Raises ``WarehouseError`` without a warehouse, and
+    ``SettingsError`` if the webhook's file cannot be read.
     """
-    when = now or utc_now()
-    book = AlertBook(workspace.settings.alerts_book)
-    told = Told()
+    now = now or utc_now()
+    outbox = Outbox(workspace.settings.alerts_book)
+    report = DeliveryReport()
     try:
-        with book.delivering():
+        with outbox.delivering():
             webhook = webhook_of(workspace.settings)
-            if anew:
-                told.news = _news(workspace, book, [LOG, *([WEBHOOK] if webhook else [])], when)
-            book.give_up(when - workspace.settings.alerts.max_age)
-            _deliver(book, webhook, when, told)
+            if evaluate:
+                report.new = _new_alerts(workspace, outbox, [LOG, WEBHOOK] if webhook else [LOG], now)
+            outbox.give_up(now - workspace.settings.alerts.max_age)
+            _send_due(outbox, webhook, now, report)
     except OutboxBusy:
-        told.is_busy = True
-    return told
+        report.is_busy = True
+    return report
 
 
 def webhook_of(settings: Settings) -> Webhook | None:
-    """The settings' webhook, if they name one."""
+    """Return the webhook of the settings, if there is one."""
     url, chosen = settings.webhook(), settings.alerts
     if url is None:
         return None
@@ -100,42 +102,42 @@ def webhook_of(settings: Settings) -> Webhook | None:
     )
 
 
-def _news(workspace: Workspace, book: AlertBook, destinations: list[str], now: datetime) -> list[Alert]:
+def _new_alerts(workspace: Workspace, outbox: Outbox, destinations: list[str], now: datetime) -> list[Alert]:
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
-    news = []
+    new = []
     for name, rule in settings.alerts.in_force.items():
-        began = book.began(name, rule, now)
+        began = outbox.began(name, rule, now)
         span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
-        found = evaluate(workspace.warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
-        news += book.add(found, destinations, now)
-    return news
+        alerts = evaluate(workspace.warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
+        new += outbox.add(alerts, destinations, now)
+    return new
 
 
-def _deliver(book: AlertBook, webhook: Webhook | None, now: datetime, told: Told) -> None:
+def _send_due(outbox: Outbox, webhook: Webhook | None, now: datetime, report: DeliveryReport) -> None:
     began = time.monotonic()
     is_down = False
-    for due in book.due(now):
+    for due in outbox.due(now):
         if due.destination == WEBHOOK and (webhook is None or is_down):
             continue
-        if time.monotonic() - began > _PATIENCE_SECONDS:
-            told.errors.append("the webhook is slow; the rest is sent in the next round")
+        if time.monotonic() - began > _LONGEST_SECONDS:
+            report.errors.append("the webhook is slow; the remaining alerts are sent next time")
             break
-        book.begin(due, now)
+        outbox.begin(due, now)
         try:
             _send(due, webhook)
         except NotDelivered as error:
-            book.put_off(due, str(error), now)
-            told.errors.append(str(error))
+            outbox.postpone(due, str(error), now)
+            report.errors.append(str(error))
             is_down = error.is_transient
         else:
-            book.finish(due, now)
-            told.sent[due.destination] = told.sent.get(due.destination, 0) + 1
+            outbox.finish(due, now)
+            report.sent[due.destination] = report.sent.get(due.destination, 0) + 1
 
 
 def _send(due: Due, webhook: Webhook | None) -> None:
     if due.destination == WEBHOOK and webhook is not None:
         webhook.send(message_of(due.alert, due.found_at))
     else:
-        # as JSON, all in one line of plain letters: evidence holds labels, which anybody may have chosen
+        # JSON keeps the evidence in one line: anyone may have chosen the labels in it.
         LOGGER.warning("%s %s", due.alert.sentence, json.dumps(due.alert.evidence))

@@ -1,7 +1,7 @@
-"""The book of alerts: what was found, and how far the telling of each is; an SQLite file with a write-ahead log.
+"""Outbox of alerts with their delivery status, in an SQLite file.
 
-A delivery is noted before it is tried and again when it was taken, so that one that was killed in between is sent once
-more, under the same key. What is news, and how it is sent, stands in ``holderlake.alerts.delivery``.
+A delivery is recorded before it is tried and after it succeeded. If the process is killed in between, the alert is sent
+again under the same key.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SCHEMA: Final = (
 )
 _COLUMNS: Final = "name, rule, chain, token_address, timestamp, subject, occasion, measured, threshold, evidence"
 _ADD: Final = f"INSERT OR IGNORE INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({', '.join('?' * 12)})"
-_PROMISE: Final = """
+_ADD_DELIVERY: Final = """
 INSERT INTO deliveries (alert, destination, state, next_at)
 SELECT id, ?, 'pending', ? FROM alerts WHERE fingerprint = ?
 """
@@ -90,7 +90,7 @@ SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN ale
 
 @dataclass(frozen=True)
 class Due:
-    """A delivery that is to be made: the alert, where to, and how often it was tried before."""
+    """A delivery to be made now; ``attempts`` counts earlier ones."""
 
     alert: Alert
     found_at: datetime
@@ -98,13 +98,9 @@ class Due:
     attempts: int
 
 
-class OutboxBusy(Exception):
-    """Another process is delivering."""
-
-
 @dataclass(frozen=True)
 class Delivery:
-    """How far a delivery is; ``error`` says why the last try was in vain."""
+    """Status of a delivery; ``error`` is that of the last attempt."""
 
     destination: str
     state: State
@@ -112,74 +108,77 @@ class Delivery:
     error: str | None
 
 
-class AlertBook:
-    """The book at ``path``; it is made when something is first written."""
+class OutboxBusy(Exception):
+    """Another process is delivering."""
+
+
+class Outbox:
+    """The outbox in the file at ``path``, which is created by the first write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
-        """When a rule, as it is now, was first evaluated; ``now`` where it never was, which is remembered."""
+        """Return when this definition of a rule was first evaluated. Record ``now`` if it never was."""
         definition = rule.model_dump_json()
-        with self._book.transaction() as book:
-            book.execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?)", [name, definition, now.isoformat()])
-            found = book.execute("SELECT began FROM rules WHERE name = ? AND definition = ?", [name, definition])
-            return datetime.fromisoformat(found.fetchone()[0])
+        with self._db.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?)", [name, definition, now.isoformat()])
+            rows = db.execute("SELECT began FROM rules WHERE name = ? AND definition = ?", [name, definition])
+            return datetime.fromisoformat(rows.fetchone()[0])
 
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
-        """Notes what was found, to be told to each destination. Gives what is new; the rest stays as it is."""
+        """Add alerts that are not in the outbox, to be sent to each destination, and return them."""
         new = []
-        with self._book.transaction() as book:
+        with self._db.transaction() as db:
             for alert in alerts:
-                if book.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount:
+                if db.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount:
                     for destination in destinations:
-                        book.execute(_PROMISE, (destination, now.isoformat(), alert.fingerprint))
+                        db.execute(_ADD_DELIVERY, (destination, now.isoformat(), alert.fingerprint))
                     new.append(alert)
         return new
 
     def due(self, now: datetime) -> list[Due]:
-        """What is to be sent now: the new, what failed and has waited, and what was under way when it was killed."""
-        with self._book.transaction() as book:
-            return [_due(row) for row in book.execute(_DUE, [now.isoformat()]).fetchall()]
+        """Return the deliveries to be made now: new ones, failed ones after their wait, and interrupted ones."""
+        with self._db.transaction() as db:
+            return [_due(row) for row in db.execute(_DUE, [now.isoformat()]).fetchall()]
 
     def begin(self, due: Due, now: datetime) -> None:
-        """Notes that a delivery is tried now."""
+        """Record an attempt before it is made."""
         self._mark(due, "sending", 1, now, None)
 
     def finish(self, due: Due, now: datetime) -> None:
-        """Notes that a delivery was taken."""
+        """Record a successful delivery."""
         self._mark(due, "sent", 0, now, None)
 
-    def put_off(self, due: Due, error: str, now: datetime) -> None:
-        """Notes that a delivery failed, and when it is tried again: later each time, an hour at most."""
+    def postpone(self, due: Due, error: str, now: datetime) -> None:
+        """Record a failed attempt. The wait for the next one doubles, up to an hour."""
         self._mark(due, "pending", 0, now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(due.attempts, 10)), error)
 
     def give_up(self, before: datetime) -> None:
-        """Ends the tries of what was found before an instant and could not be sent since."""
-        with self._book.transaction() as book:
-            book.execute(_GIVE_UP, [before.isoformat()])
+        """Stop trying to send alerts that were found before an instant."""
+        with self._db.transaction() as db:
+            db.execute(_GIVE_UP, [before.isoformat()])
 
     def deliveries(self) -> dict[str, list[Delivery]]:
-        """How far the deliveries are, by the fingerprints of alerts; nothing where there is no book yet."""
-        found: dict[str, list[Delivery]] = {}
+        """Return all deliveries by the fingerprints of alerts; empty if there is no outbox yet."""
+        deliveries: dict[str, list[Delivery]] = {}
         if self.path.exists():
-            with self._book.transaction() as book:
-                for fingerprint, *own in book.execute(_STATES).fetchall():
-                    found.setdefault(fingerprint, []).append(Delivery(*own))
-        return found
+            with self._db.transaction() as db:
+                for fingerprint, *delivery in db.execute(_STATES).fetchall():
+                    deliveries.setdefault(fingerprint, []).append(Delivery(*delivery))
+        return deliveries
 
     def delivering(self) -> AbstractContextManager[None]:
         """Hold the right to deliver. Raises ``OutboxBusy`` while another process delivers."""
         return locked(self.path.with_name(f"{self.path.name}.lock"), OutboxBusy())
 
-    def _mark(self, due: Due, state: State, tries: int, next_at: datetime, error: str | None) -> None:
-        with self._book.transaction() as book:
-            told = (state, tries, next_at.isoformat(), error, due.destination, due.alert.fingerprint)
-            book.execute(_MARK, told)
+    def _mark(self, due: Due, state: State, attempts: int, next_at: datetime, error: str | None) -> None:
+        with self._db.transaction() as db:
+            db.execute(_MARK, (state, attempts, next_at.isoformat(), error, due.destination, due.alert.fingerprint))
 
     @cached_property
-    def _book(self) -> Database:
-        return Database(self.path, _SCHEMA, "FULL")  # what was sent stays sent when the power fails
+    def _db(self) -> Database:
+        return Database(self.path, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
 
 
 def _row(alert: Alert) -> tuple[object, ...]:

@@ -1,7 +1,6 @@
-"""Alerts: what the rules find in the warehouse, each with its evidence.
+"""Evaluation of alert rules over the warehouse.
 
-A rule is a query in ``alert_sql`` over the warehouse's tables and ``watched``, the tokens that it is for. Which rules
-there are stands in ``alert_settings``; what was told already in ``alert_book``, how it is told in ``webhook``.
+A rule is a query in ``sql/`` over the warehouse's tables and the table ``watched`` of its tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ TABLE_OF: Final = {
     "new_top_holder": "holders",
     "data_late": "warehouse",
 }
-"""The asset that a rule looks at."""
+"""The asset that a rule examines."""
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SENTENCES: Final = {
@@ -46,10 +45,10 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that a rule found: what was ``measured`` of the ``subject`` as of ``timestamp`` (UTC).
+    """An alert of a rule: the value ``measured`` for ``subject`` as of ``timestamp`` (UTC).
 
-    ``occasion`` tells two findings about the same subject apart; ``evidence`` is plain JSON. Whatever comes from
-    providers (labels, reasons) stands in the evidence and nowhere else.
+    ``occasion`` distinguishes alerts about the same subject. ``evidence`` is plain JSON, and the only place for text
+    of providers (labels, reasons).
     """
 
     name: str
@@ -65,22 +64,22 @@ class Alert:
 
     @property
     def fingerprint(self) -> str:
-        """Names it: the same finding has the same one, whenever and however often it is found."""
+        """Identifier, the same whenever a rule finds the same."""
         parts = (self.name, self.rule, self.chain, self.token_address, self.subject, self.occasion)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     @property
     def sentence(self) -> str:
-        """What happened, of numbers and addresses alone."""
-        told = _SENTENCES[self.rule].format(subject=self.subject, measured=self.measured, threshold=self.threshold)
-        return f"{self.name}: {self.token_address} on {self.chain} at {self.timestamp:%Y-%m-%d %H:%M} UTC: {told}"
+        """One sentence of numbers and addresses, without text of providers."""
+        event = _SENTENCES[self.rule].format(subject=self.subject, measured=self.measured, threshold=self.threshold)
+        return f"{self.name}: {self.token_address} on {self.chain} at {self.timestamp:%Y-%m-%d %H:%M} UTC: {event}"
 
 
 @dataclass(frozen=True)
 class Span:
-    """The instants that are looked at, ends included, and the ``interval`` in which data is expected.
+    """The instants to examine, ends included, and the ``interval`` in which new data is expected.
 
-    ``began``: the rule's first evaluation, from which a token without any data is waited for.
+    ``began``: the rule's first evaluation. The wait for a token without any data starts there.
     """
 
     since: datetime
@@ -90,20 +89,20 @@ class Span:
 
 
 def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None = None) -> dict[str, Sequence[str]]:
-    """The tokens that a rule is for: its own, else all watched ones; of these chains only, where some are given."""
+    """Return the tokens of a rule: its own, or else all watched ones; only on ``chains``, if given."""
     return {chain: tokens for chain, tokens in (rule.tokens or watched).items() if chains is None or chain in chains}
 
 
 def evaluate(warehouse: Warehouse, name: str, rule: AlertRule, tokens: Tokens, span: Span) -> list[Alert]:
-    """What a rule finds of some tokens, by time. Raises ``WarehouseError`` where there is no warehouse."""
+    """Return the alerts of a rule for some tokens, by time. Raises ``WarehouseError`` without a warehouse."""
     with warehouse.connect() as connection:
         connection.register("watched", _table_of(tokens))
-        return list(_found(connection, name, rule, span))
+        return list(_alerts(connection, name, rule, span))
 
 
-def _found(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
+def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
     sql = rule_sql(rule.rule)
-    known = {
+    parameters = {
         "since": span.since,
         "until": span.until,
         "began": span.began or span.until,
@@ -113,17 +112,17 @@ def _found(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
         "within_seconds": int(rule.within.total_seconds()),
     }
     try:
-        rows = connection.execute(sql, {key: known[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
+        rows = connection.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
     except duckdb.Error as error:
-        raise WarehouseError(f"the rule {name} can't be tried: {error}") from error
+        raise WarehouseError(f"the rule {name} cannot be evaluated: {error}") from error
     for chain, token, timestamp, subject, occasion, measured, evidence in rows:
-        told = json.loads(evidence)
-        yield Alert(name, rule.rule, chain, token, timestamp, subject, occasion, measured, rule.limit, told)
+        details = json.loads(evidence)
+        yield Alert(name, rule.rule, chain, token, timestamp, subject, occasion, measured, rule.limit, details)
 
 
 @cache
 def rule_sql(kind: str) -> str:
-    """The query of a kind of rule."""
+    """Return the query of a kind of rule."""
     return files("holderlake.alerts").joinpath("sql", f"{kind}.sql").read_text()
 
 

@@ -1,7 +1,6 @@
-"""Sends an alert to a webhook, after the Standard Webhooks specification: an id, a time and a signature in headers.
+"""Webhooks after the Standard Webhooks specification: id, time and signature are in headers.
 
-The address may hold a secret, so it appears in no error and no log. Redirects are not followed: elsewhere is not where
-somebody wanted the evidence to go.
+The address may hold a secret, so no error and no log shows it.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from holderlake.http.client import HttpClient, HttpError, HttpResponse, Transpor
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
-"""Seconds: who wants to be asked later than this is asked at another time."""
+"""Seconds. With a longer Retry-After there is no retry; the outbox tries later."""
 
 
 class NotDelivered(Exception):
-    """The webhook did not take a message; the message says why, without the address."""
+    """The webhook did not accept a message. The error gives the reason, without the address."""
 
     def __init__(self, reason: str, *, is_transient: bool, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -42,7 +41,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent: a body of JSON under a key that stays the same however often it is sent."""
+    """A body of JSON, and a key that stays the same in all attempts."""
 
     key: str
     body: bytes
@@ -50,7 +49,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where messages go. ``timeout``: seconds for one attempt; ``first_wait``: before the first retry."""
+    """Address and options of a webhook. In seconds: ``timeout`` of an attempt, ``first_wait`` before the first retry."""
 
     url: SecretStr
     secret: SecretStr | None = None
@@ -60,7 +59,7 @@ class Webhook:
     transport: Transport = "aiohttp"
 
     def send(self, message: Message) -> None:
-        """Sends a message, again where that may help. Raises ``NotDelivered``."""
+        """Send a message, with retries after transient failures. Raises ``NotDelivered``."""
         asyncio.run(self._retried(message))
 
     async def _retried(self, message: Message) -> None:
@@ -113,8 +112,8 @@ class Webhook:
 
 
 def message_of(alert: Alert, found_at: datetime) -> Message:
-    """The message that tells of an alert; the same alert gives the same bytes."""
-    told: dict[str, Any] = {
+    """Return the message about an alert; the same alert gives the same bytes."""
+    content: dict[str, Any] = {
         "type": f"holderlake.alert.{alert.rule}",
         "timestamp": _utc(found_at),
         "text": alert.sentence,
@@ -131,24 +130,24 @@ def message_of(alert: Alert, found_at: datetime) -> Message:
             "evidence": alert.evidence,
         },
     }
-    return Message(alert.fingerprint, json.dumps(told).encode())
+    return Message(alert.fingerprint, json.dumps(content).encode())
 
 
 def test_message(now: datetime) -> Message:
-    """A message that tells of nothing, to try a webhook with."""
-    told = {"type": "holderlake.test", "timestamp": _utc(now), "text": "Holderlake: this is a test.", "data": {}}
-    return Message(f"test-{now:%Y%m%dT%H%M%S%f}", json.dumps(told).encode())
+    """Return a message to test a webhook with."""
+    content = {"type": "holderlake.test", "timestamp": _utc(now), "text": "Holderlake: this is a test.", "data": {}}
+    return Message(f"test-{now:%Y%m%dT%H%M%S%f}", json.dumps(content).encode())
 
 
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
-    """HMAC-SHA256 of id, time and body; a secret with the prefix ``whsec_`` is base64, any other is taken as it is."""
+    """Return the HMAC-SHA256 of id, time and body. A secret with the prefix ``whsec_`` is base64, others are plain."""
     text = secret.get_secret_value()
     key = text.encode()
     if text.startswith(_SECRET_PREFIX):
         try:
             key = base64.b64decode(text.removeprefix(_SECRET_PREFIX), validate=True)
         except binascii.Error:
-            raise NotDelivered("the secret begins with whsec_ but is no base64", is_transient=False) from None
+            raise NotDelivered("the secret begins with whsec_ but is not base64", is_transient=False) from None
     signed = f"{message.key}.{timestamp}.".encode() + message.body
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
@@ -159,7 +158,7 @@ def _refusal(response: HttpResponse) -> NotDelivered | None:
         return None
     if 300 <= status < 400:
         return NotDelivered(
-            f"the webhook answers with a redirect (HTTP {status}), which is not followed; name the address itself",
+            f"the webhook answers with a redirect (HTTP {status}), which is not followed; set the target as address",
             is_transient=False,
         )
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"

@@ -16,7 +16,7 @@ from typing import Any
 
 from holderlake import console
 from holderlake.alerts.delivery import webhook_of
-from holderlake.alerts.outbox import AlertBook
+from holderlake.alerts.outbox import Outbox
 from holderlake.contract.extra_models import MapRules
 from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.requests import ChainsRequest
@@ -207,7 +207,7 @@ def _alerts(settings: Settings) -> Finding:
     except SettingsError as error:
         return Finding("alerts", False, str(error), "mend [alerts] in holderlake.toml or the environment")
     where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
-    book = AlertBook(settings.alerts_book)
+    book = Outbox(settings.alerts_book)
     deliveries = [one for each in book.deliveries().values() for one in each] if settings.alerts_book.exists() else []
     late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
     found = f"{len(settings.alerts.in_force)} rules, told to {where}"

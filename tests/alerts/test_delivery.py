@@ -1,4 +1,4 @@
-"""Alerts from the warehouse to people: each once, by log and webhook, whatever fails or is killed on the way."""
+"""Alerts are sent once by log and webhook, in spite of failures and kills."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from dagster import DagsterEventType, DagsterInstance, RunRequest, SkipReason, build_sensor_context
 from typer.testing import CliRunner
 
-from holderlake.alerts.delivery import find, tell
-from holderlake.alerts.outbox import AlertBook
+from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
+from holderlake.alerts.outbox import Outbox
 from holderlake.contract.times import utc_now
 from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.workspace import Endpoint, Workspace
@@ -45,7 +45,7 @@ Home = Callable[..., Workspace]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """Opens a workspace over one home that asks nobody."""
+    """Return a function that opens a workspace over one home, without a provider."""
 
     def opened(receiver: Receiver | None = None, **alerts: Any) -> Workspace:
         where = {"webhook": receiver.url} if receiver else {}
@@ -62,131 +62,129 @@ def load(workspace: Workspace, as_of: datetime, *addresses: str) -> None:
 
 
 def begin(workspace: Workspace) -> None:
-    """A first list, and the rule's first evaluation after it."""
+    """Load a first list of holders and evaluate the rule for the first time."""
     load(workspace, DAYS[0], "0x1")
-    assert tell(workspace, DAYS[0] + MINUTE).news == []
+    assert deliver_alerts(workspace, DAYS[0] + MINUTE).new == []
 
 
 def subjects(receiver: Receiver) -> list[str]:
-    return [post.told["data"]["subject"] for post in receiver.posts]
+    return [post.content["data"]["subject"] for post in receiver.posts]
 
 
 # Each once
 
 
-def test_an_alert_is_told_once_by_log_and_webhook(
+def test_an_alert_is_sent_once_by_log_and_webhook(
     home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")
-    told = [tell(workspace, DAYS[1] + minute * MINUTE).sent for minute in (1, 2, 90)]
-    assert told == [{"log": 1, "webhook": 1}, {}, {}]
+    sent = [deliver_alerts(workspace, DAYS[1] + minute * MINUTE).sent for minute in (1, 2, 90)]
+    assert sent == [{"log": 1, "webhook": 1}, {}, {}]
     assert subjects(receiver) == ["0x2"]
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
     assert "newcomers: " in record.getMessage()
     assert '"rank_before": null' in record.getMessage()
 
 
-def test_history_that_is_filled_later_tells_nobody(home: Home, receiver: Receiver) -> None:
+def test_backfilled_history_sends_no_alerts(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
     for day in range(4):
         load(workspace, DAYS[0] - day * DAY, f"0x{day}")
-    assert tell(workspace, DAYS[0] + DAY).news == []
-    assert len(find(workspace, DAYS[0] - 9 * DAY, DAYS[1])) == 3
+    assert deliver_alerts(workspace, DAYS[0] + DAY).new == []
+    assert len(evaluate_rules(workspace, DAYS[0] - 9 * DAY, DAYS[1])) == 3
     assert receiver.posts == []
 
 
-def test_what_is_older_than_the_greatest_age_is_no_news(home: Home, receiver: Receiver) -> None:
+def test_alerts_older_than_max_age_are_not_sent(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver, max_age="2d")
     begin(workspace)
     for day in range(1, 5):
         load(workspace, DAYS[day], f"0x{day}")
-    tell(workspace, DAYS[4])
+    deliver_alerts(workspace, DAYS[4])
     assert sorted(subjects(receiver)) == ["0x2", "0x3", "0x4"]
 
 
-def test_a_rule_that_is_changed_begins_anew(home: Home, receiver: Receiver) -> None:
+def test_a_changed_rule_starts_again(home: Home, receiver: Receiver) -> None:
     begin(home(receiver, rules={"newcomers": {"rule": "new_top_holder", "top": 1}}))
     load(home(), DAYS[1], "0x1", "0x2")
-    assert tell(home(receiver), DAYS[1] + MINUTE).news == []
+    assert deliver_alerts(home(receiver), DAYS[1] + MINUTE).new == []
 
 
-def test_a_label_stays_in_one_line_of_the_log_and_out_of_the_sentence(
-    home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_alert_is_one_line_of_the_log(home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     workspace = home(receiver, rules={"late": {"rule": "data_late", "threshold": 1}})
     begin(workspace)
-    tell(workspace, DAYS[3])
+    deliver_alerts(workspace, DAYS[3])
     (post,) = receiver.posts
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert "\n" not in record.getMessage()
-    assert post.told["data"]["timestamp"] == f"{DAYS[3].isoformat()}+00:00"
+    assert post.content["data"]["timestamp"] == f"{DAYS[3].isoformat()}+00:00"
 
 
 # What fails
 
 
-def test_what_could_not_be_sent_is_sent_later_under_the_same_key(home: Home, receiver: Receiver) -> None:
+def test_a_failed_delivery_is_repeated_under_the_same_key(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2", "0x3")
     receiver.statuses = [503, 204]
-    first = tell(workspace, DAYS[1] + MINUTE)
+    first = deliver_alerts(workspace, DAYS[1] + MINUTE)
     assert (first.sent, len(receiver.posts)) == ({"log": 2}, 1)
     assert first.errors == ["the webhook answers HTTP 503 (Service Unavailable)"]
-    assert tell(workspace, DAYS[1] + 3 * MINUTE).sent == {"webhook": 2}
+    assert deliver_alerts(workspace, DAYS[1] + 3 * MINUTE).sent == {"webhook": 2}
     keys = [post.headers["idempotency-key"] for post in receiver.posts]
     assert (keys[0], len(set(keys))) == (keys[1], 2)
 
 
-def test_tries_become_rarer_and_end_when_it_is_no_news_any_more(home: Home, receiver: Receiver) -> None:
+def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")
     receiver.statuses = [404]
     for minute in (*range(0, 60, 2), *range(60, 24 * 60, 20)):
-        tell(workspace, DAYS[1] + minute * MINUTE, anew=minute == 0)
+        deliver_alerts(workspace, DAYS[1] + minute * MINUTE, evaluate=minute == 0)
         if minute == 60:
             early = len(receiver.posts)
     assert 4 <= early <= 8
     assert 10 <= len(receiver.posts) - early <= 24
-    tell(workspace, DAYS[1] + 8 * DAY)
-    ((log, webhook),) = AlertBook(workspace.settings.alerts_book).deliveries().values()
+    deliver_alerts(workspace, DAYS[1] + 8 * DAY)
+    ((log, webhook),) = Outbox(workspace.settings.alerts_book).deliveries().values()
     assert (log.state, webhook.state) == ("sent", "given_up")
     assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
 
 
-def test_a_delivery_that_is_killed_is_made_again_under_the_same_key(home: Home, receiver: Receiver) -> None:
+def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")
     receiver.statuses = [0, 204]
     code = (
         "import datetime, json, sys; from holderlake.settings import Settings;"
-        "from holderlake.workspace import Workspace; from holderlake.alerts.delivery import tell;"
-        "tell(Workspace(Settings(**json.loads(sys.argv[1])), None), datetime.datetime(2026, 11, 2, 0, 1))"
+        "from holderlake.workspace import Workspace; from holderlake.alerts.delivery import deliver_alerts;"
+        "deliver_alerts(Workspace(Settings(**json.loads(sys.argv[1])), None), datetime.datetime(2026, 11, 2, 0, 1))"
     )
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
     process = start(code, json.dumps(settings), imports=["holderlake.alerts.delivery"], stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
         time.sleep(0.02)
-    assert tell(workspace, DAYS[1] + MINUTE).is_busy
+    assert deliver_alerts(workspace, DAYS[1] + MINUTE).is_busy
     process.kill()
     process.wait()
-    assert tell(workspace, DAYS[1] + 2 * MINUTE).sent == {"webhook": 1}
+    assert deliver_alerts(workspace, DAYS[1] + 2 * MINUTE).sent == {"webhook": 1}
     first, second = receiver.posts
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
     assert first.body == second.body
 
 
-def test_a_webhook_that_is_named_later_is_not_told_what_was_before(home: Home, receiver: Receiver) -> None:
+def test_a_new_webhook_receives_no_earlier_alerts(home: Home, receiver: Receiver) -> None:
     begin(home())
     load(home(), DAYS[1], "0x1", "0x2")
-    assert tell(home(), DAYS[1] + MINUTE).sent == {"log": 1}
-    assert tell(home(receiver), DAYS[1] + 2 * MINUTE).sent == {}
+    assert deliver_alerts(home(), DAYS[1] + MINUTE).sent == {"log": 1}
+    assert deliver_alerts(home(receiver), DAYS[1] + 2 * MINUTE).sent == {}
 
 
 # Dagster
@@ -226,14 +224,12 @@ def test_the_sensor_launches_a_job_after_a_load_which_fails_without_webhook(
 
 
 @pytest.mark.parametrize(("alerts", "status"), [({}, "RUNNING"), ({"rules": {}}, "RUNNING")])
-def test_the_sensor_runs_where_rules_are_named(home: Home, alerts: dict[str, Any], status: str) -> None:
+def test_the_sensor_runs_by_default(home: Home, alerts: dict[str, Any], status: str) -> None:
     sensor = build_defs(home(**alerts)).resolve_sensor_def("alerts")
     assert sensor.default_status.value == status
 
 
-def test_a_rule_warns_as_a_check_of_its_asset_with_the_evidence(
-    make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
+def test_a_rule_is_a_warning_check_of_its_asset(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     token = "ZVYQr764WqjREApVWyEHGP5VK8o7GynPsDi4tSH7B7D"
     workspace = make_workspace(
         watchlist={"solana": [token]},
@@ -261,7 +257,7 @@ def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, of: st
     return CliRunner().invoke(app, [of, *arguments])
 
 
-def test_the_command_lists_what_the_rules_find_and_tells_nobody(
+def test_the_command_lists_alerts_and_sends_nothing(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = home()
@@ -273,26 +269,26 @@ def test_the_command_lists_what_the_rules_find_and_tells_nobody(
     assert not workspace.settings.alerts_book.exists()
 
 
-def test_the_command_tries_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> None:
+def test_the_command_tests_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> None:
     named = tmp_path / "hook"
     named.write_text(receiver.url + "\n")
     monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK_FILE", str(named))
     monkeypatch.setenv("HOLDERLAKE_ALERTS__SECRET", "sixteen letters and more")
     answer = command(tmp_path, monkeypatch, "--test-webhook", "--json")
     assert json.loads(answer.stdout)["signed"]
-    assert receiver.posts[0].told["type"] == "holderlake.test"
+    assert receiver.posts[0].content["type"] == "holderlake.test"
     receiver.statuses = [302]
     refused = command(tmp_path, monkeypatch, "--test-webhook")
     assert "redirect" in str(refused.exception)
     assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
 
 
-def test_the_doctor_tells_of_alerts_that_wait_for_a_webhook(
+def test_the_doctor_reports_alerts_that_wait_for_the_webhook(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:
     def finding() -> dict[str, Any]:
-        told = json.loads(command(tmp_path, monkeypatch, "--json", of="doctor").stdout)
-        (alerts,) = (one for one in told if one["what"] == "alerts")
+        findings = json.loads(command(tmp_path, monkeypatch, "--json", of="doctor").stdout)
+        (alerts,) = (one for one in findings if one["what"] == "alerts")
         return dict(alerts)
 
     monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK", receiver.url)
@@ -301,7 +297,7 @@ def test_the_doctor_tells_of_alerts_that_wait_for_a_webhook(
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")
     receiver.statuses = [503]
-    tell(workspace, DAYS[1] + MINUTE)
+    deliver_alerts(workspace, DAYS[1] + MINUTE)
     waiting = finding()
     assert not waiting["fine"]
     assert "1 could not be delivered: the webhook answers HTTP 503" in waiting["found"]
@@ -309,7 +305,9 @@ def test_the_doctor_tells_of_alerts_that_wait_for_a_webhook(
 
 
 @pytest.mark.parametrize("name", ["webhook", "secret"])
-def test_the_settings_file_may_not_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_settings_file_must_not_hold_the_webhook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     file = tmp_path / "holderlake.toml"
     file.write_text(f'[alerts]\n{name} = "https://example.org/s3cret"\n')
     with pytest.raises(SettingsError, match=f"HOLDERLAKE_ALERTS__{name.upper()}") as refused:
@@ -317,7 +315,7 @@ def test_the_settings_file_may_not_hold_the_webhook(tmp_path: Path, monkeypatch:
     assert "s3cret" not in str(refused.value)
 
 
-def test_a_file_beside_the_settings_may_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_may_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in [name for name in os.environ if name.startswith("HOLDERLAKE_")]:
         monkeypatch.delenv(variable)
     file = tmp_path / "holderlake.toml"
@@ -342,6 +340,6 @@ def test_a_file_beside_the_settings_may_hold_it(tmp_path: Path, monkeypatch: pyt
         ({"rule": "nothing"}, "cluster_share"),
     ],
 )
-def test_a_rule_that_can_not_be_meant_is_refused(rule: dict[str, Any], message: str) -> None:
+def test_invalid_rules_are_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Settings(alerts={"rules": {"mine": rule}})

@@ -1,4 +1,4 @@
-"""The webhook: what is sent, what is tried again, and what never leaves."""
+"""Messages, retries and secrets of webhooks."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def webhook(receiver: Receiver, **options: object) -> Webhook:
     return replace(Webhook(SecretStr(receiver.url), timeout=5, first_wait=0.01), **options)
 
 
-def test_an_alert_arrives_once_with_its_key_its_evidence_and_a_sentence(receiver: Receiver) -> None:
+def test_an_alert_arrives_with_key_evidence_and_sentence(receiver: Receiver) -> None:
     webhook(receiver).send(MESSAGE)
     (post,) = receiver.posts
     assert post.headers["idempotency-key"] == post.headers["webhook-id"] == ALERT.fingerprint
     assert post.headers["content-type"] == "application/json"
     assert "webhook-signature" not in post.headers
-    assert post.told["type"] == "holderlake.alert.cluster_share"
-    assert post.told["timestamp"] == "2026-11-20T00:07:00+00:00"
-    assert post.told["data"]["evidence"] == {"label": "é\n"}
-    assert post.told["text"] == (
+    assert post.content["type"] == "holderlake.alert.cluster_share"
+    assert post.content["timestamp"] == "2026-11-20T00:07:00+00:00"
+    assert post.content["data"]["evidence"] == {"label": "é\n"}
+    assert post.content["text"] == (
         "whales: 0xa on eth at 2026-11-20 00:00 UTC: a cluster around 0x1 holds 20.00% of the supply (more than 10.00%)"
     )
 
@@ -55,9 +55,7 @@ def test_an_alert_arrives_once_with_its_key_its_evidence_and_a_sentence(receiver
     ],
     ids=["plain", "base64"],
 )
-def test_with_a_secret_the_receiver_can_check_that_the_message_is_ours(
-    receiver: Receiver, secret: str, key: bytes
-) -> None:
+def test_messages_are_signed_with_the_secret(receiver: Receiver, secret: str, key: bytes) -> None:
     webhook(receiver, secret=SecretStr(secret)).send(MESSAGE)
     (post,) = receiver.posts
     signed = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode() + post.body
@@ -65,7 +63,7 @@ def test_with_a_secret_the_receiver_can_check_that_the_message_is_ours(
     assert post.headers["webhook-signature"] == f"v1,{expected}"
 
 
-def test_the_signature_is_that_of_the_specification_in_its_own_example() -> None:
+def test_the_signature_matches_the_example_of_the_specification() -> None:
     message = replace(
         MESSAGE,
         key="msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -76,7 +74,7 @@ def test_the_signature_is_that_of_the_specification_in_its_own_example() -> None
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
-def test_a_receiver_in_trouble_is_asked_again_under_the_same_key(receiver: Receiver, status: int) -> None:
+def test_transient_failures_are_retried_under_the_same_key(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status, 200]
     webhook(receiver).send(MESSAGE)
     assert [post.headers["idempotency-key"] for post in receiver.posts] == [ALERT.fingerprint] * 2
@@ -84,7 +82,7 @@ def test_a_receiver_in_trouble_is_asked_again_under_the_same_key(receiver: Recei
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410])
-def test_a_refusal_is_not_tried_again(receiver: Receiver, status: int) -> None:
+def test_a_refusal_is_not_retried(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]
     with pytest.raises(NotDelivered, match=f"HTTP {status}") as refused:
         webhook(receiver).send(MESSAGE)
@@ -101,7 +99,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
         assert (len(receiver.posts), elsewhere.posts) == (1, [])
 
 
-def test_a_receiver_that_hangs_is_left_after_the_time_out(receiver: Receiver) -> None:
+def test_the_timeout_ends_an_attempt(receiver: Receiver) -> None:
     receiver.statuses = [0]
     with pytest.raises(NotDelivered, match=r"no complete answer within 0\.2 s") as failed:
         webhook(receiver, timeout=0.2, attempts=2).send(MESSAGE)
@@ -112,7 +110,7 @@ def test_a_receiver_that_hangs_is_left_after_the_time_out(receiver: Receiver) ->
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:1/hook/s3cret", "http://user:s3cret@127.0.0.1:1/", "http://s3cret:x"]
 )
-def test_no_error_tells_the_address(url: str) -> None:
+def test_no_error_shows_the_address(url: str) -> None:
     with pytest.raises(NotDelivered) as failed:
         Webhook(SecretStr(url), attempts=1).send(MESSAGE)
     assert "s3cret" not in repr(failed.value)

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from holderlake.alerts.outbox import AlertBook
+from holderlake.alerts.outbox import Outbox
 from holderlake.engine.store.store import Store
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -94,7 +94,7 @@ def use_state(settings: Settings) -> None:
     with dagster_instance(settings.dagster_home) as history:
         history.add_dynamic_partitions("chain", ["eth"])
         assert not history.get_runs_count()
-    AlertBook(settings.alerts_book).began("rule", AlertRule(rule="new_top_holder"), JUNE)
+    Outbox(settings.alerts_book).began("rule", AlertRule(rule="new_top_holder"), JUNE)
 
 
 def after(

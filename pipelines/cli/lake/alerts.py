@@ -15,7 +15,7 @@ from pipelines.cli.shared import Json
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from holderlake.alerts.delivery import Told
+    from holderlake.alerts.delivery import DeliveryReport
     from holderlake.alerts.outbox import Delivery
     from holderlake.alerts.rules import Alert
     from holderlake.settings import Settings
@@ -36,7 +36,7 @@ def alerts(
     json: Json = False,
 ) -> None:
     """What the alert rules find in the warehouse, and who was told. Nobody is told without --deliver."""
-    from holderlake.alerts.delivery import find, tell
+    from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
 
     settings = shared.settings()
     if test_webhook or deliver:
@@ -51,14 +51,14 @@ def alerts(
         return
     workspace = shared.workspace(settings)
     if deliver:
-        _report_told(tell(workspace), json)
+        _report_delivery(deliver_alerts(workspace), json)
         return
     now = utc_now()
     since = now - settings.alerts.max_age if start is None else parse_when(start)
     until = now if end is None else parse_when(end)
     if since > until:
         raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M})")
-    found = find(workspace, since, until, rule or ())
+    found = evaluate_rules(workspace, since, until, rule or ())
     _report_found(settings, found, since, json)
 
 
@@ -82,21 +82,21 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
         console.out.print(f"The webhook took the message {message.key} ({signed}).")
 
 
-def _report_told(told: Told, as_json: bool) -> None:
+def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
     if as_json:
-        new = [_plain(alert, []) for alert in told.news]
-        console.as_json({"new": new, "sent": told.sent, "errors": told.errors, "busy": told.is_busy})
+        new = [_plain(alert, []) for alert in report.new]
+        console.as_json({"new": new, "sent": report.sent, "errors": report.errors, "busy": report.is_busy})
     else:
-        text = str(told)
+        text = str(report)
         console.out.print(f"{text[0].upper()}{text[1:]}.")
-    if told.errors:
+    if report.errors:
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
-    from holderlake.alerts.outbox import AlertBook
+    from holderlake.alerts.outbox import Outbox
 
-    deliveries = AlertBook(settings.alerts_book).deliveries()
+    deliveries = Outbox(settings.alerts_book).deliveries()
     if as_json:
         console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
         return
