@@ -33,7 +33,7 @@ def fill(
 
 def spoil(archive: AnswerArchive, stored: StoredAnswer) -> None:
     """Changes the last byte of an answer where it lies on disk."""
-    with (archive.root / stored.place.pack).open("r+b") as file:
+    with (archive.root / stored.place.segment).open("r+b") as file:
         file.seek(stored.place.start + stored.place.length - 1)
         (last,) = file.read(1)
         file.seek(-1, 1)

@@ -49,7 +49,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Address and options of a webhook. In seconds: ``timeout`` of an attempt, ``first_wait`` before the first retry."""
+    """Address and options of a webhook. ``timeout`` of an attempt and ``first_wait`` before a retry are seconds."""
 
     url: SecretStr
     secret: SecretStr | None = None

@@ -1,4 +1,4 @@
-"""The archive of paid answers, and the record of which answers each commit to the lake was made from.
+"""The archive of paid answers: compressed segments, their index, and the provenance of commits.
 
-What the answers mean is the business of ``decoding``.
+Requests and their retries belong in ``provider``, tables in ``decoding`` and ``lake``.
 """

@@ -1,9 +1,7 @@
-"""The answer archive: each paid answer, compressed, under a name made of the request and its as-of instant.
+"""The archive of paid answers, each under a digest of its request and its as-of instant.
 
-Answers are kept as they came, before anybody reads them: reading them anew costs nothing. An answer is there whole or
-not at all, and is checked against its hash whenever it is read. One that a refreshed one took the place of is kept too,
-for partitions of the lake may be made of it. How they lie on disk is ``packs``' matter; what to ask, and when to ask
-again, ``provider``'s; which commit was made of which answers, ``journal``'s.
+Answers are kept as they came, before they are decoded, so decoding them again costs no credits. Each is checked against
+its hash when it is read. A superseded answer is kept too, because partitions of the lake may be made from it.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.archive.segments import DamagedPiece, Packs, Piece, Place
+from holderlake.archive.segments import DamagedPiece, Piece, Place, Segments
 from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text
 from holderlake.storage.atomic_files import write_whole
@@ -29,13 +27,13 @@ from holderlake.storage.sqlite import DatabaseError
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST: Final = "lost.txt"
-"""Beside a damaged segment: the digests of the answers in it that cannot be read, one a line."""
+"""File next to a damaged segment: the digests of its unreadable answers, one a line."""
 _LOCKS: Final = "locks"
 
 
 @dataclass(frozen=True)
 class ArchivedAnswer:
-    """An answer as it came, and where it came from. ``digest`` names it, ``sha256`` is the hash of ``raw``."""
+    """An answer as it came. ``digest`` is its name, ``sha256`` the hash of ``raw``."""
 
     raw: bytes = field(repr=False)
     fetched_at: datetime
@@ -45,12 +43,12 @@ class ArchivedAnswer:
     provider_id: str
     as_of: str
     request: Mapping[str, Any]
-    """``method``, ``path``, ``query`` and ``body`` as they were sent."""
+    """``method``, ``path``, ``query`` and ``body`` of the request."""
 
 
 @dataclass(frozen=True)
 class NewAnswer:
-    """An answer to be kept under ``key``: what was asked, what came, when (naive UTC), of whom, as of when."""
+    """An answer to be archived under ``key``. ``fetched_at`` is naive UTC."""
 
     key: str
     request: Request
@@ -62,7 +60,7 @@ class NewAnswer:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """How many answers there are and what they take on disk, and how many damaged ones were set aside."""
+    """Number of answers, their bytes on disk, and number of damaged files that were moved away."""
 
     answers: int
     stored_bytes: int
@@ -71,7 +69,7 @@ class ArchiveSize:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An answer by what the archive tells without unpacking it. ``superseded``: a refreshed one took its place."""
+    """Metadata of an archived answer. ``superseded``: a refreshed one replaced it."""
 
     place: Place
     digest: str
@@ -88,10 +86,10 @@ class AnswerArchive:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
-        self._packs = Packs(self.root)
+        self._segments = Segments(self.root)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """The digest under which the answer is kept. A refreshed answer takes the place of the one before."""
+        """Return the digest under which an answer is kept. A refreshed answer has the same one."""
         parts = _sent(request)
         parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
         named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
@@ -107,34 +105,33 @@ class AnswerArchive:
         provider_id: str,
         as_of: datetime | str | None,
     ) -> ArchivedAnswer:
-        """Keeps an answer, in place of an earlier one, which is kept aside. Raises ``OSError``; the earlier one is then
-        still there."""
+        """Archive an answer; an earlier one becomes superseded. Raises ``OSError``, and then changes nothing."""
         (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
         return kept
 
     def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
-        """Keeps answers as ``put`` does, all or none, and waits for the disk once."""
+        """Archive all answers or none, with one sync of the disk. Raises ``OSError``."""
         pieces = [Piece(_about(one), one.raw) for one in answers]
-        self._packs.add(pieces)
+        self._segments.add(pieces)
         return [_answer(one.key, piece) for one, piece in zip(answers, pieces, strict=True)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer, or None: where there is none, it was fetched before ``since``, or it is damaged.
+        """Return the answer; None if it is missing, damaged or fetched before ``since``.
 
-        A damaged answer is set aside with a warning.
+        The segment of a damaged answer is moved away with a warning.
         """
-        place = self._packs.find(key)
+        place = self._segments.find(key)
         return self._at(place) if place and _is_since(place, since) else None
 
     def holds(self, key: str, since: datetime | None = None) -> bool:
-        """Return whether ``get`` would find an answer, without reading it."""
-        place = self._packs.find(key)
+        """Return whether there is an answer, without reading it."""
+        place = self._segments.find(key)
         return place is not None and _is_since(place, since)
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        """The answer of that hash (and of that instant, naive UTC), whether or not a newer one took its place."""
+        """Return the answer with a hash (and a time, naive UTC), superseded or not."""
         at = fetched_at and fetched_at.isoformat()
-        places = [place for place in self._packs.all_of(key) if place.sha256 == sha256]
+        places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in found if answer), None)
 
@@ -143,79 +140,79 @@ class AnswerArchive:
         return locked_for_task(self.root / _LOCKS / key)
 
     def __contains__(self, key: str) -> bool:
-        """Whether an answer of that name is kept; only ``get`` looks into it."""
-        return self._packs.find(key) is not None
+        """Return whether there is an answer of that name, without reading it."""
+        return self._segments.find(key) is not None
 
     def __iter__(self) -> Iterator[ArchivedAnswer]:
-        """All answers by digest; damaged ones are set aside."""
-        places = (place for place in self._packs.places() if not place.superseded)
+        """Iterate over the answers by digest. Segments of damaged ones are moved away."""
+        places = (place for place in self._segments.places() if not place.superseded)
         return (answer for place in places if (answer := self._at(place)))
 
     def stored(self) -> Iterator[StoredAnswer]:
-        """What is told of all answers, superseded ones too; those that can't be read are left out."""
-        for place in self._packs.places():
+        """Yield the metadata of all readable answers, superseded ones too."""
+        for place in self._segments.places():
             with suppress(FileNotFoundError, DamagedPiece, KeyError):
-                request = self._packs.about(place)["request"]
+                request = self._segments.about(place)["request"]
                 at = datetime.fromisoformat(place.fetched_at)
                 yield StoredAnswer(place, place.name, place.sha256, at, request, place.length, bool(place.superseded))
 
     def remove(self, stored: Sequence[StoredAnswer]) -> None:
-        """Removes answers for good. Asking for them again will cost what it costs."""
-        self._packs.remove(one.place for one in stored)
+        """Delete answers. To fetch them again costs credits."""
+        self._segments.remove(one.place for one in stored)
 
     def newest_day(self) -> str | None:
-        """Return the day (YYYY-MM-DD) on which the newest answer was fetched; None where there is none."""
-        newest = self._packs.newest()
+        """Return the day (YYYY-MM-DD) on which the newest answer was fetched; None if there is none."""
+        newest = self._segments.newest()
         return None if newest is None else newest[:10]
 
     def size(self) -> ArchiveSize:
-        """Counts and bytes, without reading the answers; superseded ones are not counted."""
-        answers, stored_bytes = self._packs.sizes()
+        """Return counts and bytes without reading the answers. Superseded ones are not counted."""
+        answers, stored_bytes = self._segments.sizes()
         return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
 
     def _at(self, place: Place) -> ArchivedAnswer | None:
         try:
-            return _checked(place, self._packs.read(place))
+            return _checked(place, self._segments.read(place))
         except (DamagedPiece, KeyError, ValueError, TypeError) as error:
             self._set_aside(place, error)
         except FileNotFoundError:
-            _log.warning("the archived answer %s is gone: %s is missing", place.name, self.root / place.pack)
-            self._packs.forget(place)
+            _log.warning("the archived answer %s is lost: %s is missing", place.name, self.root / place.segment)
+            self._segments.forget(place)
         return None
 
     def _set_aside(self, place: Place, error: Exception) -> None:
-        """Move the segment of a damaged answer to the damaged ones. Its other answers stay in the archive."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.pack).stem}-", dir=_made(self.root / _DAMAGED)))
-        lost = self._packs.set_aside(place.pack, folder)
+        """Move the segment of a damaged answer away. Its readable answers stay in the archive."""
+        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=_made(self.root / _DAMAGED)))
+        lost = self._segments.set_aside(place.segment, folder)
         write_whole(folder / _LOST, "".join(f"{name}\n" for name in lost).encode())
         _log.warning(
             "the segment %s of the archive is damaged (%s); it is now in %s. Lost answers: %s",
-            self.root / place.pack,
+            self.root / place.segment,
             error,
             folder,
             ", ".join(lost) or "none",
         )
 
     def damage(self, *, every_byte: bool) -> Iterator[str]:
-        """Find what is damaged: the index, and with ``every_byte`` the segments. Changes nothing."""
+        """Yield descriptions of damage in the index, and with ``every_byte`` in the segments. Changes nothing."""
         try:
-            self._packs.check_index()
-            places = self._packs.places()
+            self._segments.check_index()
+            places = self._segments.places()
         except DatabaseError as error:
             yield str(error)
             return
         damaged: dict[str, int] = {}
         for place in places if every_byte else ():
             try:
-                _checked(place, self._packs.read(place))
+                _checked(place, self._segments.read(place))
             except (DamagedPiece, KeyError, ValueError, TypeError, OSError):
-                damaged[place.pack] = damaged.get(place.pack, 0) + 1
-        for pack, answers in damaged.items():
-            yield f"{self.root / pack}: {answers:,} answers in it cannot be read"
+                damaged[place.segment] = damaged.get(place.segment, 0) + 1
+        for segment, answers in damaged.items():
+            yield f"{self.root / segment}: {answers:,} answers in it cannot be read"
 
     def set_damaged_aside(self) -> int:
-        """Read all answers, set damaged segments aside and return how many answers could not be read."""
-        return sum(1 for place in self._packs.places() if self._at(place) is None)
+        """Read all answers, move damaged segments away and return the number of unreadable answers."""
+        return sum(1 for place in self._segments.places() if self._at(place) is None)
 
     def lost(self) -> list[str]:
         """Return the digests of answers that were in damaged segments and were not fetched again."""
@@ -229,7 +226,7 @@ def _made(folder: Path) -> Path:
 
 
 def as_of_text(as_of: datetime | str | None) -> str:
-    """What an answer is true as of, as text: a partition value, words of the caller's, or nothing."""
+    """Return an as-of instant as text: a partition value, the caller's own text, or an empty text."""
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
 
 
@@ -254,9 +251,9 @@ def _about(one: NewAnswer) -> dict[str, Any]:
 
 def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
     if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
-        raise DamagedPiece("its hash is another")
+        raise DamagedPiece("its hash differs")
     if (piece.about.get("digest", place.name), piece.about["sha256"]) != (place.name, place.sha256):
-        raise DamagedPiece("it is another answer than the index says")
+        raise DamagedPiece("it differs from the index")
     return _answer(place.name, piece)
 
 

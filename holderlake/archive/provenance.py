@@ -1,8 +1,7 @@
-"""The journal of commits: what each commit to the lake was asked for and which archived answers it was made of.
+"""Provenance of commits: the requests of each commit to the lake, and the archived answers that it was made from.
 
-It stands beside the answers, a small file a commit, so that the archive alone is enough to make the lake again. A
-commit is noted before it is made: one that was killed in between is asked for again, and noted again. The answers are
-``archive``'s matter, replaying is ``holderlake.maintenance.replay``'s.
+Each commit is a small file in the archive, so the lake can be rebuilt from the archive alone. It is recorded before the
+commit is made. If the process is killed in between, the commit is made again and recorded again.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.names import BadName, chain_name, family_name, timestamp_name
 
 UNREADABLE: Final = "malformed_answer"
-"""The code of failures whose answer came, was paid, and could not be read: reading it again may help."""
+"""The code of failures with a paid answer that could not be decoded; a later version may decode it."""
 
 _LEVEL: Final = 6
 _SUFFIX: Final = ".zst"
 _REQUESTS: Final = {request.endpoint: request for request in ENDPOINTS}
 
 
-class Kept(Protocol):
+class Archived(Protocol):
     """An answer in the archive, as ``provider.fetcher.Response`` describes it."""
 
     @property
@@ -44,7 +43,7 @@ class Kept(Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request by its endpoint and fields, and its answer in the archive; None where no answer came."""
+    """A request by endpoint and fields, and its archived answer, if there is one."""
 
     endpoint: str
     fields: dict[str, Any]
@@ -54,15 +53,15 @@ class Asked:
 
     @property
     def request(self) -> Request:
-        """The request anew, without the wish to refresh. Raises ``ValueError`` on one that the contract lost."""
+        """The request without ``refresh``. Raises ``ValueError`` for an endpoint that the contract no longer has."""
         if self.endpoint not in _REQUESTS:
-            raise ValueError(f"the journal names the endpoint {self.endpoint!r}, which the contract does not have")
+            raise ValueError(f"unknown endpoint in the journal: {self.endpoint!r}")
         return _REQUESTS[self.endpoint].model_validate(self.fields)
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Why a subject did not end in rows: columns of the table ``failures``."""
+    """A subject without rows: columns of the table ``failures``."""
 
     subject: str
     code: str
@@ -72,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were asked for together, the requests, and what failed. The engine at hand needs no request."""
+    """Subjects that were fetched together, their requests and failures. The local engine needs no request."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -81,7 +80,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of a family's partition; ``timestamp`` is the partition's text, ``at`` when it was made (naive UTC)."""
+    """A commit of a partition. ``timestamp`` is the partition's text, ``at`` the time of the commit (naive UTC)."""
 
     family: str
     chain: str
@@ -91,9 +90,9 @@ class Commit:
     at: datetime
     groups: tuple[Group, ...]
     options: dict[str, Any] | None = None
-    """The options of its requests; None in a commit of version 0.1.0, whose requests have them all the same."""
+    """Options of its requests; None in commits of version 0.1.0, where each request has them."""
     rules: str | None = None
-    """JSON of the provider's rules in force, where they were known."""
+    """The provider's rules as JSON, if known."""
 
     @property
     def as_of(self) -> datetime:
@@ -102,17 +101,17 @@ class Commit:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the engine at hand told of it, and nobody was asked."""
+        """Whether the local engine computed it, without requests."""
         return not any(group.asked for group in self.groups)
 
 
 def group_of(
     subjects: Sequence[str],
     requests: Sequence[Request],
-    answers: Sequence[Kept],
+    answers: Sequence[Archived],
     failures: Sequence[Mapping[str, Any]],
 ) -> Group:
-    """A group as it was asked for: ``answers`` to the first of the ``requests``, in their order."""
+    """Return the group of a fetch. ``answers`` belong to the first of the ``requests``, in their order."""
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
     asked = []
     for place, request in enumerate(requests):
@@ -126,7 +125,7 @@ def group_of(
 
 
 def note(archive: AnswerArchive, commit: Commit) -> None:
-    """Keep a commit in the journal. Raises ``OSError``, and ``BadName`` where it names no safe path."""
+    """Record a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
     folder = _folder(archive).joinpath(*_place(commit))
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
     text = msgspec.json.encode(commit, order="sorted")
@@ -134,19 +133,19 @@ def note(archive: AnswerArchive, commit: Commit) -> None:
 
 
 def records(archive: AnswerArchive) -> list[Path]:
-    """The files of all commits: by chain, timestamp and family, and of each partition in their order."""
+    """Return the files of all commits by chain, timestamp and family, and in order of time."""
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
-    """Return the files of one partition's commits (family, chain, timestamp), in their order."""
+    """Return the files of the commits of one partition (family, chain, timestamp) in order of time."""
     family, chain, timestamp = place
     folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
     return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")
 
 
 def read(path: Path) -> Commit | None:
-    """A commit; None where the file is damaged."""
+    """Return the commit in a file; None if it is damaged."""
     reader = zstandard.ZstdDecompressor().decompressobj()
     try:
         text = reader.decompress(path.read_bytes())
@@ -157,7 +156,7 @@ def read(path: Path) -> Commit | None:
 
 
 def commits(archive: AnswerArchive) -> Iterator[Commit]:
-    """All commits that can be read, in the order of ``records``."""
+    """Return all readable commits, in the order of ``records``."""
     found = (read(path) for path in records(archive))
     return (commit for commit in found if commit)
 
@@ -176,7 +175,7 @@ def _place(commit: Commit) -> tuple[str, str, str]:
 
 
 def _fields(request: Request) -> dict[str, Any]:
-    """The request's fields. The archive keeps one name for an answer and its refreshed one, so the wish is left out."""
+    """Return the fields of a request without ``refresh``: a refreshed answer has the same name in the archive."""
     fields = request.model_dump(mode="json", exclude_defaults=True)
     if "options" in fields:
         fields["options"].pop("refresh", None)

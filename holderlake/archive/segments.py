@@ -1,9 +1,8 @@
-"""Files of many pieces each, and the index that tells where each piece lies.
+"""Segments: files of many pieces, and the index of the pieces.
 
-A pack is pieces one after another, each a zstd frame of a line about it (JSON) and its bytes. It is written whole, to
-the disk, and never changed; many pieces share a file because a file costs more than what is in it. The index (SQLite)
-is made of the packs and can be made of them again: those that it does not know, because their writer was killed in
-between, are taken into it when it is opened. What the pieces mean is ``archive``'s matter.
+A segment is a sequence of zstd frames. Each frame is a piece: a line of JSON about it, then its bytes. A segment is
+written once, synced, and never changed. Many pieces share a file because each file costs time and space. The index
+(SQLite) can be rebuilt from the segments. When it is opened, it adds segments whose writer was killed before it could.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ SUFFIX: Final = ".zst"
 _log = logging.getLogger(__name__)
 _INDEX: Final = "index.sqlite"
 _CHECKED_BYTES: Final = 16 << 20
-"""An index of up to this size is checked whenever it is opened, in less than a tenth of a second."""
-_REMEDY: Final = "move it away, and it is made again from the archive's segments"
+"""An index up to this size is checked when it is opened, in less than a tenth of a second."""
+_REMEDY: Final = "move it away, and it is rebuilt from the archive's segments"
 _LEVEL: Final = 1
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
 _TICK: Final = 2_000_000_000
-"""Nanoseconds within which a folder may change twice and keep its time of change."""
-_PACK: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
+"""Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
+_SEGMENT: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
 _FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
-"""Where packs are. In the last two an earlier version kept each piece in a file of its own, named after it."""
+"""Folders of segments. In the last two, version 0.1.0 kept each piece in a file named after it."""
 
 _SCHEMA: Final = (
     """
@@ -60,13 +59,13 @@ _SCHEMA: Final = (
     """,
     "CREATE UNIQUE INDEX IF NOT EXISTS present ON pieces (name) WHERE superseded = 0",
     "CREATE INDEX IF NOT EXISTS pieces_by_name ON pieces (name)",
-    # A folder that has not changed since it was looked through needs no second look.
+    # A folder that has not changed since it was read is not read again.
     "CREATE TABLE IF NOT EXISTS folders (name TEXT PRIMARY KEY, changed INTEGER NOT NULL) WITHOUT ROWID",
 )
 _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
 _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
 _NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
-"""Of the pieces entered last: to look through all of them would take long."""
+"""Only among the pieces that were added last: a scan of all pieces would be slow."""
 _KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
 _SUPERSEDE: Final = """
     UPDATE pieces
@@ -88,12 +87,12 @@ _INSERT: Final = """
 
 
 class DamagedPiece(Exception):
-    """The bytes of a piece are not what they were when it was written."""
+    """The bytes of a piece differ from those that were written."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What is put into a pack: ``about`` names its ``digest``, ``sha256`` (of ``raw``) and ``fetched_at``."""
+    """A piece of a segment. ``about`` has its ``digest``, ``sha256`` (of ``raw``) and ``fetched_at``."""
 
     about: Mapping[str, Any]
     raw: bytes = field(repr=False)
@@ -101,146 +100,146 @@ class Piece:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a piece lies. ``superseded`` (0 or 1): a later one of the same name took its place."""
+    """The place of a piece. ``superseded`` (0 or 1): a later piece has the same name."""
 
     id: int
     name: str
     sha256: str
     fetched_at: str
-    pack: str
+    segment: str
     start: int
     length: int
     superseded: int
 
 
-class Packs:
-    """The packs and their index in the folder ``root``, for any number of threads and processes."""
+class Segments:
+    """The segments and their index in the folder ``root``, for any number of threads and processes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._inode: int | None = None
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Puts pieces in one new pack; each takes the place of an earlier one of its name. Raises ``OSError``."""
-        packer = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
-        frames = [packer.compress(_line(piece.about) + piece.raw) for piece in pieces]
-        pack = self._new_pack(pieces[0].about["fetched_at"])
-        write_whole(self.root / pack, b"".join(frames))
+        """Add pieces in one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
+        compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
+        frames = [compressor.compress(_line(piece.about) + piece.raw) for piece in pieces]
+        segment = self._new_segment(pieces[0].about["fetched_at"])
+        write_whole(self.root / segment, b"".join(frames))
         try:
-            self._changed(lambda db: _enter(db, pack, _laid_out((piece.about for piece in pieces), frames)))
-        except DatabaseError as error:  # the pack is there: who opens the index next finds it
+            self._changed(lambda db: _enter(db, segment, _rows_of((piece.about for piece in pieces), frames)))
+        except DatabaseError as error:  # the segment exists: the index adds it when it is opened again
             raise OSError(str(error)) from error
 
     def find(self, name: str) -> Place | None:
-        """The present piece of that name."""
+        """Return the place of the current piece of a name, or None."""
         found = self._select("WHERE name = ? AND superseded = 0", name)
         return found[0] if found else None
 
     def all_of(self, name: str) -> list[Place]:
-        """All pieces of that name, the present one first, then the latest."""
+        """Return all pieces of a name: the current one, then the superseded ones, latest first."""
         return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
 
     def places(self) -> list[Place]:
-        """All pieces by name; superseded ones after all others."""
+        """Return all pieces by name; superseded ones after all others."""
         return self._select("ORDER BY superseded, name, id")
 
     def sizes(self) -> tuple[int, int]:
-        """How many pieces are present, and their bytes on disk."""
-        if not self._is_there():
+        """Return the number of current pieces, and their bytes on disk."""
+        if not self._exists():
             return 0, 0
         ((count, stored),) = self._rows(_SIZES)
         return int(count), int(stored)
 
     def newest(self) -> str | None:
-        """Return when the piece that was fetched last was fetched, as its text; None where there is none."""
-        if not self._is_there():
+        """Return the time at which the newest piece was fetched, as text; None without pieces."""
+        if not self._exists():
             return None
         ((newest,),) = self._rows(_NEWEST)
         return None if newest is None else str(newest)
 
     def check_index(self) -> None:
-        """Compare every part of the index with every other. Raises ``DatabaseError`` where they differ."""
-        if self._is_there():
+        """Check the index for contradictions. Raises ``DatabaseError``."""
+        if self._exists():
             _check(self._index, self.root / _INDEX)
 
     def stored(self, place: Place) -> bytes:
-        """The bytes of a piece as they lie in its pack. Raises ``FileNotFoundError``."""
-        with (self.root / place.pack).open("rb") as file:
+        """Return the compressed bytes of a piece. Raises ``FileNotFoundError``."""
+        with (self.root / place.segment).open("rb") as file:
             file.seek(place.start)
             return file.read(place.length)
 
     def about(self, place: Place) -> dict[str, Any]:
-        """The line about a piece, without unpacking all of it. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        """Return the line about a piece; only this is decompressed. Raises ``DamagedPiece``, ``FileNotFoundError``."""
         reader = zstandard.ZstdDecompressor().stream_reader(self.stored(place))
         head = b""
         try:
             while b"\n" not in head and (more := reader.read(_HEAD_BYTES)):
                 head += more
-            return _told(head)
+            return _about_of(head)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
     def read(self, place: Place) -> Piece:
-        """A piece, whose bytes are not checked against its hash. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        """Return a piece without checking its hash. Raises ``DamagedPiece``, ``FileNotFoundError``."""
         try:
-            text, _ = _unpacked(self.stored(place))
-            return Piece(_told(text), text.partition(b"\n")[2])
+            text, _ = _decompressed(self.stored(place))
+            return Piece(_about_of(text), text.partition(b"\n")[2])
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
     def forget(self, place: Place) -> None:
-        """Takes a piece out of the index, unless it lies elsewhere by now."""
-        self._changed(lambda db: db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.pack)))
+        """Remove a piece from the index, unless it was moved to another segment."""
+        self._changed(lambda db: db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.segment)))
 
     def remove(self, places: Iterable[Place]) -> None:
-        """Removes pieces for good: packs of theirs that hold others are written anew without them."""
+        """Delete pieces. Segments that also hold other pieces are replaced by ones without them."""
         chosen = list(places)
-        for pack in dict.fromkeys(place.pack for place in chosen):
-            gone = [(place.id,) for place in chosen if place.pack == pack]
-            with self._index.transaction() as db:  # nobody looks for unknown packs meanwhile
+        for segment in dict.fromkeys(place.segment for place in chosen):
+            gone = [(place.id,) for place in chosen if place.segment == segment]
+            with self._index.transaction() as db:  # meanwhile no other process adds unknown segments
                 db.executemany("DELETE FROM pieces WHERE id = ?", gone)
-                left = _places(db.execute, "WHERE pack = ? ORDER BY start", pack)
+                left = _places(db.execute, "WHERE pack = ? ORDER BY start", segment)
                 if left:
                     self._move(db, left)
-            (self.root / pack).unlink(missing_ok=True)
+            (self.root / segment).unlink(missing_ok=True)
 
-    def set_aside(self, pack: str, folder: Path) -> list[str]:
-        """Move a damaged pack into ``folder`` and its readable pieces into a new pack. Returns the names that are lost.
+    def set_aside(self, segment: str, folder: Path) -> list[str]:
+        """Move a damaged segment into ``folder`` and its readable pieces into a new segment. Return the lost names.
 
-        The file itself is read, not the index, which may be what is damaged.
+        The file is read, not the index, which may be damaged too.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
-            listed = {place.name for place in _places(db.execute, "WHERE pack = ?", pack)}
-            stored, entries = (self.root / pack).read_bytes(), list(_entries(self.root / pack))
-            db.execute("DELETE FROM pieces WHERE pack = ?", (pack,))
-            if entries and not pack.startswith("packs/"):  # named after its only piece, which is readable
-                _enter(db, pack, entries)
+            listed = {place.name for place in _places(db.execute, "WHERE pack = ?", segment)}
+            stored, entries = (self.root / segment).read_bytes(), list(_entries(self.root / segment))
+            db.execute("DELETE FROM pieces WHERE pack = ?", (segment,))
+            if entries and not segment.startswith("packs/"):  # named after its only piece, which is readable
+                _enter(db, segment, entries)
                 return []
             if entries:
                 self._enter_readable(db, stored, entries)
-            (self.root / pack).replace(folder / Path(pack).name)
+            (self.root / segment).replace(folder / Path(segment).name)
         return sorted(listed - {entry[0] for entry in entries})
 
     def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[tuple[Any, ...]]) -> None:
-        """Write the readable frames of a pack to a new one. Of each name the piece fetched last is the present one."""
-        pack = self._new_pack(entries[0][2])
+        """Write the readable frames of a segment to a new one. Of each name, the piece fetched last is current."""
+        segment = self._new_segment(entries[0][2])
         frames = [stored[start : start + length] for _, _, _, start, length in entries]
-        write_whole(self.root / pack, b"".join(frames))
+        write_whole(self.root / segment, b"".join(frames))
         abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
-        _enter(db, pack, _laid_out(abouts, frames))
+        _enter(db, segment, _rows_of(abouts, frames))
         for name in {entry[0] for entry in entries}:
             db.execute("UPDATE pieces SET superseded = 1 WHERE name = ?", (name,))
             db.execute(_LATEST, (name,))
 
     def _move(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
-        """Writes pieces to a new pack."""
-        pack = self._new_pack(places[0].fetched_at)
+        """Move pieces to a new segment."""
+        segment = self._new_segment(places[0].fetched_at)
         frames = [self.stored(place) for place in places]
-        write_whole(self.root / pack, b"".join(frames))
+        write_whole(self.root / segment, b"".join(frames))
         start = 0
         for place, frame in zip(places, frames, strict=True):
-            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (pack, start, place.id))
+            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (segment, start, place.id))
             start += len(frame)
 
     @cached_property
@@ -258,11 +257,11 @@ class Packs:
         if path.stat().st_size <= _CHECKED_BYTES:
             _check(index, path)
         with index.transaction() as db:
-            self._take_up(db)
+            self._add_unknown(db)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:
-        """Move a damaged index to the damaged files, unless another process did: it is made again from the packs."""
+        """Move a damaged index away, unless another process did. It is rebuilt from the segments."""
         self.__dict__.pop("_index", None)
         with locked(self.root / f"{_INDEX}.lock"):
             path = self.root / _INDEX
@@ -273,10 +272,10 @@ class Packs:
             for file in (path, *self.root.glob(f"{_INDEX}-*")):
                 if file.exists():
                     file.replace(folder / file.name)
-            _log.warning("%s. It is made again from the archive's segments; the damaged one is in %s", error, folder)
+            _log.warning("%s. It is rebuilt from the archive's segments; the damaged one is in %s", error, folder)
 
     def _changed(self, work: Callable[[sqlite3.Connection], Any]) -> None:
-        """Do work on the index in a transaction; once more where the index was damaged and was made again."""
+        """Change the index in a transaction; if it is damaged, rebuild it and repeat."""
         try:
             with self._index.transaction() as db:
                 work(db)
@@ -292,8 +291,8 @@ class Packs:
             self._set_index_aside(error)
             return self._index.rows(query, values)
 
-    def _take_up(self, db: sqlite3.Connection) -> None:
-        """Makes the index know what is there, as after a crash or the loss of the index: oldest pieces first."""
+    def _add_unknown(self, db: sqlite3.Connection) -> None:
+        """Bring the index up to date with the folders, oldest pieces first, as after a crash or a rebuild."""
         known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
         found: list[tuple[str, str, int, tuple[Any, ...]]] = []
         for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
@@ -302,32 +301,33 @@ class Packs:
                 continue
             there = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
             listed = {
-                pack for (pack,) in db.execute("SELECT DISTINCT pack FROM pieces WHERE pack GLOB ?", [f"{name}/*"])
+                segment
+                for (segment,) in db.execute("SELECT DISTINCT pack FROM pieces WHERE pack GLOB ?", [f"{name}/*"])
             }
-            db.executemany("DELETE FROM pieces WHERE pack = ?", [(pack,) for pack in listed - there])
-            for pack in there - listed:
-                found += [(entry[2], pack, entry[3], entry) for entry in _entries(self.root / pack)]
+            db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - there])
+            for segment in there - listed:
+                found += [(entry[2], segment, entry[3], entry) for entry in _entries(self.root / segment)]
             if time.time_ns() - changed > _TICK:
                 db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
-        for _, pack, _, entry in sorted(found):
-            _enter(db, pack, [entry])
+        for _, segment, _, entry in sorted(found):
+            _enter(db, segment, [entry])
 
     def _select(self, clauses: str, *values: str) -> list[Place]:
-        if not self._is_there():
+        if not self._exists():
             return []
         return _places(self._rows, clauses, *values)
 
-    def _is_there(self) -> bool:
-        """Whether there may be something: asking makes no index."""
+    def _exists(self) -> bool:
+        """Return whether there may be pieces, without creating an index."""
         return "_index" in vars(self) or self.root.exists()
 
     @staticmethod
-    def _new_pack(fetched_at: str) -> str:
+    def _new_segment(fetched_at: str) -> str:
         return f"packs/{fetched_at[:10]}/{uuid.uuid4().hex}{SUFFIX}"
 
 
 def _check(index: Database, path: Path) -> None:
-    """Raise ``DamagedDatabase`` where parts of the index contradict each other."""
+    """Raise ``DamagedDatabase`` if the index contradicts itself."""
     ((found,),) = index.rows("PRAGMA integrity_check(1)")
     if found != "ok":
         raise DamagedDatabase(f"{path} is damaged ({found}); {_REMEDY}")
@@ -337,25 +337,25 @@ def _line(about: Mapping[str, Any]) -> bytes:
     return json.dumps(about, separators=(",", ":")).encode() + b"\n"
 
 
-def _told(text: bytes) -> dict[str, Any]:
+def _about_of(text: bytes) -> dict[str, Any]:
     line, end, _ = text.partition(b"\n")
     about = json.loads(line)
     if not end or not isinstance(about, dict):
-        raise ValueError("the line about it is not whole")
+        raise ValueError("the line about it is incomplete")
     return about
 
 
-def _unpacked(stored: bytes) -> tuple[bytes, int]:
-    """The text of the first frame and its length. Raises ``ZstdError``, ``ValueError``."""
-    reader = zstandard.ZstdDecompressor().decompressobj()  # trusts no size that a damaged file may claim
+def _decompressed(stored: bytes) -> tuple[bytes, int]:
+    """Return the text of the first frame and its length. Raises ``ZstdError``, ``ValueError``."""
+    reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
     text = reader.decompress(stored)
     if not reader.eof:
         raise ValueError("it ends too early")
     return text, len(stored) - len(reader.unused_data)
 
 
-def _laid_out(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-    """Name, hash, time, start and length of pieces one after another."""
+def _rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
+    """Yield name, hash, time, start and length of pieces that follow each other."""
     start = 0
     for about, frame in zip(abouts, frames, strict=True):
         yield about["digest"], about["sha256"], about["fetched_at"], start, len(frame)
@@ -363,30 +363,30 @@ def _laid_out(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> I
 
 
 def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
-    """The same of the pieces in a pack; damaged ones are passed over."""
+    """Yield the same of the pieces in a file, without damaged ones."""
     stored, start = path.read_bytes(), 0
-    alone = {"digest": path.stem.partition("-")[0]}  # the name of a file that holds a single piece
+    default = {"digest": path.stem.partition("-")[0]}  # a file of a single piece is named after it
     while 0 <= start < len(stored):
         length = 0
         with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
-            text, length = _unpacked(stored[start:])
-            about = alone | _told(text)
+            text, length = _decompressed(stored[start:])
+            about = default | _about_of(text)
             yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
         start = start + length if length else stored.find(_MAGIC, start + 1)
 
 
-def _enter(db: sqlite3.Connection, pack: str, entries: Iterable[tuple[Any, ...]]) -> None:
-    """Makes the index know the pieces of a pack, unless somebody else did already."""
-    (known,) = db.execute(_KNOWN, (pack,)).fetchone()
+def _enter(db: sqlite3.Connection, segment: str, entries: Iterable[tuple[Any, ...]]) -> None:
+    """Add the pieces of a segment to the index, unless they are in it."""
+    (known,) = db.execute(_KNOWN, (segment,)).fetchone()
     there = set(json.loads(known))
     fresh = [entry for entry in entries if entry[3] not in there]
     last = {entry[0]: place for place, entry in enumerate(fresh)}
     rows = json.dumps([(*entry, int(last[entry[0]] > place)) for place, entry in enumerate(fresh)])
     db.execute(_SUPERSEDE, (rows,))
-    db.execute(_INSERT, (pack, rows))
+    db.execute(_INSERT, (segment, rows))
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return the places of pieces; a row that names no pack of ours is left out, for files at it may be removed."""
+    """Return the places of pieces, without rows that name no segment: files at such paths must never be removed."""
     found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
-    return [place for place in found if _PACK.fullmatch(place.pack)]
+    return [place for place in found if _SEGMENT.fullmatch(place.segment)]

@@ -1,4 +1,4 @@
-"""The client's side of the API: requests, retries, rate limits, and the ledger of credits.
+"""The client of the API: requests, retries, rate limit, concurrency limit, and the ledger of credits.
 
-It returns bytes; ``decoding`` turns them into tables.
+Answers are bytes here; ``archive`` keeps them and ``decoding`` turns them into tables.
 """

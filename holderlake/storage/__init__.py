@@ -1,4 +1,4 @@
-"""What several packages need of a disk: atomic files, locks, SQLite files, checked names and batched writes.
+"""Files, locks, SQLite databases and batched writes that several rooms share.
 
-Nothing here knows what is stored.
+What the files mean belongs in the room that writes them.
 """

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and there to stay."""
+"""Files that are written completely or not at all, and survive a power cut."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Final
 from holderlake.storage.locks import locked
 
 SPILL_LOCK: Final = ".lock"
-"""The file in a spill folder that its process locks."""
+"""The file in a spill folder that the process using it locks."""
 _PART: Final = re.compile(r"\..{1,80}\.[0-9a-f]{32}(\.\w+){0,2}")
 _OLD_SECONDS: Final = 3_600.0
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file beside its place, to the disk, and renames it: no reader and no crash ever sees a part.
+    """Write a file under a temporary name, sync it and rename it, so that it is never seen incomplete.
 
-    Raises ``OSError``; what stood in its place is then still there.
+    Only its owner may read it. Raises ``OSError``; an earlier file is then unchanged.
     """
     if not path.parent.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,10 +44,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write for somebody to keep, beside its final place, where it is put when all went well.
+    """Yield a temporary path next to ``path``, which replaces it at the end if there was no error.
 
-    Unlike what ``write_whole`` makes it is not for its owner alone. It ends like the final one, for libraries that look
-    at suffixes.
+    Others may read the file, unlike one of ``write_whole``. The suffixes stay, because some libraries depend on them.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
     with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
@@ -61,9 +60,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_SECONDS) -> None:
-    """Remove what killed processes left in a folder: part files of ``whole_file``, and spill folders of that prefix.
+    """Remove temporary files of ``whole_file`` and spill folders with a prefix that killed processes left in a folder.
 
-    Only names that are made here, older than some seconds, and not in use by a living process.
+    Files younger than ``older_than`` seconds and files that a process has locked stay.
     """
     for path in folder.iterdir():
         is_spill = path.name.startswith(spill_prefix) and path.is_dir()
@@ -76,7 +75,7 @@ def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_S
 
 
 def set_aside(path: Path, root: Path, folder: str) -> Path:
-    """Move a file below ``root`` to a new place in its ``folder``, under the same relative path. Returns that place."""
+    """Move a file below ``root`` into a new folder under ``folder``, with the same relative path. Return its path."""
     moved = root / folder / uuid.uuid4().hex[:12] / path.relative_to(root)
     moved.parent.mkdir(parents=True)
     path.replace(moved)
@@ -84,7 +83,7 @@ def set_aside(path: Path, root: Path, folder: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """Makes the names in a folder last through a power cut."""
+    """Sync a folder, so that new names in it survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,6 @@
-"""Many callers' small pieces of work done together: while one batch is at work, the next one gathers.
+"""Batched work of many callers: while one batch runs, the next one is collected.
 
-Under load a database is asked once for all that came meanwhile; a caller alone waits for nobody. The one piece of
-machinery that both halves use: the service books its callers' credits so, and the pipeline its own.
+Under load, one transaction of a database serves many callers. A single caller waits for no others.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ _MOST = 1_000
 
 
 class Batches(Generic[Item, Result]):
-    """Hands items to ``work`` in batches, and each result to who gave the item.
+    """Runs ``work`` on batches of items and returns each result to the caller who submitted the item.
 
-    It runs in a thread of ``executor``, or of the loop's own where that is None. ``work`` returns a result an item, in
-    order; one that is an exception is raised at its caller. What ``work`` itself raises reaches all callers of the
-    batch. For one event loop.
+    It runs in a thread of ``executor``, by default the event loop's. ``work`` returns one result an item, in order; an
+    exception among them is raised in its caller. An error that ``work`` raises reaches all callers of the batch. For
+    one event loop.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class Batches(Generic[Item, Result]):
         self._running: asyncio.Task[None] | None = None
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """Queues an item; the future is its result."""
+        """Queue an item and return the future of its result."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._running is None:
@@ -44,7 +43,7 @@ class Batches(Generic[Item, Result]):
         return future
 
     async def flush(self) -> None:
-        """Returns when all that was submitted is done."""
+        """Wait until all submitted items are done."""
         while self._running is not None:
             await asyncio.wait([self._running])
 
@@ -52,13 +51,13 @@ class Batches(Generic[Item, Result]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-                await self._carry_out(batch)
+                await self._run_batch(batch)
         finally:
             self._running = None
-            for _, future in self._waiting:  # only where we are cancelled: nobody is to wait for ever
+            for _, future in self._waiting:  # only after a cancellation: no caller may wait for ever
                 future.cancel()
 
-    async def _carry_out(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    async def _run_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         results: Sequence[Result | Exception]
         try:
             items = [item for item, _ in batch]
@@ -73,7 +72,7 @@ class Batches(Generic[Item, Result]):
 
 
 def hand_out(futures: Sequence[asyncio.Future[Result]], results: Sequence[Result | Exception]) -> None:
-    """Gives each waiting caller its result, or raises it there; those that were cancelled meanwhile are left out."""
+    """Set results or exceptions of futures, except for those that were cancelled."""
     for future, result in zip(futures, results, strict=True):
         if future.done():
             continue

@@ -1,7 +1,7 @@
 """Checks of names that become parts of paths: chains, table families, instants, digests.
 
-A name may come from a provider, a bucket, a damaged file or a command line. Each function returns the name where it is
-safe in a path, and raises ``BadName`` otherwise.
+A name may come from a provider, a bucket, a damaged file or a command line. Each function returns a name
+that is safe in a path, and raises ``BadName`` for others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
 
 
 class BadName(ValueError):
-    """A name cannot be part of a path; the message names it and what is allowed."""
+    """A name that cannot be part of a path. The message says what is allowed."""
 
 
 def chain_name(text: str) -> str:

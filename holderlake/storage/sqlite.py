@@ -13,22 +13,22 @@ from typing import Any, Final, Literal
 
 _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
-"""What SQLite says of a schema that makes no sense, under a general error code."""
+"""SQLite reports an invalid schema by this word, under a general error code."""
 
 
 class DatabaseError(Exception):
-    """A SQLite file cannot be used; the message says why and what to do."""
+    """A SQLite file cannot be used. The message gives the reason and a remedy."""
 
 
 class DamagedDatabase(DatabaseError):
-    """A SQLite file is damaged, or is none."""
+    """A file is damaged, or not an SQLite database."""
 
 
 class Database:
-    """The file at ``path``, made with the statements of ``schema``, which change nothing where all is there already.
+    """The database at ``path``, created by the statements of ``schema``, which must be idempotent.
 
-    With ``FULL`` each commit survives a power cut; with ``NORMAL`` the last ones may be undone by it, in one piece.
-    ``remedy`` says what to do where the file is damaged. Every method raises ``DatabaseError``.
+    With ``FULL`` each commit survives a power cut; with ``NORMAL`` the last commits may be lost. ``remedy`` is advice
+    for the message about a damaged file. Every method raises ``DatabaseError``.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Database:
             raise explained(path, error, remedy) from error
         with self._explained():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            weakref.finalize(self, self._db.close)  # who does not close it leaves nothing open all the same
+            weakref.finalize(self, self._db.close)  # also if the caller does not close it
             _use_write_ahead_log(self._db)
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise ``DatabaseError``, one sentence, in place of SQLite's and the system's errors."""
+        """Turn errors of SQLite and of the system into ``DatabaseError``."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -59,7 +59,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """One that writes takes the lock at once: two that read first and write then could both find room for one."""
+        """Run a transaction. One that writes locks the database at once, so that what it reads stays valid."""
         with self._lock, self._explained():
             self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -71,12 +71,12 @@ class Database:
                 raise
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The answer to one query."""
+        """Return the rows of one query."""
         with self._lock, self._explained():
             return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Closes the file; it can't be used any more."""
+        """Close the database; it cannot be used afterwards."""
         with self._lock:
             self._db.close()
 
@@ -88,14 +88,14 @@ def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _LOST in str(error):
         return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
     if primary == sqlite3.SQLITE_FULL or "is full" in str(error):
-        return DatabaseError(f"{path} can't be written: the disk is full; free some space")
+        return DatabaseError(f"{path} cannot be written: the disk is full; free some space")
     if isinstance(error, OSError) and error.strerror:
-        return DatabaseError(f"{path} can't be opened: {error.strerror}: {error.filename}")
-    return DatabaseError(f"{path} can't be used: {error}; check that its folder exists and can be written to")
+        return DatabaseError(f"{path} cannot be opened: {error.strerror}: {error.filename}")
+    return DatabaseError(f"{path} cannot be used: {error}; check that its folder exists and can be written to")
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Sets the mode, which stays with the file. While others make the same new file, SQLite refuses without waiting."""
+    """Turn on write-ahead logging. While another process creates the same file, SQLite fails at once, so repeat."""
     give_up_at = time.monotonic() + _BUSY_SECONDS
     while True:
         try:

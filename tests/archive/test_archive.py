@@ -260,7 +260,7 @@ def test_headers_tell_of_each_file_and_damaged_ones_are_left_out(tmp_path: Path)
         (old.digest, old.sha256, NOON, True),
     ]
     present = next(archive.stored())
-    (tmp_path / present.place.pack).write_bytes(b"torn")
+    (tmp_path / present.place.segment).write_bytes(b"torn")
     assert [one.superseded for one in archive.stored()] == [True]
 
 
@@ -369,7 +369,7 @@ def test_an_index_that_cannot_be_written_is_an_error_of_the_disk_and_loses_no_an
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(segments, "_enter", full)
-    with pytest.raises(OSError, match=r"index\.sqlite can't be written: the disk is full"):
+    with pytest.raises(OSError, match=r"index\.sqlite cannot be written: the disk is full"):
         kept_together(archive, b"one")
     monkeypatch.undo()
     assert [answer.raw for answer in AnswerArchive(tmp_path)] == [b"one"]
@@ -393,7 +393,7 @@ def test_answers_of_an_earlier_version_which_had_a_file_each_are_taken_over(tmp_
         (f"{digest[:2]}/{digest}.zst", places[False]),
         (f"superseded/{digest[:2]}/{digest}-0a1b2c3d.zst", places[True]),
     ):
-        header, _, raw = zstandard.decompress((archive.root / place.pack).read_bytes()).partition(b"\n")
+        header, _, raw = zstandard.decompress((archive.root / place.segment).read_bytes()).partition(b"\n")
         about = json.loads(header)
         del about["digest"]  # the name of the file told it
         about["fetched_at"] = (NOON if place.superseded else LATER).isoformat()

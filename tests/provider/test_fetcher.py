@@ -35,6 +35,7 @@ from holderlake.provider.ledger.ledger import CreditLedger, Problem
 from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from tests.filling import spoil
 from tests.processes import run
+from tests.provider.credit_ledger import OneCallLedger
 from tests.provider.misbehaving import (
     CHAINS,
     Misbehaving,
@@ -582,7 +583,7 @@ def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tm
     async def work(stage: Stage) -> float:
         with failing(errors.RateLimitPersists):
             await stage.provider.fetch(a_map(), AS_OF)
-        with CreditLedger(tmp_path / "ledger.db") as another_process:
+        with OneCallLedger(tmp_path / "ledger.db") as another_process:
             return another_process.next_turn(600)
 
     quick = CallOptions(rate_window=0.0)

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
-from holderlake.provider.ledger.ledger import CreditLedger, Problem, ReportRow
+from holderlake.provider.ledger.ledger import Problem, ReportRow
+from tests.provider.credit_ledger import OneCallLedger
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,13 +48,15 @@ def fresh(
     per_month: int | None = None,
     renewal_day: int = 1,
     now: Callable[[], datetime] = utc_now,
-) -> Iterator[CreditLedger]:
-    ledger = CreditLedger(path, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now)
+) -> Iterator[OneCallLedger]:
+    ledger = OneCallLedger(
+        path, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now
+    )
     with ledger:
         yield ledger
 
 
-def counted(ledger: CreditLedger) -> int:
+def counted(ledger: OneCallLedger) -> int:
     totals = ledger.totals()
     return totals.spent + totals.reserved
 
@@ -97,7 +100,7 @@ def test_a_refusal_names_the_ceiling_and_the_way_out(
 ) -> None:
     clock = Clock(datetime(2026, 11, 20, 12))
     limits = {ceiling: 1000}
-    with CreditLedger(tmp_path / "ledger.db", **limits, renewal_day=15, now=clock) as ledger:
+    with OneCallLedger(tmp_path / "ledger.db", **limits, renewal_day=15, now=clock) as ledger:
         ledger.reserve("run", "map", None, 800)
         with pytest.raises(BudgetExceeded) as caught:
             ledger.reserve("run", "map", None, 201)
@@ -271,9 +274,9 @@ def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
 
 SPEND = """
 from holderlake.provider.errors import BudgetExceeded
-from holderlake.provider.ledger.ledger import CreditLedger
+from tests.provider.credit_ledger import OneCallLedger
 spent = 0
-with CreditLedger(path, per_day=3_000) as ledger:
+with OneCallLedger(path, per_day=3_000) as ledger:
     for turn in range(80):
         try:
             entry = ledger.reserve("run", "map", None, 25)
@@ -297,13 +300,13 @@ def test_processes_together_never_pass_a_ceiling(tmp_path: Path) -> None:
 
 CREATE = """
 import time
-from holderlake.provider.ledger.ledger import CreditLedger
+from tests.provider.credit_ledger import OneCallLedger
 print("ready", flush=True)
 start = float(sys.stdin.readline())
 for number in range(60):
     while time.time() < start + number * 0.02:
         pass
-    with CreditLedger(f"{path}-{number}") as ledger:
+    with OneCallLedger(f"{path}-{number}") as ledger:
         ledger.reserve("run", "map", None, 1)
 """
 
@@ -330,8 +333,8 @@ def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> N
 
 RESERVE_AND_HANG = """
 import time
-from holderlake.provider.ledger.ledger import CreditLedger
-ledger = CreditLedger(path, per_run=100)
+from tests.provider.credit_ledger import OneCallLedger
+ledger = OneCallLedger(path, per_run=100)
 ledger.reserve("run", "map", "eth/0xaa", 75)
 print("reserved", flush=True)
 time.sleep(60)
@@ -482,7 +485,7 @@ def test_a_failed_write_leaves_the_ledger_usable(tmp_path: Path) -> None:
 @pytest.mark.parametrize("day", [0, 32])
 def test_a_renewal_day_that_no_month_has_is_refused(tmp_path: Path, day: int) -> None:
     with pytest.raises(ValueError, match="renewal day"):
-        CreditLedger(tmp_path / "ledger.db", renewal_day=day)
+        OneCallLedger(tmp_path / "ledger.db", renewal_day=day)
 
 
 def test_absurd_costs_of_older_versions_are_replaced_on_opening(tmp_path: Path) -> None:

@@ -1,1 +1,4 @@
-"""The credit ledger: what each call costs, reserved before it is made. Amounts are hundredths of a credit."""
+"""The credit ledger: the cost of each call, reserved before the call. Amounts are hundredths of a credit.
+
+HTTP calls and the archive do not belong here.
+"""

@@ -1,4 +1,4 @@
-"""Entries for the credit ledger: calls reserved, settled, released or lost, and pauses that a provider asks for.
+"""Operations on the credit ledger: reserve, settle, release and mark a call, and pause all calls.
 
 Amounts are hundredths of a credit. ``ledger`` stores them.
 """
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 MOST_CREDITS: Final = 10**15
-"""Hundredths of a credit: no cost and no balance is larger."""
+"""Hundredths of a credit. A larger cost or balance is implausible."""
 IMPLAUSIBLE: Final = "implausible_cost"
-"""The problem of an answer whose header named a cost or a balance that cannot be true."""
+"""The problem of an answer whose header has an implausible cost or balance."""
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """The cost of a call that is about to be made, and its place in the queue at a rate of calls a minute."""
+    """Reserve the cost of a call, and its place in the queue of the rate limit."""
 
     run_id: str
     endpoint: str
     subject: str | None
     cost: int
     rate_per_minute: int | None = None
-    """None for a call that waits in no queue."""
+    """None for a call without rate limit."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """An entry, and the seconds after which its call may be made."""
+    """The id of a reserved entry, and the seconds until the rate limit allows its call."""
 
     entry: int
     wait: float
@@ -36,7 +36,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Settle:
-    """The charge of a reserved call, the balance that the provider names, and what was wrong with the answer."""
+    """Settle a reserved call with its charge. ``problem`` is the problem of its answer, if there was one."""
 
     entry: int
     cost: int
@@ -46,7 +46,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class MarkBroken:
-    """A reserved call whose answer broke in the way ``problem``: it may have been charged, so it stays reserved."""
+    """Note the problem of a broken answer. The call may have been charged, so it stays reserved."""
 
     entry: int
     problem: str
@@ -54,14 +54,14 @@ class MarkBroken:
 
 @dataclass(frozen=True)
 class Release:
-    """A reserved call that was not charged."""
+    """Release a reserved call that was not charged."""
 
     entry: int
 
 
 @dataclass(frozen=True)
 class Pause:
-    """The provider wants nobody of this host to call for so many seconds."""
+    """Delay all later calls of this host by at least this time, as the provider demands."""
 
     seconds: float
 

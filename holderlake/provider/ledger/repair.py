@@ -1,7 +1,7 @@
-"""Upgrade of ledgers of older versions, and repair of amounts that cannot be true.
+"""Upgrade of ledgers of older versions, and repair of implausible amounts.
 
-Version 0.1.0 kept any cost that a provider's header named. One of thirty nines became a floating-point number, and
-from then on neither a ceiling nor a report could be computed.
+Version 0.1.0 stored any cost of a provider's header. A cost of thirty nines became a floating-point number, after which
+neither ceilings nor reports could be computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REPAIR: Final = f"""
     )
     WHERE {_ABSURD}
 """
-"""The usual cost of the endpoint takes the place of an absurd one."""
+"""Replace an implausible cost by the usual one of the endpoint."""
 _TOTALS: Final = (
     "DELETE FROM days",
     "INSERT INTO days SELECT day, sum(cost) FROM entries GROUP BY day",
@@ -48,7 +48,7 @@ _BALANCES: Final = (
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Add what older ledgers lack, and replace amounts that cannot be true. Changes nothing in a sound ledger."""
+    """Add missing columns and indexes, and replace implausible amounts. Idempotent."""
     if "problem" not in {row[1] for row in db.execute("PRAGMA table_info(entries)")}:
         db.execute("ALTER TABLE entries ADD COLUMN problem TEXT")
     for statement in _INDEXES:

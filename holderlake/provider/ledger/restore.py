@@ -1,7 +1,7 @@
-"""Restores the credit ledger from the archive, after it was emptied, lost or replaced by an older copy.
+"""Restore of the credit ledger from the archive, after it was emptied, lost or replaced by an older copy.
 
-Each archived answer was paid. What it cost is computed from its request, which the archive's journal names. The sum is
-a lower bound: calls that were charged without an answer leave no trace in the archive.
+Each archived answer was paid; its cost is computed from its request in the archive's provenance. The sum is a lower
+bound, because the archive knows nothing of calls that were charged without an answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESTORED_RUN: Final = "restored from the archive"
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -> None:
-    """Add what the archive's answers cost where the archive has answers of later days than the ledger."""
+    """Add the cost of archived answers if the archive has answers of later days than the ledger."""
     if not archive.root.exists():
         return
     newest, known = archive.newest_day(), ledger.newest_day()
@@ -39,11 +39,9 @@ def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -
     ]
     if ledger.restore(RESTORED_RUN, entries, known):
         _log.warning(
-            "%s lacks calls that the archive has answers of: %d calls were restored with what they cost by the price "
-            "list. Failed calls that were charged are not in it%s; compare with the provider's own count",
+            "%s lacked calls whose answers are archived: %d calls were restored with their list prices. Failed calls "
+            "that were charged cannot be restored%s; compare with the provider's own count",
             path,
             len(entries),
-            f", nor {len(stored) - len(found)} answers that no partition was made of"
-            if len(found) < len(stored)
-            else "",
+            f", nor {len(stored) - len(found)} answers that no partition uses" if len(found) < len(stored) else "",
         )
