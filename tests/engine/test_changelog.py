@@ -1,4 +1,4 @@
-"""The store tells what past its imports touched: to this process and to others, at once and in order."""
+"""The store records the earliest second that each import changed. All processes see it at once and in order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from holderlake.engine.catalog.catalog import transaction
 from holderlake.engine.catalog.changelog import note_change
 from holderlake.engine.errors import UnusableStore
-from holderlake.engine.records import TRANSFERS, Label
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
-from tests.engine.world import COIN, a_token, settled, table, transfer, world
+from tests.engine.world import COIN, Row, a_token, settled, table, transfer, world
 from tests.processes import run
 
 Build = Callable[..., Store]
@@ -28,36 +28,24 @@ def test_a_new_store_has_no_change(build: Build) -> None:
     assert store.first_change_since(0) is None
 
 
-def test_later_transfers_touch_the_time_from_their_first_one_on(build: Build) -> None:
-    store = build(transfer("mint -> a", at=10))
+EARLY = transfer("mint -> a", at=10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        ([transfer("a -> b", at=30), transfer("a -> b", at=20)], 20),
+        ([transfer("a -> b", at=5)], 5),
+        ([EARLY, transfer("a -> b", at=40)], 40),
+        ([transfer("mint -> a", at=60), transfer("mint -> a", at=50, token=OTHER)], 50),
+    ],
+    ids=["later", "earlier", "overlapping", "two tokens"],
+)
+def test_an_import_is_one_change_from_its_first_new_row_on(build: Build, rows: list[Row], first: int) -> None:
+    store = build(EARLY, transfer("mint -> a", at=10, token=OTHER))
     known = store.generation()
-    store.add_transfers(table([transfer("a -> b", at=30), transfer("a -> b", at=20)]), "later")
-    assert store.generation() == known + 1
-    assert store.first_change_since(known) == 20
-
-
-def test_late_transfers_touch_the_past_that_they_came_too_late_for(build: Build) -> None:
-    store = build(transfer("mint -> a", at=10), transfer("mint -> a", at=90))
-    known = store.generation()
-    store.add_transfers(table([transfer("mint -> a", at=70)]), "late")
-    store.add_transfers(table([transfer("mint -> a", at=50)]), "very late")
-    store.add_transfers(table([transfer("mint -> a", at=99)]), "later")
-    assert [store.first_change_since(known + since) for since in range(4)] == [50, 50, 99, None]
-
-
-def test_only_the_rows_that_are_added_count(build: Build) -> None:
-    early = transfer("mint -> a", at=10)
-    store = build(early)
-    known = store.generation()
-    store.add_transfers(table([early, transfer("a -> b", at=40)]), "overlapping")
-    assert store.first_change_since(known) == 40
-
-
-def test_an_import_of_many_tokens_is_one_change_from_its_first_row_on(build: Build) -> None:
-    store = build(transfer("mint -> a", at=10), transfer("mint -> a", at=10, token=OTHER))
-    known = store.generation()
-    store.add_transfers(table([transfer("mint -> a", at=60), transfer("mint -> a", at=50, token=OTHER)]), "both")
-    assert (store.generation(), store.first_change_since(known)) == (known + 1, 50)
+    store.add_transfers(table(rows), "more")
+    assert (store.generation(), store.first_change_since(known)) == (known + 1, first)
 
 
 def test_transfers_that_are_known_change_nothing(build: Build) -> None:
@@ -83,36 +71,27 @@ def test_an_import_that_fails_changes_nothing(build: Build, monkeypatch: pytest.
     assert (store.generation(), store.first_change_since(known)) == (known, None)
 
 
+TOKEN, LABEL = a_token(COIN), Label("a", None, "s", name="Ann")
+
+
 @pytest.mark.parametrize(
     "changed",
     [
-        {"name": "other"},
-        {"symbol": "OTHER"},
-        {"decimals": 6},
-        {"is_indexed": True},
-        {"img_url": "https://img.example/coin.png"},
-        {"unsupported": "its balances rebase"},
+        *(replace(TOKEN, **{name: value}) for name, value in (("name", "other"), ("symbol", "OTHER"), ("decimals", 6))),
+        replace(TOKEN, is_indexed=True),
+        replace(TOKEN, img_url="https://img.example/coin.png"),
+        replace(TOKEN, unsupported="its balances rebase"),
+        *(replace(LABEL, name=name) for name in ("Bob", None)),
+        *(replace(LABEL, **{name: "bsc"}) for name in ("entity_id", "chain")),
+        replace(LABEL, is_cex=True),
+        replace(LABEL, precedence=2),
     ],
-    ids=lambda changed: next(iter(changed)),
+    ids=str,
 )
-def test_other_metadata_touches_every_past(build: Build, changed: dict[str, object]) -> None:
-    token = a_token(COIN)
-    store = build(transfer("mint -> a", at=10), tokens=[token])
+def test_changed_metadata_changes_answers_at_any_instant(build: Build, changed: TokenInfo | Label) -> None:
+    store = build(transfer("mint -> a", at=10), tokens=[TOKEN], labels=[LABEL])
     known = store.generation()
-    store.add_tokens([replace(token, **changed)])
-    assert (store.generation(), store.first_change_since(known)) == (known + 1, 0)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"name": "Bob"}, {"name": None}, {"entity_id": "bob"}, {"is_cex": True}, {"precedence": 2}, {"chain": "bsc"}],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_another_label_touches_every_past(build: Build, changed: dict[str, object]) -> None:
-    label = Label("a", None, "s", name="Ann")
-    store = build(transfer("mint -> a", at=10), labels=[label])
-    known = store.generation()
-    store.add_labels([replace(label, **changed)])
+    store.add_labels([changed]) if isinstance(changed, Label) else store.add_tokens([changed])
     assert (store.generation(), store.first_change_since(known)) == (known + 1, 0)
 
 
@@ -128,7 +107,7 @@ def test_the_same_metadata_and_labels_again_change_nothing(build: Build) -> None
     assert store.token(*COIN) == tokens[1]
 
 
-def test_a_token_that_nobody_knew_touches_every_past_for_its_contract_is_no_wallet_any_more(build: Build) -> None:
+def test_a_new_token_changes_all_answers_because_its_contract_is_no_wallet(build: Build) -> None:
     store = build(transfer("mint -> other", at=10))
     known = store.generation()
     store.add_transfers(table([transfer("mint -> a", at=50, token=OTHER)]), "of a new token")
@@ -137,7 +116,7 @@ def test_a_token_that_nobody_knew_touches_every_past_for_its_contract_is_no_wall
     assert store.first_change_since(known + 1) == 60
 
 
-def test_the_first_transfers_of_a_store_have_no_other_past_to_touch() -> None:
+def test_the_first_import_changes_answers_from_its_first_row_on() -> None:
     with world() as store:
         store.add_transfers(table([transfer("mint -> a", at=50)]), "first")
         assert store.first_change_since(0) == 50
@@ -170,39 +149,33 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-def test_what_another_process_imports_is_seen_at_once(build: Build) -> None:
+def test_an_import_of_another_process_is_seen_at_once(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     known = store.generation()
-    told = run(_IMPORT, str(store.root), imports=["holderlake.engine.store.store", "tests.engine.world"])
-    assert store.generation() == int(told.stdout) == known + 1
+    imported = run(_IMPORT, str(store.root), imports=["holderlake.engine.store.store", "tests.engine.world"])
+    assert store.generation() == int(imported.stdout) == known + 1
     assert store.first_change_since(known) == 40
     assert store.snapshot().generation() == known + 1
 
 
-def test_what_another_opening_in_this_process_imports_is_seen_at_once(build: Build) -> None:
+def test_an_import_of_another_opening_in_this_process_is_seen_at_once(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     with Store(store.root) as other:
         for number in range(3):
             known = store.generation()
-            assert other.generation() == known
+            assert other.generation() == known > 0
+            assert other.first_change_since(0) == store.first_change_since(0)
             other.add_transfers(table([transfer("mint -> a", at=20 + number)]), "other")
             assert (store.generation(), store.first_change_since(known)) == (known + 1, 20 + number)
 
 
-def test_a_known_change_is_one_of_those_that_the_store_last_looked_at(build: Build) -> None:
+def test_a_known_change_is_one_of_the_last_look(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     known = store.generation()
     store.add_transfers(table([transfer("mint -> a", at=20)]), "later")
     assert store.known_change_since(known) is None
     store.generation()
     assert store.known_change_since(known) == store.first_change_since(known) == 20
-
-
-def test_a_store_that_is_opened_again_goes_on_counting(build: Build) -> None:
-    store = build(transfer("mint -> a", at=10))
-    with Store(store.root) as again:
-        assert again.generation() == store.generation() > 0
-        assert again.first_change_since(0) == store.first_change_since(0)
 
 
 def test_many_threads_see_generations_rise_and_all_see_the_last(build: Build) -> None:
@@ -254,7 +227,7 @@ def test_a_snapshot_of_an_empty_store_has_generation_nought(build: Build) -> Non
     assert (snapshot.generation(), size(snapshot)) == (0, 0)
 
 
-def test_a_snapshots_files_are_those_of_its_generation_whatever_is_imported_meanwhile(build: Build) -> None:
+def test_a_snapshot_has_the_files_of_its_generation_during_imports(build: Build) -> None:
     store = build(transfer("mint -> a", at=10))
     before = store.generation()
 
