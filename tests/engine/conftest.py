@@ -1,4 +1,4 @@
-"""Stores for the engine's tests: small worlds made on the spot, and the real histories where they lie at hand."""
+"""Stores for the tests of the engine: small worlds, and the real histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store with every kind of file, and its answers: what damage must not change unnoticed."""
+"""A store with every kind of file, and its answers, which damage must not change."""
 
 from __future__ import annotations
 

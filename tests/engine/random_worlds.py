@@ -1,4 +1,4 @@
-"""Random worlds, small and crowded: few addresses, so that all kinds of nodes meet; thresholds within reach."""
+"""Random worlds of few addresses and low thresholds, so that all kinds of nodes occur."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKENS: tuple[Key, ...] = (COIN, ("eth", "second"), ("bsc", "other"))
 
 
 def random_oracle(chance: Random) -> Oracle:
-    """A world, and the questions that brute force answers of it."""
+    """Return a random world with its answers by brute force."""
     people = [f"p{number:02}" for number in range(chance.randint(5, 20))]
     ends = [*people, *("dead", "coin", "exchange", "pool")]
     of_market = 0.6 if chance.random() < 0.5 else 0  # in half of the worlds most transfers are with exchanges

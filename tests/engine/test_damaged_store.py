@@ -1,4 +1,4 @@
-"""A damaged store answers right or refuses with the remedy, and deletes no file that it does not list."""
+"""A damaged store answers right or refuses with the remedy, and never deletes a file that it does not list."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_random_damage_is_answered_right_or_refused(
     assert sum(outcomes.values()) == CASES
 
 
-def test_bits_that_rot_without_a_write_are_found_by_reading_all_files(tmp_path: Path) -> None:
+def test_bits_that_change_without_a_write_are_found(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(10_000))
     whole = sum_of(tmp_path / "file")
     damage(tmp_path / "file", Random(1), "flip")
@@ -197,9 +197,7 @@ def test_reading_all_files_of_a_whole_store_finds_nothing(whole: Path) -> None:
         assert store.read_all_files() == []
 
 
-def test_a_file_that_verify_found_damaged_is_refused_even_if_it_looks_as_written(
-    whole: Path, expected: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_that_verify_found_damaged_is_refused(whole: Path, expected: dict[str, Any], tmp_path: Path) -> None:
     root = copied(whole, tmp_path / "store")
     parts = sorted((root / "arrays").glob("*.part"))
     for part in parts:

@@ -1,4 +1,4 @@
-"""Texts are hashed as everybody's MD5 has it: what stands in a store's files is found again by any version."""
+"""Hashes are those of MD5, so that any version finds the keys in the files of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_texts_of_any_length_have_the_lower_half_of_their_md5(few: int, monkeypa
     assert hashing.digests(pa.array([], pa.string())).tolist() == []
 
 
-def test_a_transfer_is_known_by_transaction_place_and_item_or_by_block_and_addresses() -> None:
+def test_the_key_of_a_transfer_is_hashed() -> None:
     rows = [
         transfer("a -> b", tx_hash="0x1", log_index=7),
         transfer("a -> b", tx_hash="0x1", log_index=7, token_id="12"),

@@ -1,4 +1,4 @@
-"""A budget of memory is kept to whatever the size of an import, and what is stored does not depend on it."""
+"""An import of any size keeps to its memory budget, and stores the same as with more memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVERYTHING = "SELECT * FROM read_parquet($files) ORDER BY ALL"
 
 
 def history(chance: Random) -> list[Row]:
-    """Random transfers on some twenty days that blocks and seconds order differently, and an airdrop to very many."""
+    """Random transfers on about 20 days whose blocks and seconds disagree in order, and an airdrop to 100 addresses."""
     rows = [row | {"block_time": row["block_time"] * 3_600} for row in random_oracle(chance).transfers]
     odd = [row | {"block_time": row["block_time"] + chance.randint(-90_000, 90_000)} for row in rows[::5]]
     drop = [transfer(f"mint -> drop{n}", 7, at=40, tx_hash="drop", log_index=n, block_time=10**6) for n in range(100)]
@@ -45,22 +45,20 @@ def in_batches(rows: list[Row]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(TRANSFERS, table(rows).to_batches(max_chunksize=40))
 
 
-def told(store: Store, at: int) -> list[Any]:
+def answers(store: Store, at: int) -> list[Any]:
     names = ["a", "b", "pool", "drop7", "drop8"]
     return [held(store, at), address_facts(store, names, from_unix(at), "eth")]
 
 
 @pytest.mark.parametrize(("seed", "memory"), [(0, 8_000), (1, 40_000)])
-def test_imports_and_roll_backs_in_hardly_any_memory_leave_what_they_leave_in_much(
-    seed: int, memory: int, build: Build
-) -> None:
+def test_imports_and_roll_backs_give_the_same_store_in_little_memory(seed: int, memory: int, build: Build) -> None:
     chance = Random(seed)
     rows = history(chance)
     roomy, narrow = build(), build()
     narrow._memory = memory
-    for part in (0.6, 0.1, 1):  # all new, few, and all of them, of which most are known
+    for part in (0.6, 0.1, 1):  # all new, few, and all, of which most are known
         some = chance.sample(rows, int(part * len(rows)))
-        changed = [row | {"value": "99"} for row in some[::40]]  # another content for a known key
+        changed = [row | {"value": "99"} for row in some[::40]]  # other content for a known key
         reports = [store.add_transfers(in_batches(some + changed), "file") for store in (roomy, narrow)]
         assert reports[0] == reports[1]
         if part < 1:
@@ -70,7 +68,7 @@ def test_imports_and_roll_backs_in_hardly_any_memory_leave_what_they_leave_in_mu
         assert stored == roomy.query(EVERYTHING)
         assert held(narrow) == Oracle(stored.to_pylist(), []).balances(COIN, END)[1]
         for at in (10**6 + 5, END):
-            assert told(narrow, at) == told(roomy, at)
+            assert answers(narrow, at) == answers(roomy, at)
     assert not list(narrow.root.glob(".spool*"))
 
 
@@ -116,8 +114,8 @@ def imported(folder, rows):
     with Store(Path(sys.argv[1]) / folder, memory_limit=sys.argv[3]) as store:
         return store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches(rows)), "made").added
 
-imported("small", 8_000)  # so that all is loaded that an import needs whatever its size,
-digests(pa.array(["text"] * 200_001))  # and what is compiled, for which a small one is too small
+imported("small", 8_000)  # load the modules that an import of any size needs
+digests(pa.array(["text"] * 200_001))  # and the compiled code, which a small import does not use
 before = now()
 threading.Thread(target=watch, daemon=True).start()
 added = imported("large", int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Opening balances: a history that begins in the middle has exact holders, and no dealings that nobody saw."""
+"""Opening balances make the holders of a partial history exact, and make no relationships."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def items(*held: tuple[str, str], standard: str = "erc721", balance: str = "1") 
     return pa.Table.from_pylist([dict(zip(OPENING_BALANCES.names, row, strict=True)) for row in rows], OPENING_BALANCES)
 
 
-def test_holders_of_a_windowed_history_are_exact(build: Build) -> None:
+def test_holders_of_a_partial_history_are_exact(build: Build) -> None:
     store = build()
     assert store.add_opening_balances(openings(("a", 60), ("b", 40))).added == 2
     store.add_transfers(table([transfer("a -> b", 25, at=20), transfer("b -> c", 5, at=100_000)]), "window")
@@ -66,7 +66,7 @@ def test_opening_balances_are_imported_once(build: Build) -> None:
     assert holders(store) == [("c", UINT256), ("a", 60)]
 
 
-def test_parts_of_one_list_may_come_one_after_another(build: Build) -> None:
+def test_a_list_may_be_imported_in_pieces(build: Build) -> None:
     store = build()
     store.add_opening_balances(openings(("a", 60)))
     assert store.add_opening_balances(openings(("a", 60), ("b", 40))).added == 1
@@ -107,7 +107,7 @@ def test_transfers_that_opening_balances_include_are_refused(build: Build) -> No
     assert held(store) == {"a": 55, "b": 5}
 
 
-def test_balances_of_a_time_are_before_all_later_transfers(build: Build) -> None:
+def test_balances_as_of_a_time_come_before_later_transfers(build: Build) -> None:
     by_time = openings(("a", 60)).set_column(4, OPENING_BALANCES.field("block_number"), pa.array([NO_BLOCK]))
     store = build(transfer("a -> b", 5, at=11))
     store.add_opening_balances(by_time)
@@ -150,7 +150,7 @@ def test_an_opening_balance_that_is_no_raw_integer_is_refused(build: Build, bala
         store.add_opening_balances(bad)
 
 
-def test_opening_balances_of_blocks_that_are_rolled_back_are_gone(build: Build) -> None:
+def test_a_roll_back_removes_opening_balances(build: Build) -> None:
     store = build()
     store.add_opening_balances(openings(("a", 60)))
     assert store.roll_back("eth", 9) == 1

@@ -1,4 +1,4 @@
-"""However imports are cut, ordered, spilled or interrupted, answers are those of brute force; so are those of one pass.
+"""Answers equal brute force after any division, order, spilling or interruption of imports, also in one pass.
 
 The full run compares 500 random answers: ``HOLDERLAKE_ANSWERS=500 python -m pytest tests/engine/test_scale.py``.
 """
@@ -59,7 +59,7 @@ ANSWERS = int(os.environ.get("HOLDERLAKE_ANSWERS", "60"))
 
 
 def over_days(rows: list[Row], chance: Random) -> list[Row]:
-    """The same transfers, told by hours instead of seconds, so that they lie on some twenty days."""
+    """The transfers in hours instead of seconds, so that they are on about 20 days."""
     return [row | {"block_time": row["block_time"] * 3_600 + chance.randrange(3_600)} for row in rows]
 
 
@@ -71,7 +71,7 @@ def random_days(chance: Random) -> Oracle:
 
 
 def import_in_pieces(store: Store, rows: list[Row], chance: Random) -> None:
-    """All rows, shuffled and with some of them twice, in imports of any size."""
+    """Import all rows, shuffled and some of them twice, in imports of random size."""
     rest = chance.sample(rows, len(rows)) + chance.sample(rows, len(rows) // 5)
     while rest:
         number = chance.choice([1, 2, 5, 30, 200])
@@ -83,7 +83,7 @@ def import_in_pieces(store: Store, rows: list[Row], chance: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(max(1, ANSWERS // 4)))
-def test_random_answers_are_those_of_brute_force(seed: int) -> None:
+def test_random_answers_equal_brute_force(seed: int) -> None:
     chance = Random(seed)
     oracle = random_days(chance)
     with world(tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
@@ -115,7 +115,7 @@ def pages(store: Store, token: tuple[str, str], at: int, size: int) -> list[tupl
 
 
 @pytest.mark.parametrize("name", REAL_FILES)
-def test_a_real_history_in_pieces_is_as_by_brute_force(name: str, real_tables: dict[str, pa.Table]) -> None:
+def test_a_real_history_in_pieces_equals_brute_force(name: str, real_tables: dict[str, pa.Table]) -> None:
     chance = Random(name)
     rows = real_tables[name].to_pylist()
     token = (rows[0]["chain"], rows[0]["token_address"])
@@ -141,19 +141,19 @@ def test_any_split_and_order_of_imports_gives_the_same_answers(history: list[Row
 
 def answers(store: Store, at: int) -> list[Any]:
     names = ["a", "b", "c", "d", "e", "f"]
-    told: list[Any] = [held(store, at), address_facts(store, names, from_unix(at), "eth")]
+    found: list[Any] = [held(store, at), address_facts(store, names, from_unix(at), "eth")]
     try:
-        told.append(draw(store, at))
+        found.append(draw(store, at))
     except NoHolders:
-        told.append(None)
-    return told
+        found.append(None)
+    return found
 
 
 # ---------------------------------------------------------------------- large imports
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_import_that_does_not_fit_into_memory_is_as_one_that_does(seed: int, build: Build) -> None:
+def test_an_import_larger_than_memory_gives_the_same_store(seed: int, build: Build) -> None:
     chance = Random(seed)
     rows = over_days(list(random_oracle(chance).transfers) * 2, chance)
     whole, spilled = build(), build()
@@ -169,7 +169,7 @@ def test_an_import_that_does_not_fit_into_memory_is_as_one_that_does(seed: int, 
     assert not list(spilled.root.glob(".spool*"))
 
 
-def test_a_store_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
+def test_a_store_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
     rows = [transfer(f"mint -> a{number % 9}", number, at=number + 1) for number in range(300)]
     with Store(tmp_path / 'it\'s "mine" $x') as store:
         store._memory = 40_000
@@ -192,7 +192,7 @@ with Store(Path(sys.argv[1])) as store:
     print("ready", flush=True)
     roomy = store._memory
     for number in range(10_000):
-        store._memory = 40_000 if number % 2 else roomy  # every other one is sorted out on disk
+        store._memory = 40_000 if number % 2 else roomy  # every second import spills to disk
         rows = [transfer(f"mint -> {name}{number % 7}", 1, at=number + 1, tx_hash=f"{number}{name}") for name in "abc"]
         other = [row | {"token_address": "other"} for row in rows]
         store.add_transfers(table([*rows, *other]), "file")
@@ -204,7 +204,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(4):
         importer = start(
@@ -242,14 +242,14 @@ def test_a_process_that_is_killed_leaves_every_import_whole_or_not_there(tmp_pat
 
 
 def random_instants(chance: Random) -> list[datetime]:
-    """Some, in any order, the ends of days, the same one twice and the time before all transfers among them."""
+    """Random instants in any order, with ends of days, one instant twice, and the time before all transfers."""
     seconds = [chance.randint(0, 400 * 3_600) for _ in range(chance.randint(1, 6))]
     ends_of_days = [chance.randint(0, 17) * DAY - chance.randint(0, 1) for _ in range(chance.randint(1, 4))]
     return [from_unix(max(0, at)) for at in [*seconds, *ends_of_days, seconds[0], END]]
 
 
 @pytest.mark.parametrize("seed", range(max(1, ANSWERS // 5)))
-def test_one_pass_gives_the_rows_of_map_after_map(seed: int) -> None:
+def test_a_batch_gives_the_rows_of_single_maps(seed: int) -> None:
     chance = Random(seed)
     oracle = random_days(chance)
     rows = list(oracle.transfers)
@@ -292,13 +292,13 @@ def if_held(ask: Callable[[], Any]) -> list[Any]:
         return []
 
 
-def test_a_pass_over_nothing_gives_nothing(build: Build) -> None:
+def test_a_batch_without_holders_or_tokens_gives_nothing(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
     assert list(map_batches(store, [COIN], [from_unix(9)], MapOptions())) == []
     assert list(map_batches(store, [], [from_unix(9)], MapOptions())) == []
 
 
-def test_a_pass_reads_the_store_as_it_was_when_it_began(build: Build) -> None:
+def test_a_batch_reads_the_store_of_its_beginning(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
     first, *rest = holder_batches(store, [COIN], [from_unix(END)], 80, False)
     assert exact_amount(first.to_pylist()[0], "amount") == 5

@@ -1,4 +1,4 @@
-"""Tokens are found by exact address, symbol or name, then the beginning of these; and told as tables."""
+"""Tokens are found by exact address, symbol or name, then by prefix, then by words."""
 
 from __future__ import annotations
 
@@ -32,59 +32,61 @@ def found(store: Store, text: str, limit: int = 50) -> list[str]:
     return search_tokens(store, text, limit)["token_address"].to_pylist()
 
 
-def test_an_exact_address_comes_before_an_exact_symbol_before_a_prefix(build: Build) -> None:
-    store = build(
-        tokens=[
-            named("t1", "pepecoin"),
-            named("t2", "x", "Pepe the Frog"),
-            named("t3", "PEPE"),
-            named("pepe", "other"),
-            named("t5", "dope", "my pepe"),
-            named("t6", "a", "Pepe, indexed", is_indexed=True),
-        ]
-    )
-    assert found(store, "pepe") == ["pepe", "t3", "t6", "t1", "t2", "t5"]
+RANKINGS = {
+    "address, symbol, prefix, words": (
+        [
+            *(named("t1", "pepecoin"), named("t2", "x", "Pepe the Frog"), named("t3", "PEPE"), named("pepe", "other")),
+            *(named("t5", "dope", "my pepe"), named("t6", "a", "Pepe, indexed", is_indexed=True)),
+        ],
+        "pepe",
+        ["pepe", "t3", "t6", "t1", "t2", "t5"],
+    ),
+    "exact name before prefixes": (
+        [
+            *(named("t1", "pepecoin"), named("t2", "x", "Pepe"), named("t3", "PEPE")),
+            named("t4", "PEPECASH", is_indexed=True),
+        ],
+        "pepe",
+        ["t3", "t2", "t4", "t1"],
+    ),
+    "symbols before names, then the alphabet": (
+        [named("t1", "a", "usd b"), named("t2", "b", "usd a"), named("t3", "usdz"), named("t4", "usdc")],
+        "usd",
+        ["t4", "t3", "t2", "t1"],
+    ),
+    "indexed first": ([named("t1", "USD"), named("t2", "USD", is_indexed=True)], "usd", ["t2", "t1"]),
+    "words last, indexed first": (
+        [
+            *(named("t1", "A", "My Dollar"), named("t2", "B", "A Dollar", is_indexed=True), named("t3", "DOLLAR")),
+            named("t4", "C", "Dollar Dollar Dollars"),
+        ],
+        "dollar",
+        ["t3", "t4", "t2", "t1"],
+    ),
+    "once": ([named("usd", "usd", "usd"), named("t2", "usdc", "usd coin")], "usd", ["usd", "t2"]),
+    "a word inside a joined name": (
+        [named("t1", "MOON", "MoonCats"), named("t2", "SM", "Solar Moths")],
+        "cats",
+        ["t1"],
+    ),
+    "all words": ([named("t1", "A", "Solid Dollar"), named("t2", "B", "Gold Coin")], "dollar coin", []),
+    "native": ([a_token(("eth", "native"), symbol="ETH", name="Ethereum")], "Native", ["native"]),
+    "nothing": ([], "nothing", []),
+}
+
+
+@pytest.mark.parametrize(("tokens", "text", "expected"), RANKINGS.values(), ids=RANKINGS)
+def test_tokens_are_ranked(build: Build, tokens: list[TokenInfo], text: str, expected: list[str]) -> None:
+    store = build(tokens=tokens)
+    assert found(store, text) == expected
+    assert found(store, text, limit=2) == expected[:2]
 
 
 @pytest.mark.parametrize("text", ["dollar", "DOLL", "coin dollar", "dollar c", " coin  SOLID "])
-def test_any_words_of_a_name_find_its_token(build: Build, text: str) -> None:
-    assert found(build(tokens=[named("t1", "USDX", "Solid Dollar Coin"), named("t2", "X", "Gold")]), text) == ["t1"]
-
-
-def test_a_word_inside_a_joined_name_is_found(build: Build) -> None:
-    assert found(build(tokens=[named("t1", "MOON", "MoonCats"), named("t2", "SM", "Solar Moths")]), "cats") == ["t1"]
-
-
-def test_all_words_of_a_query_must_be_in_a_name(build: Build) -> None:
-    assert found(build(tokens=[named("t1", "A", "Solid Dollar"), named("t2", "B", "Gold Coin")]), "dollar coin") == []
-
-
-def test_names_found_by_words_come_last_and_indexed_ones_first(build: Build) -> None:
-    store = build(
-        tokens=[
-            named("t1", "A", "My Dollar"),
-            named("t2", "B", "A Dollar", is_indexed=True),
-            named("t3", "DOLLAR"),
-            named("t4", "C", "Dollar Dollar Dollars"),
-        ]
-    )
-    assert found(store, "dollar") == ["t3", "t4", "t2", "t1"]
-
-
-def test_a_renamed_token_is_found_by_its_new_words_only(build: Build) -> None:
-    store = build(tokens=[named("t1", "A", "Old Name")])
-    store.add_tokens([named("t1", "A", "New Title")])
-    assert (found(store, "name"), found(store, "title")) == ([], ["t1"])
-
-
-def test_indexed_tokens_come_first_among_equals(build: Build) -> None:
-    store = build(tokens=[named("t1", "USD"), named("t2", "USD", is_indexed=True)])
-    assert found(store, "usd") == ["t2", "t1"]
-
-
-@pytest.mark.parametrize("text", ["usdc", "USDC", "uSdC", "  usdc "])
-def test_case_and_blanks_around_a_symbol_do_not_matter(build: Build, text: str) -> None:
-    assert found(build(tokens=[named("t1", "USDC")]), text) == ["t1"]
+def test_a_token_is_found_by_any_words_of_its_name(build: Build, text: str) -> None:
+    assert found(build(tokens=[named("t1", "USDX", "Solid Dollar Coin"), named("t2", "X", "Gold Coin")]), text) == [
+        "t1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,39 +123,6 @@ def test_a_solana_address_is_found_exactly_only(build: Build) -> None:
     assert found(store, SOL.lower()) == []
 
 
-def test_native_tokens_are_found_by_their_constant(build: Build) -> None:
-    store = build(tokens=[a_token(("eth", "native"), symbol="ETH", name="Ethereum")])
-    assert found(store, "Native") == ["native"]
-
-
-def test_a_search_ends_at_its_limit(build: Build) -> None:
-    store = build(tokens=[named(f"t{number}", f"coin{number}") for number in range(9)])
-    assert found(store, "coin", limit=3) == ["t0", "t1", "t2"]
-
-
-def test_a_search_that_finds_nothing_is_an_empty_table(build: Build) -> None:
-    assert found(build(), "nothing") == []
-
-
-def test_an_exact_name_comes_before_a_beginning(build: Build) -> None:
-    store = build(
-        tokens=[
-            named("t1", "pepecoin"),
-            named("t2", "x", "Pepe"),
-            named("t3", "PEPE"),
-            named("t4", "PEPECASH", is_indexed=True),
-        ]
-    )
-    assert found(store, "pepe") == ["t3", "t2", "t4", "t1"]
-
-
-def test_symbols_that_begin_so_come_before_names_and_then_the_alphabet_decides(build: Build) -> None:
-    store = build(
-        tokens=[named("t1", "a", "usd b"), named("t2", "b", "usd a"), named("t3", "usdz"), named("t4", "usdc")]
-    )
-    assert found(store, "usd") == ["t4", "t3", "t2", "t1"]
-
-
 def test_tokens_of_one_symbol_come_by_chain_and_address(build: Build) -> None:
     store = build(tokens=[a_token(key, symbol="X") for key in (("eth", "b"), ("eth", "a"), ("bsc", "c"))])
     assert [(token.chain, token.address) for token in store.search("x", 9)] == [
@@ -161,11 +130,6 @@ def test_tokens_of_one_symbol_come_by_chain_and_address(build: Build) -> None:
         ("eth", "a"),
         ("eth", "b"),
     ]
-
-
-def test_a_token_is_found_once_however_often_it_fits(build: Build) -> None:
-    store = build(tokens=[named("usd", "usd", "usd"), named("t2", "usdc", "usd coin")])
-    assert found(store, "usd") == ["usd", "t2"]
 
 
 @pytest.mark.parametrize(
@@ -182,30 +146,32 @@ def test_a_token_is_found_once_however_often_it_fits(build: Build) -> None:
         ("  padded", "padded"),
         ("a\0b", "A\0"),
         ("x", "X"),
+        ("USDC", "uSdC"),
+        ("USDC", "  usdc "),
         ("\U0010ffff\U0010ffffz", "\U0010ffff"),
         ("\ud7ff\ud7ffz", "\ud7ff"),
     ],
 )
-def test_text_of_any_script_is_found_without_regard_to_case_and_form(build: Build, symbol: str, text: str) -> None:
+def test_text_of_any_script_is_found_in_any_case_and_form(build: Build, symbol: str, text: str) -> None:
     assert found(build(tokens=[named("t1", symbol, "name")]), text) == ["t1"]
 
 
 @pytest.mark.parametrize(
     "text", ["", "  ", "\u3000", "\0", "\ud800", "usdc\udfff", "%%%", "\U0001d518" * 1000, "u" * 10**6, "\u202eusdc"]
 )
-def test_strange_texts_find_nothing_and_do_no_harm(build: Build, text: str) -> None:
+def test_strange_texts_find_nothing(build: Build, text: str) -> None:
     assert build(tokens=[named("t1", "USDC")]).search(text, 50) == []
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_search_for_nothing_finds_nothing(build: Build, limit: int) -> None:
+def test_a_limit_below_1_finds_nothing(build: Build, limit: int) -> None:
     assert build(tokens=[named("t1", "USDC")]).search("usdc", limit) == []
 
 
-def test_a_token_is_found_by_its_new_name_and_not_by_its_old_one(build: Build) -> None:
-    store = build(tokens=[named("t1", "OLD")])
-    store.add_tokens([named("t1", "NEW")])
-    assert (found(store, "old"), found(store, "new")) == ([], ["t1"])
+def test_a_renamed_token_is_found_by_its_new_name_alone(build: Build) -> None:
+    store = build(tokens=[named("t1", "OLD", "Old Name")])
+    store.add_tokens([named("t1", "NEW", "New Title")])
+    assert [found(store, text) for text in ("old", "name", "new", "title")] == [[], [], ["t1"], ["t1"]]
 
 
 def test_a_token_of_assumed_metadata_is_found(build: Build) -> None:
@@ -221,12 +187,12 @@ LETTERS = ("aAb", "aAb", "aAbB\u017fß%_\\ \0é\u0301🚀\U0010ffff\ud7ff\ue000"
 
 
 def a_text(chance: Random) -> str:
-    """Mostly of letters so few that texts begin alike."""
+    """A text of up to three letters, mostly of few letters, so that many texts begin alike."""
     return "".join(chance.choices(chance.choice(LETTERS), k=chance.randint(0, 3)))
 
 
 def by_brute_force(tokens: dict[tuple[str, str], TokenInfo], text: str, limit: int) -> list[TokenInfo]:
-    """The ranking as ``search`` words it, over all tokens."""
+    """The ranking of ``search`` over all tokens."""
 
     def plain(word: str) -> str:
         return unicodedata.normalize("NFKC", word).casefold().strip()
@@ -255,7 +221,7 @@ def by_brute_force(tokens: dict[tuple[str, str], TokenInfo], text: str, limit: i
         return (4, not token.is_indexed, min(word for word in words if word.startswith(given[0])), *key)
 
     def apart(name: str) -> str:
-        """A blank before each capital letter that follows a small one or a digit, of ASCII."""
+        """Insert a blank before each ASCII capital letter that follows a small letter or a digit."""
         pairs = zip(" " + name, name, strict=False)
         return "".join(
             f" {letter}"
@@ -301,7 +267,7 @@ def test_a_search_finds_what_brute_force_finds(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def crowded() -> Iterator[Store]:
-    """Thirty thousand tokens of which most begin alike, a third have one symbol, and a third one name."""
+    """A store of 30,000 tokens: most begin alike, a third share a symbol, and a third a name."""
     kinds = (("TO{}", "Wolf {}"), ("DOGE", "Token {}"), ("W{}", "Dogwifhat"))
     tokens = [
         TokenInfo(
@@ -315,7 +281,7 @@ def crowded() -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("text", ["to", "t", "doge", "dogw", "dogwifhat", "do", "w", "wolf 1", f"0x{77:040x}", "none"])
-def test_a_search_does_as_much_work_among_many_tokens_as_among_few(crowded: Store, text: str) -> None:
+def test_the_work_of_a_search_does_not_grow_with_the_tokens(crowded: Store, text: str) -> None:
     steps = 0
 
     def count() -> None:
@@ -329,7 +295,7 @@ def test_a_search_does_as_much_work_among_many_tokens_as_among_few(crowded: Stor
     assert steps < 10_000  # instructions of SQLite's machine; reading all tokens once takes over 200,000
 
 
-def test_the_tokens_that_count_on_every_map_are_found_without_reading_all(crowded: Store) -> None:
+def test_indexed_tokens_are_read_through_an_index(crowded: Store) -> None:
     with closing(connect(crowded.root)) as catalog:
         plan = str(
             catalog.execute("EXPLAIN QUERY PLAN SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()
@@ -341,13 +307,13 @@ def test_the_tokens_that_count_on_every_map_are_found_without_reading_all(crowde
 # ---------------------------------------------------------------------- metadata and chains as tables
 
 
-def test_tokens_come_in_the_order_asked_for_and_unknown_ones_are_left_out(build: Build) -> None:
+def test_tokens_come_in_the_requested_order_without_unknown_ones(build: Build) -> None:
     store = build(tokens=[named("t1", "ONE"), named("t2", "TWO")])
-    told = tokens_table(store, [("eth", "t2"), ("eth", "nothing"), ("bsc", "t1"), ("eth", "t1")])
-    assert told["symbol"].to_pylist() == ["TWO", "ONE"]
+    rows = tokens_table(store, [("eth", "t2"), ("eth", "nothing"), ("bsc", "t1"), ("eth", "t1")])
+    assert rows["symbol"].to_pylist() == ["TWO", "ONE"]
 
 
-def test_statistics_are_null_unless_asked_for(build: Build) -> None:
+def test_statistics_are_null_unless_requested(build: Build) -> None:
     store = build(transfer("mint -> a", at=3), transfer("a -> b", at=9))
     (plain,) = tokens_table(store, [COIN]).to_pylist()
     (full,) = tokens_table(store, [COIN], stats=True).to_pylist()
@@ -360,7 +326,7 @@ def test_a_token_without_transfers_has_none_counted(build: Build) -> None:
     assert (row["transfers_count"], row["min_date"], row["max_date"]) == (0, None, None)
 
 
-def test_a_stores_own_chains_are_served_beside_the_contracts(build: Build) -> None:
+def test_chains_of_the_store_are_served_after_those_of_the_contract(build: Build) -> None:
     assert chains_table(build())["chain"].to_pylist() == list(SERVED_CHAINS)
     store = build(tokens=[a_token(("eth", "t")), a_token(("gnosis", "t")), a_token(("mychain", "t"))])
     rows = {row["chain"]: row for row in chains_table(store).to_pylist()}

@@ -1,4 +1,4 @@
-"""A store that the disk, another process or a wrong path makes unusable: one sentence each, nothing half written."""
+"""A disk, process or path that makes a store unusable is reported in one sentence, and nothing is half written."""
 
 from __future__ import annotations
 

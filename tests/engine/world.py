@@ -1,8 +1,7 @@
-"""Worlds in a few words: transfers, labels and stores for the engine's tests.
+"""Transfers, labels and small stores for the tests of the engine.
 
-Addresses are opaque to the engine, so here they are plain names. ``mint`` and ``burn`` stand for the zero address and
-``dead`` for the best-known burn address. Tokens have no decimals unless a test gives them some, so that amounts read
-as they were sent.
+Addresses are opaque to the engine, so here they are plain names. ``mint`` and ``burn`` mean the zero address, ``dead``
+the best-known burn address. Tokens have no decimals unless a test sets them, so that amounts equal raw values.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ def settled(examples: int) -> settings:
     return settings(max_examples=some(examples), deadline=None, derandomize=True, database=None)
 
 
-# ---------------------------------------------------------------------- telling a world
+# ---------------------------------------------------------------------- describing a world
 
 
 def transfer(path: str, value: int = 1, at: int = 1, *, token: Key = COIN, **changed: Any) -> Row:
-    """A transfer: ``transfer("mint -> a", 100, at=5)``, in a transaction of its own unless ``tx_hash`` is given."""
+    """A transfer such as ``transfer("mint -> a", 100, at=5)``, in a new transaction unless ``tx_hash`` is given."""
     sender, receiver = (_SPECIAL.get(name, name) for name in path.split(" -> "))
     row: Row = {
         "chain": token[0],
@@ -106,7 +105,7 @@ def contract(address: str) -> Label:
 def world(
     *transfers: Row, tokens: Iterable[TokenInfo] = (), labels: Sequence[Label] = (), rules: Rules | None = None
 ) -> Iterator[Store]:
-    """A store of its own that holds the transfers; gone when the block ends."""
+    """A temporary store with the transfers, for the block."""
     given = {(token.chain, token.address): token for token in tokens}
     moved = {(row["chain"], row["token_address"]) for row in transfers}
     with TemporaryDirectory(dir=_MEMORY) as folder, Store(Path(folder), rules) as store:
@@ -118,18 +117,18 @@ def world(
         yield store
 
 
-# ---------------------------------------------------------------------- asking it
+# ---------------------------------------------------------------------- its answers
 
 
 def holders(store: Store, at: int = END, token: Key = COIN, limit: int = END) -> list[tuple[str, int]]:
-    """(address, raw amount) by rank, as the holders table tells them."""
+    """(address, raw amount) by rank, from the holders table."""
     rows = holders_as_of(store, *token, from_unix(at), limit).to_pylist()
     known = store.token(*token)
     return [(row["address"], int(exactly(row, "amount") * 10**known.decimals)) for row in rows]
 
 
 def held(store: Store, at: int = END, token: Key = COIN) -> dict[str, int]:
-    """Every balance that is not zero, those below nothing included."""
+    """Every balance other than zero, also negative ones."""
     balances = balances_as_of(store, *token, from_unix(at))
     return dict([*balances.holders, *balances.negative])
 
@@ -179,7 +178,7 @@ def exactly(row: Row, name: str) -> Fraction | None:
     return None if amount is None else Fraction(amount)
 
 
-# ---------------------------------------------------------------------- worlds that hypothesis tells
+# ---------------------------------------------------------------------- random histories
 
 
 _values = st.one_of(st.integers(0, 20), st.integers(0, UINT256), st.just(UINT256))
@@ -188,7 +187,7 @@ _seconds = st.integers(1, 100)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Row]:
-    """Any history at all of one token, lossy ones too: whoever sends need not hold anything."""
+    """Any history of one token, also with senders that do not hold what they send."""
     senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
     moves = draw(st.lists(st.tuples(senders, receivers, _values, _seconds), min_size=1, max_size=30))
     return [transfer(f"{sender} -> {receiver}", value, at) for sender, receiver, value, at in moves]
@@ -196,7 +195,7 @@ def histories(draw: st.DrawFn) -> list[Row]:
 
 @st.composite
 def lossless_histories(draw: st.DrawFn) -> list[Row]:
-    """A history in which nobody sends what they do not hold, in order of time."""
+    """A history, in order of time, in which all senders hold what they send."""
     senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
     moves = draw(st.lists(st.tuples(senders, receivers, _values, st.integers(0, 1000)), min_size=1, max_size=30))
     purse = dict.fromkeys(NAMES, 0)
