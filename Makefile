@@ -1,4 +1,4 @@
-# Each target builds what it needs: a virtual environment from the hashed lock, nothing else.
+# Each target first builds its virtual environment from the hashed locks.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 	command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& echo $$name && break; done)
@@ -26,14 +26,14 @@ test: $(TOOLS) ## the whole test suite
 extras: $(TOOLS) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
 	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock
 
-notebook: $(READY) ## the analyst's notebook in the browser, over what was ingested (200 MB more)
+notebook: $(READY) ## the analyst's notebook in the browser, over your data (200 MB more)
 	@$(INSTALL) -r requirements-notebook.lock
 	@$(BIN)/marimo edit --skip-update-check notebooks/warehouse.py
 
 docs: $(TOOLS) ## the docs as a site: open site/index.html; a link that leads nowhere fails
 	@$(BIN)/python -m sphinx --builder html --jobs 1 --nitpicky --fail-on-warning --quiet $(DOCS) $(SITE)
 
-ui: $(READY) ## Dagster's web UI on what was ingested (http://127.0.0.1:3000)
+ui: $(READY) ## Dagster's web UI (http://127.0.0.1:3000)
 	@$(BIN)/holderlake ui
 
 lint: $(TOOLS) ## format, lint and types
@@ -41,7 +41,7 @@ lint: $(TOOLS) ## format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-lock: $(TOOLS) ## the locks made anew from pyproject.toml
+lock: $(TOOLS) ## makes the locks again from pyproject.toml
 	@$(LOCK) --group run pyproject.toml --output-file requirements.lock
 	@$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	@$(LOCK) --group extras --constraint requirements.lock --constraint requirements-dev.lock \

@@ -1,6 +1,6 @@
 """The docs as a site: ``make docs`` builds it into ``site/``, and fails on a link that leads nowhere.
 
-The pages are plain Markdown, which reads as well in a checkout; what only the site needs stands here. Nothing in it
+The pages are plain Markdown, which is readable in a checkout too; this file has only the settings of the site. Nothing in it
 comes from another host: the theme's fonts are the reader's own, and the search is a file of the site.
 """
 
