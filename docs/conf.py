@@ -1,7 +1,7 @@
 """The docs as a site: ``make docs`` builds it into ``site/``, and fails on a link that leads nowhere.
 
-The pages are plain Markdown, which is readable in a checkout too; this file has only the settings of the site. Nothing in it
-comes from another host: the theme's fonts are the reader's own, and the search is a file of the site.
+The pages are plain Markdown, which is readable in a checkout too; this file has only the settings of the site. The site
+loads nothing from other hosts: fonts are the reader's own, and the search is a file of the site.
 """
 
 from __future__ import annotations
