@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import os
 import secrets
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ import sqlalchemy as sa
 from holderlake.service.database.connections import Database
 from holderlake.service.database.errors import WrongSecret, WrongVersion
 from holderlake.service.database.schema import METADATA, ledger
+from holderlake.storage.atomic_files import write_whole
 
 VERSION: Final = 1
 """Version of the tables."""
@@ -29,7 +29,7 @@ _SETTING: Final = "HOLDERLAKE_SERVICE__SECRET"
 _OPENING: Final = 0x686F6C6465726C61
 """PostgreSQL's advisory lock for creating the tables."""
 _LEDGER: Final = sa.select(ledger.c.version, ledger.c.fingerprint)
-_BEGIN_LEDGER: Final = sa.insert(ledger)
+_ADD_LEDGER: Final = sa.insert(ledger)
 _LOCK: Final = sa.select(sa.func.pg_advisory_xact_lock(sa.cast(_OPENING, sa.BigInteger)))
 
 
@@ -43,97 +43,67 @@ def open_tables(database: Database, given: bytes | None) -> bytes:
 
     ``given`` takes precedence over the file next to a SQLite database. Raises ``WrongSecret`` and ``WrongVersion``.
     """
-    source = _source(database, given)
-    found = database.read_with(_kept)
-    if found is None:
-        return database.write(lambda connection: _begin(connection, source))
-    return _checked(found, source)
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A secret from the settings."""
-
-    secret: bytes = field(repr=False)
-    name: str = _SETTING
-
-    def find(self) -> bytes:
-        return self.secret
-
-    make = find
-
-
-class _File:
-    """A secret in a file that only its owner may read."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self._path = path
-
-    def find(self) -> bytes | None:
-        try:
-            secret = self._path.read_bytes()
-        except FileNotFoundError:
-            return None
-        if len(secret) < _MIN_BYTES:
-            raise WrongSecret(f"{self.name} has fewer than {_MIN_BYTES} bytes: restore the original file")
-        return secret
-
-    def make(self) -> bytes:
-        """Write a new secret atomically; within the transaction that creates the tables, so only one process does."""
-        secret = secrets.token_bytes(_BYTES)
-        building = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
-        handle = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secret)
-            file.flush()
-            os.fsync(file.fileno())
-        building.replace(self._path)
-        return secret
-
-
-def _source(database: Database, given: bytes | None) -> _Given | _File:
-    if given is not None:
-        if len(given) < _MIN_BYTES:
-            raise WrongSecret(f"{_SETTING} has fewer than {_MIN_BYTES} bytes: use the output of 'openssl rand -hex 32'")
-        return _Given(given)
-    if database.path is None:
+    if given is None and database.path is None:
         raise WrongSecret(
             f"keys in PostgreSQL need a secret shared by all services: set {_SETTING} to a random text of at least "
             f"{_MIN_BYTES} bytes, for example the output of 'openssl rand -hex 32'"
         )
-    return _File(database.path.with_suffix(".secret"))
+    if given is not None and len(given) < _MIN_BYTES:
+        raise WrongSecret(f"{_SETTING} has fewer than {_MIN_BYTES} bytes: use the output of 'openssl rand -hex 32'")
+    source = database.path.with_suffix(".secret") if given is None and database.path else given or b""
+    stored = database.read_with(_stored)
+    if stored is None:
+        return database.write(lambda connection: _create(connection, source))
+    return _checked(stored, source)
 
 
-def _kept(connection: sa.Connection) -> tuple[int, str] | None:
+def _read(source: bytes | Path) -> bytes | None:
+    """Return a given secret, or the one in a file; None if the file is missing."""
+    if isinstance(source, bytes):
+        return source
+    try:
+        secret = source.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(secret) < _MIN_BYTES:
+        raise WrongSecret(f"{source} has fewer than {_MIN_BYTES} bytes: restore the original file")
+    return secret
+
+
+def _stored(connection: sa.Connection) -> tuple[int, str] | None:
     if not sa.inspect(connection).has_table(ledger.name):
         return None
     row = connection.execute(_LEDGER).one()
     return row.version, row.fingerprint
 
 
-def _begin(connection: sa.Connection, source: _Given | _File) -> bytes:
+def _create(connection: sa.Connection, source: bytes | Path) -> bytes:
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK)
-    found = _kept(connection)
-    if found is not None:  # another process was faster
-        return _checked(found, source)
-    secret = source.find() or source.make()
+    stored = _stored(connection)
+    if stored is not None:  # another process was faster
+        return _checked(stored, source)
+    # The secret is made within this transaction, so that only one process makes it.
+    secret = _read(source)
+    if secret is None:
+        secret = secrets.token_bytes(_BYTES)
+        write_whole(Path(os.fsdecode(source)), secret)  # readable by its owner only
     # Without a check for existing tables: a table of the same name belongs to another program and must be an error.
     METADATA.create_all(connection, checkfirst=False)
-    connection.execute(_BEGIN_LEDGER, {"one": 1, "version": VERSION, "fingerprint": _fingerprint(secret)})
+    connection.execute(_ADD_LEDGER, {"one": 1, "version": VERSION, "fingerprint": _fingerprint(secret)})
     return secret
 
 
-def _checked(found: tuple[int, str], source: _Given | _File) -> bytes:
-    version, fingerprint = found
+def _checked(stored: tuple[int, str], source: bytes | Path) -> bytes:
+    version, fingerprint = stored
+    name = _SETTING if isinstance(source, bytes) else source
     if version != VERSION:
         raise WrongVersion(f"the keys' tables have version {version}, but this program needs version {VERSION}")
-    secret = source.find()
+    secret = _read(source)
     if secret is None:
-        raise WrongSecret(f"{source.name} is missing, and no key can be checked without it: restore the file")
+        raise WrongSecret(f"{name} is missing, and no key can be checked without it: restore the file")
     if not hmac.compare_digest(_fingerprint(secret), fingerprint):
-        raise WrongSecret(f"{source.name} is not the secret that these keys were made with")
+        raise WrongSecret(f"{name} is not the secret that these keys were made with")
     return secret
 
 
