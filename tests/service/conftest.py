@@ -24,8 +24,6 @@ from holderlake.settings.sections.service import ServiceSettings
 DAY = 86_400
 BEGIN = 1_700_000_000 // DAY * DAY
 UNIT = 10**18
-SETTINGS = ServiceSettings(answer_seconds=900)
-"""The first answer may have to wait for compiled kernels, on a slow machine for minutes."""
 
 
 def _address(number: int) -> str:
@@ -165,7 +163,9 @@ class Caller:
         return self.keys.balance(self.key.id).reserved
 
 
-MakeCaller = Callable[..., Caller]
+def patient(settings: ServiceSettings | None = None) -> ServiceSettings:
+    """Return settings that let the first answer wait for compiled kernels, on a busy machine for minutes."""
+    return (settings or ServiceSettings()).model_copy(update={"answer_seconds": 900.0})
 
 
 def _connect(base_url: str, keys: KeyStore, allowance: int, custom_plan: bool) -> Caller:
@@ -201,7 +201,7 @@ def start(world: World, tmp_path: Path) -> Iterator[Callable[..., Running]]:
             keys: KeyStore | None = None, settings: ServiceSettings | None = None, store: Store | None = None
         ) -> Running:
             kept = keys or stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
-            running = stack.enter_context(BackgroundService(store or world.store, kept, settings or SETTINGS))
+            running = stack.enter_context(BackgroundService(store or world.store, kept, patient(settings)))
             return Running(running.base_url, kept, stack)
 
         yield started
@@ -211,7 +211,7 @@ def start(world: World, tmp_path: Path) -> Iterator[Callable[..., Running]]:
 def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(tmp_path_factory.mktemp("keys") / "keys.sqlite"))
-        running = stack.enter_context(BackgroundService(world.store, keys, SETTINGS))
+        running = stack.enter_context(BackgroundService(world.store, keys, patient()))
         yield Running(running.base_url, keys, stack)
 
 

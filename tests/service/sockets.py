@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.service.runtime.protocol import limited_protocol
 
-PATIENCE = 10.0
+PATIENCE = 120.0
+"""Seconds after which a test fails that waits for the server."""
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,7 @@ def test_processes_never_exceed_the_allowance(keys, ledger):
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [process.communicate(timeout=60) for process in asking]
+    said = [process.communicate(timeout=600) for process in asking]
     settled = sum(int(out) for out, _ in said)
     balance = keys.balance(key)
     assert (balance.spent, balance.reserved) == (settled * 3, 0), said
@@ -417,7 +417,7 @@ def test_reservation_of_a_living_process_stays(keys, ledger):
     charge = keys.reserve(key, "map", 60)
     with ledger.open() as another, ledger.python("print(keys.release_abandoned())") as process:
         assert another.release_abandoned() == 0
-        assert process.communicate(timeout=60)[0] == "0\n"
+        assert process.communicate(timeout=600)[0] == "0\n"
     keys.settle(charge)
     assert keys.balance(key).spent == 60
 

@@ -22,7 +22,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.observability.log import JsonLines
 from holderlake.service.run import BackgroundService
 from holderlake.settings.sections.service import ServiceSettings
-from tests.service.conftest import Caller, Running, World
+from tests.service.conftest import Caller, Running, World, patient
 from tests.service.sockets import Answer, Peer
 
 MARK = "xq7zj"
@@ -164,7 +164,7 @@ def service(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A service without a rate limit."""
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(tmp_path_factory.mktemp("keys") / "keys.sqlite"))
-        settings = ServiceSettings(calls_per_minute=10**9)
+        settings = patient(ServiceSettings(calls_per_minute=10**9))
         running = stack.enter_context(BackgroundService(world.store, keys, settings))
         yield Running(running.base_url, keys, stack)
 
@@ -230,7 +230,7 @@ class Hostile:
         """A new connection and its reader."""
         place = urlsplit(str(self.caller.http.base_url))
         stack = ExitStack()
-        connection = stack.enter_context(socket.create_connection((place.hostname, place.port), timeout=30))
+        connection = stack.enter_context(socket.create_connection((place.hostname, place.port), timeout=300))
         read = stack.enter_context(connection.makefile("rb"))
         return _Opened(stack, connection, read)
 

@@ -220,7 +220,7 @@ def _changed(key: Key, **values: object) -> Key:
 
 def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]
-    said = [process.communicate(timeout=60) for process in starting]
+    said = [process.communicate(timeout=600) for process in starting]
     secrets = [out.strip() for out, _ in said]
     assert all(secrets), said
     with ledger.open() as keys:

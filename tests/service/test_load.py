@@ -29,7 +29,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import serve
 from holderlake.settings.sections.service import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
-settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True)
+settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True, answer_seconds=900)
 where = where if "://" in where else Path(where)
 with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
     serve(store, keys, "127.0.0.1", int(port), settings)
@@ -84,7 +84,7 @@ async def _ask(base_urls: Sequence[str], secret: str, requests: int, victim: Pro
     """Return the outcomes of requests by 64 concurrent clients over all services; kill the victim midway."""
     outcomes: Counter[str] = Counter()
     left = iter(range(requests))
-    async with aiohttp.ClientSession(headers={"X-ApiKey": secret}, timeout=aiohttp.ClientTimeout(30)) as http:
+    async with aiohttp.ClientSession(headers={"X-ApiKey": secret}, timeout=aiohttp.ClientTimeout()) as http:
 
         async def client() -> None:
             for number in left:

@@ -29,7 +29,7 @@ from holderlake.service.observability import Metrics, observation
 from holderlake.service.observability.log import JsonLines, TextLines
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.settings.sections.service import ServiceSettings
-from tests.service.conftest import World
+from tests.service.conftest import World, patient
 
 ESCAPES = '\x1b[2K\r\n{"level": "info"}"\'\u2028\u202e\x9b'
 
@@ -117,8 +117,8 @@ def log_lines(log: io.StringIO) -> Iterator[io.StringIO]:
 def running(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastAPI, httpx.Client, KeyStore]]:
     with (
         KeyStore(tmp_path_factory.mktemp("observed") / "keys.sqlite") as keys,
-        BackgroundApp(app := observed_app(world, keys, ServiceSettings())) as service,
-        httpx.Client(base_url=service.base_url, timeout=30) as client,
+        BackgroundApp(app := observed_app(world, keys, patient())) as service,
+        httpx.Client(base_url=service.base_url, timeout=None) as client,
     ):
         yield app, client, keys
 
@@ -138,9 +138,9 @@ def start_watched(world: World, tmp_path: Path, log_lines: io.StringIO) -> Itera
 
         def start(settings: ServiceSettings) -> Watched:
             keys = stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
-            app = observed_app(world, keys, settings)
+            app = observed_app(world, keys, patient(settings))
             service = stack.enter_context(BackgroundApp(app, settings))
-            client = stack.enter_context(httpx.Client(base_url=service.base_url, timeout=30))
+            client = stack.enter_context(httpx.Client(base_url=service.base_url, timeout=None))
             return Watched(app, client, keys, log_lines)
 
         yield start
@@ -293,7 +293,7 @@ def test_text_line_cannot_be_forged() -> None:
 
 def test_embedded_service_logs_no_requests(world: World, tmp_path: Path, log: io.StringIO) -> None:
     with KeyStore(tmp_path / "keys.sqlite") as keys, BackgroundService(world.store, keys) as service:
-        answer = httpx.get(f"{service.base_url}/v0/chains")
+        answer = httpx.get(f"{service.base_url}/v0/chains", timeout=None)
     assert answer.headers["X-Request-Id"] not in log.getvalue()
 
 

@@ -71,7 +71,7 @@ class Process:
 
     def get(self, path: str) -> httpx.Response:
         """Return the answer of any of the processes, over a new connection."""
-        return httpx.get(f"{self.url}{path}", timeout=30, verify=False)
+        return httpx.get(f"{self.url}{path}", timeout=None, verify=False)
 
     def wait_until(self, true: Callable[[], Any]) -> Any:
         """Return the first true result of the function."""
@@ -104,7 +104,7 @@ class Process:
 
     def ended(self) -> tuple[int, str]:
         """Return the exit code and standard output."""
-        said, _ = self.running.communicate(timeout=60)
+        said, _ = self.running.communicate(timeout=600)
         return self.running.wait(), (said or "").strip()
 
 
@@ -152,9 +152,9 @@ def test_background_service_runs_within_the_block(world, tmp_path):
     before = set(threading.enumerate())
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         with BackgroundService(world.store, keys) as service:
-            assert httpx.get(f"{service.base_url}/v0/chains").status_code == 401
+            assert httpx.get(f"{service.base_url}/v0/chains", timeout=None).status_code == 401
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{service.base_url}/v0/chains")
+            httpx.get(f"{service.base_url}/v0/chains", timeout=None)
     assert {thread for thread in threading.enumerate() if thread.name == "service"} <= before
 
 
@@ -294,7 +294,7 @@ def test_keys_are_not_logged(service, world, caplog, capfd):
 
 
 def test_description_declares_the_key_header(service):
-    description = httpx.get(f"{service.base_url}/openapi.json").json()
+    description = httpx.get(f"{service.base_url}/openapi.json", timeout=None).json()
     operations = [one for path in description["paths"].values() for one in path.values()]
     keyed = [one for one in operations if one.get("security") == [{"APIKeyHeader": []}]]
     assert len(keyed) >= len(ENDPOINTS)
