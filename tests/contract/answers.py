@@ -1,4 +1,4 @@
-"""Plain answers of the API, as a provider would send them, for tests to bend."""
+"""Answers of the API as plain data, which tests change."""
 
 from __future__ import annotations
 

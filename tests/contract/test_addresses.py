@@ -1,4 +1,4 @@
-"""Addresses in the spellings that exports and people use."""
+"""Addresses in the spellings of exports and people."""
 
 from __future__ import annotations
 
@@ -91,19 +91,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("chain", "written", "stored"), SPELLINGS)
-def test_each_spelling_of_an_address_becomes_the_same_one(chain: str, written: str | bytes, stored: str) -> None:
+def test_every_spelling_of_an_address_is_converted_to_one(chain: str, written: str | bytes, stored: str) -> None:
     assert parse_address(chain, written) == stored
     assert parse_address(chain, stored) == stored
 
 
 @pytest.mark.parametrize(("chain", "written", "reason"), REFUSED)
-def test_what_is_no_address_of_the_chain_is_refused(chain: str, written: str | bytes, reason: str) -> None:
+def test_text_that_is_no_address_of_the_chain_is_refused(chain: str, written: str | bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("(", r"\(")):
         parse_address(chain, written)
 
 
 @pytest.mark.parametrize("chain", [*KNOWN_CHAINS, "linea"])
-def test_a_column_reads_as_its_texts_do_one_by_one(chain: str) -> None:
+def test_a_column_is_parsed_like_its_texts_one_by_one(chain: str) -> None:
     texts = [written for _, written, _ in (*SPELLINGS, *REFUSED) if isinstance(written, str)]
     texts += ["JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG", "JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFH"]
 

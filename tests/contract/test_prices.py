@@ -1,4 +1,4 @@
-"""What each request costs, row by row after the credits of the API's document, in hundredths of a credit."""
+"""Prices of requests, row by row, after the credits of the API's document."""
 
 from __future__ import annotations
 
@@ -93,17 +93,17 @@ def test_surcharges_of_a_map_add_up(limit: int, nodes: bool, refresh: bool, time
 
 @settings(deadline=None)
 @given(st.integers(0, 10**12))
-def test_credits_are_read_back_as_they_are_written(hundredths: int) -> None:
+def test_formatted_credits_are_parsed_back(hundredths: int) -> None:
     assert parse_credits(credits_text(hundredths)) == hundredths
 
 
 @pytest.mark.parametrize(("text", "hundredths"), [("25", 2500), ("25.1", 2510), (" 1,000.05 ", 100_005), ("25.", 2500)])
-def test_credits_are_read_as_people_write_them(text: str, hundredths: int) -> None:
+def test_credits_are_parsed(text: str, hundredths: int) -> None:
     assert parse_credits(text) == hundredths
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.001", "1e3", "ten", ".5", "1.-1", "nan"])
-def test_what_is_no_amount_of_credits_is_refused_by_name(text: str) -> None:
+def test_text_that_is_no_amount_of_credits_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount of credits"):
         parse_credits(text)
 

@@ -1,4 +1,4 @@
-"""How each request is sent: path, query and body."""
+"""Requests: path, query and body."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ SENT: list[tuple[Request, str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("request_", "method", "path", "body"), SENT)
-def test_a_request_is_sent_as_the_contract_says(request_: Request, method: str, path: str, body: Any) -> None:
+def test_a_request_has_method_path_and_body_of_the_contract(
+    request_: Request, method: str, path: str, body: Any
+) -> None:
     assert (request_.method, request_.path, request_.body) == (method, path, body)
 
 
-def test_every_endpoint_is_sent_here() -> None:
+def test_every_endpoint_is_tested_here() -> None:
     assert {type(request) for request, *_ in SENT} == set(ENDPOINTS)
 
 
@@ -69,7 +71,7 @@ def test_options_at_their_default_are_left_out_of_the_query() -> None:
     assert HoldersRequest(**TOKEN).query == {}
 
 
-def test_changed_options_are_sent_as_the_service_reads_them() -> None:
+def test_changed_options_are_in_the_query() -> None:
     options = MapOptions(limit=250, use_magic_nodes=False, return_nodes=True, timestamp=0)
     assert MapRequest(**TOKEN, options=options).query == {
         "limit": "250",
@@ -80,7 +82,7 @@ def test_changed_options_are_sent_as_the_service_reads_them() -> None:
     assert HoldersRequest(**TOKEN, options=HoldersOptions(return_metadata=True)).query == {"return_metadata": "true"}
 
 
-def test_statistics_are_asked_for_by_a_parameter_whose_name_did_not_change() -> None:
+def test_statistics_are_requested_by_return_token_stats() -> None:
     assert TokenMetadataRequest(**TOKEN, return_token_stats=True).query == {"return_token_stats": "true"}
     assert TokensMetadataRequest(tokens=(KEY,), return_token_stats=True).query == {"return_token_stats": "true"}
 
@@ -93,7 +95,7 @@ def test_parts_of_a_path_are_percent_encoded() -> None:
     assert AddressMetadataRequest(address="EQ?#&+").path == "/v0/addresses/metadata/EQ%3F%23%26%2B"
 
 
-def test_a_case_sensitive_address_is_sent_as_it_is() -> None:
+def test_a_case_sensitive_address_is_sent_unchanged() -> None:
     request = HoldersRequest(chain="solana", token_address="EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
     assert request.path.endswith("/solana/EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 
@@ -114,11 +116,11 @@ def test_a_case_sensitive_address_is_sent_as_it_is() -> None:
         (HoldersRequest, {"chain": "e/th", "token_address": "0x1"}),
     ],
 )
-def test_what_the_contract_does_not_take_cannot_be_asked(shape: Any, options: dict[str, Any]) -> None:
+def test_a_request_outside_the_contract_is_refused(shape: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         shape(**options)
 
 
-def test_a_request_about_a_token_names_it_for_reports() -> None:
+def test_the_subject_of_a_request_is_its_token() -> None:
     assert MapRequest(**TOKEN).subject == "eth/0xab"
     assert ChainsRequest().subject is None

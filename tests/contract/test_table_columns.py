@@ -1,4 +1,4 @@
-"""Tables put together by columns are checked as those put together by rows are."""
+"""Tables built from columns are checked like tables built from rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def columns(**changed: Any) -> dict[str, Any]:
     return {"cluster_id": [1, 2], "address": pa.array(["a", "b"]), "kind": ["holder", "magic"]} | changed
 
 
-def test_columns_make_the_table_that_rows_make() -> None:
+def test_columns_give_the_same_table_as_rows() -> None:
     rows = [
         {
             "chain": "eth",
@@ -36,7 +36,7 @@ def test_columns_make_the_table_that_rows_make() -> None:
     assert assembled.schema.equals(MEMBERS.engine_schema, check_metadata=True)
 
 
-def test_a_column_that_nobody_gives_is_null() -> None:
+def test_a_missing_column_is_null() -> None:
     common = {"chain": COMMON["chain"], "as_of": COMMON["as_of"]}
     chains = assemble(TABLES["chains"], 2, common, {"name": ["Ethereum", "Base"]})
     assert chains["coingecko_id"].to_pylist() == [None, None]
@@ -58,7 +58,7 @@ def test_columns_that_do_not_fit_are_refused(changed: dict[str, Any], error: typ
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_what_was_learnt_ends_with_when(count: int) -> None:
+def test_the_time_of_fetching_is_the_last_column(count: int) -> None:
     rows = assemble(MEMBERS, 2, COMMON, columns()).slice(0, count)
     stamped = with_fetched_at(MEMBERS, rows, datetime(2026, 11, 21, 1, 2, 3, 4))
     assert stamped.schema.equals(MEMBERS.schema, check_metadata=True)
@@ -66,7 +66,7 @@ def test_what_was_learnt_ends_with_when(count: int) -> None:
     assert stamped.drop_columns("fetched_at") == rows
 
 
-def test_rows_of_a_looser_schema_are_cast_as_they_are_learnt() -> None:
+def test_rows_of_a_looser_schema_are_cast() -> None:
     rows = assemble(MEMBERS, 2, COMMON, columns())
     loose = rows.cast(pa.schema([pa.field(field.name, field.type) for field in rows.schema]))
     assert with_fetched_at(MEMBERS, loose, AS_OF).schema.equals(MEMBERS.schema, check_metadata=True)

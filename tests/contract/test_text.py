@@ -42,11 +42,11 @@ def test_only_hexadecimal_addresses_lose_their_case(written: str, normal: str) -
     assert normalise_address(normal) == normal
 
 
-def test_burn_addresses_are_written_in_normal_form() -> None:
+def test_burn_addresses_have_the_normal_form() -> None:
     assert {normalise_address(address) for address in BURN_ADDRESSES} == set(BURN_ADDRESSES)
 
 
-def test_the_document_s_chains_are_known() -> None:
+def test_the_chains_of_the_document_are_known() -> None:
     document = "eth base solana tron bsc sonic ton avalanche polygon monad hyperevm arbitrum robinhood"
     assert {*document.split(), "arc"} <= set(KNOWN_CHAINS)
     assert CHAIN_BY_EVM_ID[1] == "eth"
@@ -68,17 +68,17 @@ def test_the_document_s_chains_are_known() -> None:
         (" 2026-11-20 ", datetime(2026, 11, 20)),
     ],
 )
-def test_a_time_is_read_in_every_form_that_people_write(text: str, instant: datetime) -> None:
+def test_a_time_is_parsed_in_its_usual_forms(text: str, instant: datetime) -> None:
     assert parse_when(text) == instant
 
 
-def test_now_is_this_second() -> None:
+def test_now_is_the_present_second() -> None:
     assert abs(parse_when("now") - utc_now()) < timedelta(seconds=2)
     assert parse_when("NOW").microsecond == 0
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "20261399", "12:00", "-5", "999999999999", "1e9"])
-def test_what_is_no_time_is_refused_with_the_forms_that_are_taken(text: str) -> None:
+def test_other_text_is_refused_with_the_accepted_forms(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time; give an ISO date"):
         parse_when(text)
 
@@ -88,9 +88,11 @@ seconds = st.integers(to_unix(datetime(1970, 1, 1)), to_unix(datetime(2200, 1, 1
 
 @settings(deadline=None)
 @given(seconds)
-def test_an_instant_survives_unix_seconds_and_partition_text(moment: int) -> None:
+def test_instants_are_formatted_and_parsed_back(moment: int) -> None:
     instant = from_unix(moment)
     assert to_unix(instant) == moment
+    assert partition_text(datetime(2026, 11, 20)) == "20261120T000000Z"
+    assert dt_update_text(datetime(2026, 11, 20)) == "2026-11-20T00:00:00.000000"
     assert parse_partition(partition_text(instant)) == instant
     assert parse_when(partition_text(instant)) == instant
 
@@ -101,17 +103,9 @@ def test_partition_texts_sort_like_their_instants(one: int, other: int) -> None:
     assert (partition_text(from_unix(one)) < partition_text(from_unix(other))) == (one < other)
 
 
-def test_partition_text_has_no_character_that_tools_escape() -> None:
-    assert partition_text(datetime(2026, 11, 20)) == "20261120T000000Z"
-
-
 def test_instants_with_a_zone_and_fractions_become_whole_utc_seconds() -> None:
     assert to_unix(datetime(2026, 11, 20, 2, tzinfo=timezone(timedelta(hours=2)))) == 1_795_132_800
     assert to_unix(datetime(2026, 11, 20, 0, 0, 0, 999_999, tzinfo=UTC)) == 1_795_132_800
-
-
-def test_dt_update_has_microseconds_and_no_zone() -> None:
-    assert dt_update_text(datetime(2026, 11, 20)) == "2026-11-20T00:00:00.000000"
 
 
 @pytest.mark.parametrize(
@@ -127,24 +121,20 @@ def test_dt_update_has_microseconds_and_no_zone() -> None:
         (418, None, "unexpected_status"),
     ],
 )
-def test_an_error_s_code_is_its_own_or_what_its_status_means(status: int, body: Any, code: str) -> None:
+def test_the_code_of_an_error_comes_from_its_body_or_status(status: int, body: Any, code: str) -> None:
     assert error_code(status, body) == code
 
 
-def test_only_errors_that_can_pass_are_worth_a_retry() -> None:
+def test_only_temporary_errors_are_retryable() -> None:
     worth = {code for code, kind in ERROR_KINDS.items() if kind.retryable}
     assert worth == {"too_slow", "rate_limited", "internal_error", "unavailable"}
-
-
-def test_the_detail_is_read_as_text_as_list_and_from_raw_text() -> None:
-    assert error_detail({"detail": "no holders"}, "") == "no holders"
-    assert error_detail({"detail": [{"loc": ["query", "limit"], "msg": "bad"}]}, "") == "query.limit: bad"
-    assert error_detail(None, "<html>" * 100) == ("<html>" * 100)[:300]
 
 
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
+        ({"detail": "no holders"}, "no holders"),
+        ({"detail": [{"loc": ["query", "limit"], "msg": "bad"}]}, "query.limit: bad"),
         ({"detail": {"message": "no such token", "code": 7}}, "no such token"),
         ({"message": "Forbidden"}, "Forbidden"),
         ({"error": {"message": "slow down"}}, "slow down"),
@@ -157,3 +147,4 @@ def test_the_detail_is_read_as_text_as_list_and_from_raw_text() -> None:
 )
 def test_a_detail_of_any_json_type_becomes_text(body: Any, detail: str) -> None:
     assert error_detail(body, "the raw text") == detail
+    assert error_detail(None, "<html>" * 100) == ("<html>" * 100)[:300]

@@ -187,7 +187,7 @@ _seconds = st.integers(1, 100)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Row]:
-    """Any history of one token, also with senders that do not hold what they send."""
+    """Any history of one token, also with senders whose balance is too small."""
     senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
     moves = draw(st.lists(st.tuples(senders, receivers, _values, _seconds), min_size=1, max_size=30))
     return [transfer(f"{sender} -> {receiver}", value, at) for sender, receiver, value, at in moves]
@@ -195,7 +195,7 @@ def histories(draw: st.DrawFn) -> list[Row]:
 
 @st.composite
 def lossless_histories(draw: st.DrawFn) -> list[Row]:
-    """A history, in order of time, in which all senders hold what they send."""
+    """A history, in order of time, in which every sender has the balance."""
     senders, receivers = st.sampled_from(("mint", *NAMES)), st.sampled_from(("burn", *NAMES))
     moves = draw(st.lists(st.tuples(senders, receivers, _values, st.integers(0, 1000)), min_size=1, max_size=30))
     purse = dict.fromkeys(NAMES, 0)
