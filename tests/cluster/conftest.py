@@ -1,4 +1,4 @@
-"""A cluster of two workers for all tests of the room, and a world that has all that maps have, 256-bit amounts too."""
+"""A Spark cluster of two workers, and a world with all parts of maps and amounts of 256 bits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Tables = dict[str, pa.Table]
 
 @dataclass(frozen=True)
 class Asking:
-    """A store, its files of raw transfers, and what is asked of it."""
+    """A store, its files of raw transfers, and a request."""
 
     store: Store
     raw: list[str]
@@ -47,7 +47,7 @@ class Asking:
     holders: int
 
     def embedded(self) -> Tables:
-        """The embedded engine's answers, by table."""
+        """Return the embedded engine's answers by table."""
         found: dict[str, list[pa.Table]] = {}
         for batch in map_batches(self.store, self.tokens, self.instants, self.maps, AT):
             for name, rows in batch.items():
@@ -58,20 +58,20 @@ class Asking:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Rows by map; those of a map keep their order."""
+    """Return the rows by map; those of a map keep their order."""
     numbered = rows.append_column("place", pa.array(range(rows.num_rows)))
     keys = ("chain", "token_address", "as_of", "place")
     return numbered.sort_by([(key, "ascending") for key in keys]).drop_columns(["place"])
 
 
 def checksum(rows: pa.Table) -> tuple[int, list[tuple[Any, ...]]]:
-    """How many rows there are, and all of them in one order."""
+    """Return the number of rows, and all rows sorted."""
     return rows.num_rows, sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
 
 
 @pytest.fixture(scope="session")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """The sample world and a token of the largest amounts there are, some asked for as of the middle of a day."""
+    """The sample world and a token of the largest amounts, at midnights and within days."""
     world = the_world()
     wide = [
         transfer("mint -> a", UINT256, 5, token=WIDE),
@@ -104,7 +104,7 @@ def embedded(asking: Asking) -> Tables:
 
 @pytest.fixture(scope="session")
 def spark_cluster() -> Iterator[SparkCluster]:
-    """A master and two workers that run."""
+    """A master and two workers."""
     require_spark()
     cluster = SparkCluster()
     try:

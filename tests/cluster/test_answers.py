@@ -1,4 +1,4 @@
-"""The cluster's SQL gives the embedded engine's answers, here on DuckDB, where many worlds can be tried."""
+"""The cluster's SQL on DuckDB gives the answers of the embedded engine, for many worlds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipelines.cli.own_data.cluster_jobs import raw_files
 
 
 def by_sql(asking: Asking, folder: Path) -> Tables:
-    """The answers of the cluster's SQL, by table."""
+    """Return the answers of the cluster's SQL by table."""
     found: dict[str, list[pa.Table]] = {}
     asked = BulkRequest(asking.tokens, asking.instants, asking.maps, asking.holders, details=True)
     with DuckDbEngine() as duck:
@@ -37,7 +37,7 @@ def by_sql(asking: Asking, folder: Path) -> Tables:
     return {name: in_order(pa.concat_tables(rows)) for name, rows in found.items()}
 
 
-def test_maps_and_holders_are_those_of_the_embedded_engine(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
+def test_maps_and_holders_equal_those_of_the_embedded_engine(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
     found = by_sql(asking, tmp_path)
     assert found.keys() == embedded.keys()
     for name, rows in embedded.items():
@@ -47,7 +47,7 @@ def test_maps_and_holders_are_those_of_the_embedded_engine(asking: Asking, embed
 
 @settled(12)
 @given(histories())
-def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history: list[Row]) -> None:
+def test_random_histories_give_the_answers_of_the_embedded_engine(history: list[Row]) -> None:
     rules = Rules(
         supernode_degree=4, hypernode_transfers=9, magic_links=1, time_window=10, time_links=1, time_wallets=2
     )
@@ -67,12 +67,12 @@ def test_any_history_of_any_amounts_gives_the_embedded_engine_s_answers(history:
         assert found == embedded
 
 
-def test_a_transfer_that_stands_in_two_files_counts_once(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
+def test_a_transfer_in_two_files_counts_once(asking: Asking, embedded: Tables, tmp_path: Path) -> None:
     twice = Asking(asking.store, [*asking.raw, *asking.raw[:3]], asking.tokens, asking.instants, asking.maps, 250)
     assert by_sql(twice, tmp_path)["holders"].equals(embedded["holders"])
 
 
-def test_opening_balances_count_as_balances_and_as_nothing_else(tmp_path: Path) -> None:
+def test_opening_balances_are_balances_but_no_transfers(tmp_path: Path) -> None:
     balances = [
         {"chain": "eth", "token_address": "coin", "address": address, "balance": str(balance)}
         | {"block_number": 1, "block_time": 5}
@@ -88,7 +88,7 @@ def test_opening_balances_count_as_balances_and_as_nothing_else(tmp_path: Path) 
         assert embedded["maps"].num_rows == 3
 
 
-def test_equally_connected_magic_nodes_are_those_of_the_embedded_engine(tmp_path: Path) -> None:
+def test_ties_of_magic_nodes_equal_those_of_the_embedded_engine(tmp_path: Path) -> None:
     names = ["1m", "M", "Z", "a1", "m", "m2", "ma", "ä"]
     rows = [transfer(f"mint -> {name}", 20) for name in reversed(names)]
     rows += [transfer(f"{name} -> {holder}", 10) for name in reversed(names) for holder in ("h1", "h2")]
@@ -100,8 +100,8 @@ def test_equally_connected_magic_nodes_are_those_of_the_embedded_engine(tmp_path
         assert magic == names[:5]
 
 
-def test_magic_nodes_and_time_nodes_make_the_clusters_of_the_embedded_engine(tmp_path: Path) -> None:
-    """A magic node uses the exchange with two holders in the first window; the second is crowded by strangers."""
+def test_clusters_equal_those_of_the_embedded_engine(tmp_path: Path) -> None:
+    """A magic node uses the exchange with two holders in the first window; the second has too many users."""
     uses = [("a", 310), ("b", 320), ("m", 330), ("a", 610), ("e", 620), ("s1", 630), ("s2", 640)]
     rows = [
         *(transfer(f"mint -> {name}", value) for name, value in zip("xabcde", range(100, 40, -10), strict=True)),
@@ -119,7 +119,7 @@ def test_magic_nodes_and_time_nodes_make_the_clusters_of_the_embedded_engine(tmp
         assert holders == [2, 2, 5, 4]
 
 
-def test_an_unknown_token_is_refused_before_anything_is_computed(asking: Asking) -> None:
+def test_an_unknown_token_is_refused_before_any_statement_runs(asking: Asking) -> None:
     asked = BulkRequest([("eth", "nobody")], asking.instants, asking.maps)
     with DuckDbEngine() as duck, pytest.raises(UnknownToken, match="nobody"):
         next(answers(duck, asking.store, "nowhere", asked))

@@ -1,6 +1,6 @@
-"""Many made-up transfers: a cluster of which a worker is killed gives the embedded engine's answers.
+"""Many invented transfers: a cluster with a killed worker gives the answers of the embedded engine.
 
-As many as ``HOLDERLAKE_CLUSTER_ROWS`` says; without it nothing runs, for it takes minutes.
+``HOLDERLAKE_CLUSTER_ROWS`` sets the number; without it the test is skipped, because it takes minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROWS = int(os.environ.get("HOLDERLAKE_CLUSTER_ROWS", "0"))
 
 
 @pytest.mark.skipif(not ROWS, reason="HOLDERLAKE_CLUSTER_ROWS=20000000 runs it")
-def test_answers_of_many_transfers_are_the_embedded_engine_s_with_a_worker_killed(tmp_path: Path) -> None:
+def test_many_transfers_give_equal_answers_with_a_killed_worker(tmp_path: Path) -> None:
     require_spark()
     from benchmarks.cluster import run
 

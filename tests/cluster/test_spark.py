@@ -1,4 +1,4 @@
-"""The same SQL on a real Spark cluster of two workers, one of which is killed in the middle."""
+"""The same SQL on a Spark cluster of two workers, one of which is killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
-    """The derived tables as Spark builds them."""
+    """The derived tables of Spark."""
     from holderlake.cluster.build import build
     from holderlake.cluster.spark_engine import SparkEngine
 
@@ -36,7 +36,7 @@ def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
         return build(spark, asking.raw, str(shared_folder)).location
 
 
-def test_a_sum_that_does_not_fit_is_an_error(spark_session: Any) -> None:
+def test_an_overflow_of_a_sum_is_an_error(spark_session: Any) -> None:
     most = "CAST('" + "9" * 38 + "' AS DECIMAL(38, 0))"
     with pytest.raises(Exception, match=r"ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"):
         spark_session.sql(f"SELECT sum(value) FROM (SELECT {most} AS value UNION ALL SELECT {most})").collect()
@@ -57,7 +57,7 @@ def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking
             assert checksum(ours) == checksum(theirs), name
 
 
-def test_answers_are_the_embedded_engine_s_with_a_worker_killed_in_the_middle(
+def test_answers_are_equal_with_a_killed_worker(
     spark_cluster: SparkCluster, spark_session: Any, asking: Asking, embedded: Tables, derived: str, shared_folder: Path
 ) -> None:
     from holderlake.cluster.answers import BulkRequest, answers
@@ -81,7 +81,7 @@ def test_answers_are_the_embedded_engine_s_with_a_worker_killed_in_the_middle(
 
 
 def _kill_in_the_middle(cluster: SparkCluster, session: Any) -> None:
-    """Kills a worker while tasks of a later stage run."""
+    """Kill a worker while tasks of a later stage run."""
     tracker = session.sparkContext.statusTracker()
     first = max(tracker.getActiveStageIds(), default=0)
     while max(tracker.getActiveStageIds(), default=0) < first + 8:

@@ -1,7 +1,7 @@
-"""The map by brute force: contract.md, "Classification and computation", in dicts, sets and whole numbers.
+"""Maps by brute force: the contract, "Classification and computation", with dicts, sets and integers.
 
-It knows neither Arrow nor SQL and shares no code with the engine but the plain records that both are given. Slow, and
-meant to be read beside the contract. Where the contract leaves a choice, it follows what the engine's docstrings say.
+It uses neither Arrow nor SQL and shares no code with the engine except the plain records of the input. It is slow and
+follows the text of the contract. Where the contract leaves a choice, it follows the engine's docstrings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 @dataclass
 class Facts:
-    """What the transfers and the labels say of an address."""
+    """Details of an address from transfers and labels."""
 
     received_from: set[str] = field(default_factory=set)
     sent_to: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Oracle:
-    """A world as plain facts, and the questions that the engine answers of it."""
+    """A world as plain records, and the answers that the engine gives."""
 
     transfers: Sequence[Row]
     tokens: Sequence[TokenInfo]
@@ -54,7 +54,7 @@ class Oracle:
     # ------------------------------------------------------------------ balances
 
     def balances(self, token: Key, at: int) -> tuple[int, dict[str, int]]:
-        """The supply, and every balance that is not zero."""
+        """Return the supply, and all balances except zero."""
         held: dict[str, int] = {}
         for row in self.transfers:
             if (row["chain"], row["token_address"]) == token and row["block_time"] <= at:
@@ -65,7 +65,7 @@ class Oracle:
         return supply, {address: balance for address, balance in held.items() if balance}
 
     def holders(self, token: Key, at: int) -> list[tuple[str, int]]:
-        """Who holds more than nothing, the largest first, equal ones by address."""
+        """Return the balances above zero, the largest first, equal ones by address."""
         _, held = self.balances(token, at)
         return sorted(
             ((address, balance) for address, balance in held.items() if balance > 0), key=lambda x: (-x[1], x[0])
@@ -74,11 +74,11 @@ class Oracle:
     # ------------------------------------------------------------------ addresses
 
     def moved(self, at: int) -> list[Row]:
-        """Transfers of something, up to and with the second."""
+        """Return the transfers above zero until the end of the second."""
         return [row for row in self.transfers if row["block_time"] <= at and int(row["value"]) > 0]
 
     def facts(self, at: int, chain: str) -> dict[str, Facts]:
-        """Facts of every address that any transfer or label names."""
+        """Return the details of all addresses of transfers and labels."""
         facts: dict[str, Facts] = {}
 
         def of(address: str) -> Facts:
@@ -133,7 +133,7 @@ class Oracle:
     # ------------------------------------------------------------------ the map
 
     def map(self, token: Key, at: int, limit: int, use_magic_nodes: bool, use_time_nodes: bool) -> dict[str, list[Row]]:
-        """The five tables, without their common columns; amounts as fractions of a token unit."""
+        """Return the five tables without their common columns; amounts are fractions of a token unit."""
         rules, facts = self.rules, self.facts(at, token[0])
         supply, _ = self.balances(token, at)
         holders = self.holders(token, at)
@@ -173,7 +173,7 @@ class Oracle:
                 for key, rows in sorted(groups.items())
             ]
 
-        # magic nodes: wallets that tie shown holders together
+        # magic nodes: wallets that connect shown holders
         met: dict[str, list[str]] = {}
         for row in edges:
             for holder, other in (
@@ -192,7 +192,7 @@ class Oracle:
         ]
         magic = [other for _, _, other in sorted(candidates)[: rules.magic_limit]] if use_magic_nodes else []
 
-        # relationships: among shown holders and magic nodes, but for those between two supernodes
+        # relationships: among shown holders and magic nodes, except those between two supernodes
         on_map = shown | set(magic)
         kept = [row for row in edges if not (row["from_address"] in busy and row["to_address"] in busy)]
         between = [row for row in kept if row["from_address"] in on_map and row["to_address"] in on_map]
@@ -221,7 +221,7 @@ class Oracle:
         ]
         time_nodes = sorted(shared, key=lambda node: node[:3])[: rules.time_limit]
 
-        # clusters: what the relationships connect, and what was at the same exchange in the same window
+        # clusters: wallets that relationships connect, or that used the same exchange in the same window
         graph = nx.Graph((row["from_address"], row["to_address"]) for row in between)
         graph.add_edges_from(
             (wallet, ("window", number)) for number, node in enumerate(time_nodes) for wallet, _ in node[3]
@@ -234,7 +234,7 @@ class Oracle:
                 found.append((sum(top[address] for address in members), members, helpers))
         found.sort(key=lambda cluster: (-cluster[0], cluster[1][0]))
 
-        # figures: over every holder that is free, a cluster as one
+        # metrics: over all free holders, a cluster counts as one
         clustered = {address for _, members, _ in found for address in members}
         free = [(address, balance) for address, balance in holders if self.is_shown(facts[address])]
         entities = sorted(
@@ -316,17 +316,17 @@ def _bare(kind: str, address: str, is_shown: bool | None, number: int | None) ->
     }
 
 
-# ---------------------------------------------------------------------- figures of concentration, as defined
+# ---------------------------------------------------------------------- definitions of concentration
 
 
 def hhi(sizes: Sequence[int]) -> Fraction:
-    """The sum of squared parts."""
+    """Return the sum of squared parts."""
     total = sum(sizes)
     return sum((Fraction(size, total) ** 2 for size in sizes), Fraction(0)) if total else Fraction(0)
 
 
 def gini(sizes: Sequence[int]) -> Fraction:
-    """Half the mean absolute difference of all pairs, over the mean."""
+    """Return half the mean absolute difference of all pairs, divided by the mean."""
     total, number = sum(sizes), len(sizes)
     if not total:
         return Fraction(0)
@@ -339,14 +339,14 @@ def gini(sizes: Sequence[int]) -> Fraction:
 
 
 def nakamoto(sizes: Sequence[int]) -> int:
-    """How many of the largest it takes to reach half of what all entities hold."""
+    """Return the least number of entities that hold half of what all entities hold."""
     largest_first = sorted(sizes, reverse=True)
     enough = (number for number in range(1, len(sizes) + 1) if sum(largest_first[:number]) * 2 >= sum(sizes))
     return next(enough, 0)
 
 
 def service_score(sizes: Sequence[int]) -> float | None:
-    """How many equal entities would be as concentrated, on a scale of tens: 1 is 0, a thousand and more are 100."""
+    """Return the logarithm of the number of equal entities with the same HHI, scaled: 1 is 0, 1,000 or more are 100."""
     if len(sizes) < 2:
         return None
     return round(100 * min(1.0, math.log10(1 / hhi(sizes)) / 3), 2)

@@ -1,4 +1,4 @@
-"""What is known of an address: its relations and age over all tokens and chains, its kind and name."""
+"""Details of addresses: counterparties and age over all tokens and chains, kinds and names."""
 
 from __future__ import annotations
 
@@ -29,54 +29,48 @@ def fact(store: Store, address: str = "a", at: int = END) -> AddressFacts:
     return address_facts(store, [address], from_unix(at))[address]
 
 
-def test_relations_are_distinct_counterparties(build: Build) -> None:
-    store = build(transfer("b -> a"), transfer("b -> a"), transfer("c -> a"), transfer("a -> c"), transfer("a -> d"))
-    known = fact(store)
-    assert (known.degree, known.inward_relations, known.outward_relations) == (3, 2, 2)
-    assert known.transfers == 5
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param([], AddressFacts(), id="no transfers"),
+        pytest.param(
+            [transfer("b -> a"), transfer("b -> a"), transfer("c -> a"), transfer("a -> c"), transfer("a -> d")],
+            AddressFacts(3, 2, 2, transfers=5, first_time=1),
+            id="distinct counterparties",
+        ),
+        pytest.param(
+            [transfer("b -> a"), transfer("c -> a", token=OTHER), transfer("d -> a", token=("eth", "third"))],
+            AddressFacts(3, 3, 0, transfers=3, first_time=1),
+            id="all tokens and chains",
+        ),
+        pytest.param([transfer("a -> a", at=7)], AddressFacts(transfers=1, first_time=7), id="a transfer to oneself"),
+        pytest.param(
+            [transfer("mint -> a", at=9), transfer("a -> b", at=12), transfer("a -> b", at=4, token=OTHER)],
+            AddressFacts(2, 1, 1, transfers=3, first_time=4),
+            id="the first transfer on any chain",
+        ),
+    ],
+)
+def test_details_come_from_all_transfers_of_an_address(build: Build, rows: list[Row], expected: AddressFacts) -> None:
+    assert fact(build(*rows)) == expected
 
 
-def test_relations_count_over_all_tokens_and_chains(build: Build) -> None:
-    store = build(transfer("b -> a"), transfer("c -> a", token=OTHER), transfer("d -> a", token=("eth", "third")))
-    assert fact(store).degree == 3
-
-
-def test_zero_value_transfers_say_nothing(build: Build) -> None:
+def test_zero_value_transfers_do_not_count(build: Build) -> None:
     store = build(transfer("poison -> a", 0, at=1), transfer("a -> poison", 0, at=2), transfer("mint -> a", 5, at=9))
     known = fact(store)
     assert (known.degree, known.transfers, known.first_time) == (1, 1, 9)
     assert fact(store, "poison") == AddressFacts()
 
 
-def test_a_transfer_to_oneself_is_activity_but_no_relation(build: Build) -> None:
-    known = fact(build(transfer("a -> a", at=7)))
-    assert (known.degree, known.inward_relations, known.outward_relations) == (0, 0, 0)
-    assert (known.transfers, known.first_time) == (1, 7)
-
-
-def test_the_first_activity_is_the_earliest_transfer_either_way_on_any_chain(build: Build) -> None:
-    store = build(transfer("mint -> a", at=9), transfer("a -> b", at=12), transfer("a -> b", at=4, token=OTHER))
-    assert fact(store).first_time == 4
-
-
 @pytest.mark.parametrize(("at", "degree"), [(1, 0), (2, 1), (3, 1), (4, 2)])
-def test_facts_are_those_of_their_second(build: Build, at: int, degree: int) -> None:
+def test_facts_are_as_of_their_second(build: Build, at: int, degree: int) -> None:
     assert fact(build(transfer("b -> a", at=2), transfer("c -> a", at=4)), at=at).degree == degree
-
-
-def test_an_address_without_transfers_has_facts_of_nothing(build: Build) -> None:
-    assert fact(build()) == AddressFacts()
 
 
 @pytest.mark.parametrize(("relations", "expected"), [(2, False), (3, True), (4, True)])
 def test_a_supernode_has_the_threshold_of_counterparties_or_more(build: Build, relations: int, expected: bool) -> None:
     store = build(*(transfer(f"a -> b{number}") for number in range(relations)), rules=Rules(supernode_degree=3))
     assert fact(store).is_supernode(store.rules) is expected
-
-
-def test_the_counterparties_of_a_supernode_count_across_chains(build: Build) -> None:
-    store = build(transfer("a -> b"), transfer("a -> c", token=OTHER), rules=Rules(supernode_degree=2))
-    assert fact(store).is_supernode(store.rules)
 
 
 @pytest.mark.parametrize(("transfers", "shown"), [(3, True), (4, False)])
@@ -98,21 +92,19 @@ def test_a_supernode_is_shown(build: Build) -> None:
     assert fact(store).is_shown(store.rules)
 
 
-def test_the_table_keeps_the_order_asked_for(build: Build) -> None:
+def test_the_table_keeps_the_requested_order(build: Build) -> None:
     rows = addresses_table(build(transfer("a -> b")), ["c", "a", "b"], from_unix(END)).to_pylist()
     assert [row["address"] for row in rows] == ["c", "a", "b"]
     assert {row["chain"] for row in rows} == {""}
 
 
-def test_the_table_names_an_address_by_the_chain_first(build: Build) -> None:
+def test_labels_of_the_chain_have_precedence(build: Build) -> None:
     store = build(labels=[Label("a", "eth", "s", name="Ann"), Label("a", "bsc", "s", name="Bob", entity_id="bob")])
     (row,) = addresses_table(store, ["a"], from_unix(END), "bsc").to_pylist()
     assert (row["chain"], row["label"], row["entity_id"]) == ("bsc", "Bob", "bob")
 
 
-def test_thousands_of_addresses_are_asked_for_in_as_many_statements_as_one(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_addresses_need_as_many_statements_as_one(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [f"w{number}" for number in range(2_500)]
     moves = [transfer(f"{sender} -> {receiver}") for sender, receiver in pairwise(many[:200])]
     store = build(*moves, labels=[cex(address) for address in many[::50]])
@@ -131,7 +123,7 @@ def test_thousands_of_addresses_are_asked_for_in_as_many_statements_as_one(
 
 
 def watch_statements(patch: pytest.MonkeyPatch, statements: list[str]) -> None:
-    """Notes each statement to either database, without the values that are bound."""
+    """Record each statement to both databases, without bound values."""
     connect, query = catalog.connect, Store.query
 
     def watched_connect(root: Path) -> sqlite3.Connection:
@@ -147,7 +139,7 @@ def watch_statements(patch: pytest.MonkeyPatch, statements: list[str]) -> None:
     patch.setattr(Store, "query", watched_query)
 
 
-def test_an_address_that_is_asked_for_twice_is_told_twice(build: Build) -> None:
+def test_a_repeated_address_has_two_rows(build: Build) -> None:
     rows = addresses_table(build(transfer("a -> b")), ["a", "b", "a"], from_unix(END)).to_pylist()
     assert [(row["address"], row["degree"]) for row in rows] == [("a", 1), ("b", 1), ("a", 1)]
 

@@ -1,4 +1,4 @@
-"""Balances and holders: exact to the unit, as of any second, whatever is imported later."""
+"""Balances and holders: exact to the unit, as of any second, and independent of later imports."""
 
 from __future__ import annotations
 
@@ -43,37 +43,40 @@ OTHER = ("bsc", "other")
 # ---------------------------------------------------------------------- who holds what
 
 
-def test_what_is_received_less_what_is_sent_is_held(build: Build) -> None:
-    store = build(transfer("mint -> a", 100), transfer("a -> b", 30), transfer("b -> c", 10))
-    assert holders(store) == [("a", 70), ("b", 20), ("c", 10)]
-
-
-def test_whoever_gave_all_away_is_no_holder(build: Build) -> None:
-    assert holders(build(transfer("mint -> a", 5), transfer("a -> b", 5))) == [("b", 5)]
-
-
-def test_a_transfer_to_oneself_changes_nothing(build: Build) -> None:
-    assert holders(build(transfer("mint -> a", 5), transfer("a -> a", 3))) == [("a", 5)]
-
-
-def test_equal_holders_are_in_order_of_their_addresses(build: Build) -> None:
-    store = build(*(transfer(f"mint -> {name}", 5) for name in "cabd"), transfer("mint -> z", 6))
-    assert holders(store) == [("z", 6), ("a", 5), ("b", 5), ("c", 5), ("d", 5)]
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param(
+            [transfer("mint -> a", 100), transfer("a -> b", 30), transfer("b -> c", 10)],
+            [("a", 70), ("b", 20), ("c", 10)],
+            id="received less sent",
+        ),
+        pytest.param([transfer("mint -> a", 5), transfer("a -> b", 5)], [("b", 5)], id="without zero balances"),
+        pytest.param([transfer("mint -> a", 5), transfer("a -> a", 3)], [("a", 5)], id="a transfer to oneself"),
+        pytest.param(
+            [*(transfer(f"mint -> {name}", 5) for name in "cabd"), transfer("mint -> z", 6)],
+            [("z", 6), ("a", 5), ("b", 5), ("c", 5), ("d", 5)],
+            id="equal balances by address",
+        ),
+        pytest.param(
+            [
+                transfer("mint -> a", 5),
+                transfer("mint -> a", 7, token=("eth", "other")),
+                transfer("mint -> a", 9, token=("bsc", "coin")),
+            ],
+            [("a", 5)],
+            id="other tokens and chains",
+        ),
+    ],
+)
+def test_holders_by_example(build: Build, rows: list[Row], expected: list[tuple[str, int]]) -> None:
+    assert holders(build(*rows)) == expected
 
 
 def test_ranks_count_from_one_to_the_limit(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", 9 - size) for size, name in enumerate("abcd")))
     rows = holders_as_of(store, *COIN, from_unix(END), 3).to_pylist()
     assert [(row["rank"], row["address"]) for row in rows] == [(1, "a"), (2, "b"), (3, "c")]
-
-
-def test_other_tokens_and_the_same_address_on_another_chain_do_not_count(build: Build) -> None:
-    store = build(
-        transfer("mint -> a", 5),
-        transfer("mint -> a", 7, token=("eth", "other")),
-        transfer("mint -> a", 9, token=("bsc", "coin")),
-    )
-    assert holders(store) == [("a", 5)]
 
 
 @pytest.mark.parametrize(("at", "expected"), [(9, [("a", 5)]), (10, [("a", 3), ("b", 2)]), (11, [("a", 3), ("b", 2)])])
@@ -98,7 +101,7 @@ def test_every_number_of_decimals_is_exact(build: Build, decimals: int) -> None:
     assert Fraction(exact_amount(row, "amount")) == Fraction(123456789012345678901, 10**decimals)
 
 
-def test_details_are_null_unless_asked_for(build: Build) -> None:
+def test_details_are_null_unless_requested(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=3))
     (bare,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
     (full,) = holders_as_of(store, *COIN, from_unix(END), 80, details=True).to_pylist()
@@ -109,27 +112,23 @@ def test_details_are_null_unless_asked_for(build: Build) -> None:
 # ---------------------------------------------------------------------- shares
 
 
-def test_a_share_is_a_part_of_all_that_was_minted_and_not_burnt(build: Build) -> None:
+def test_a_share_is_a_part_of_minted_less_burnt(build: Build) -> None:
     store = build(transfer("mint -> a", 120), transfer("a -> burn", 20), transfer("a -> dead", 50))
     rows = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
     assert {row["share"] for row in rows} == {0.5}
 
 
-def test_a_share_is_never_above_one_where_a_history_holds_more_than_its_supply(build: Build) -> None:
-    store = build(transfer("mint -> a", 10), transfer("lost -> a", 90))
-    (row,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
-    assert row["share"] == 1
-
-
-def test_shares_are_nothing_where_a_history_has_no_supply(build: Build) -> None:
-    store = build(transfer("lost -> a", 90))
-    (row,) = holders_as_of(store, *COIN, from_unix(END), 80).to_pylist()
-    assert (row["address"], row["share"]) == ("a", 0)
+@pytest.mark.parametrize(("minted", "share"), [(10, 1), (0, 0)])
+def test_a_share_of_a_lossy_history_is_at_most_one(build: Build, minted: int, share: float) -> None:
+    (row,) = holders_as_of(
+        build(transfer("mint -> a", minted), transfer("lost -> a", 90)), *COIN, from_unix(END), 80
+    ).to_pylist()
+    assert (row["address"], row["share"]) == ("a", share)
 
 
 @settled(12)
 @given(lossless_histories())
-def test_shares_of_a_lossless_history_lie_in_0_to_1_and_sum_to_1_at_most(history: list[Row]) -> None:
+def test_shares_of_a_lossless_history_sum_to_at_most_1(history: list[Row]) -> None:
     with world(*history) as store:
         if not held(store):
             return
@@ -141,7 +140,7 @@ def test_shares_of_a_lossless_history_lie_in_0_to_1_and_sum_to_1_at_most(history
 # ---------------------------------------------------------------------- lossy histories
 
 
-def test_a_balance_below_nothing_is_no_holder_and_is_reported(build: Build) -> None:
+def test_a_negative_balance_is_reported_and_no_holder(build: Build) -> None:
     store = build(transfer("mint -> a", 5), transfer("b -> a", 3), transfer("c -> a", 4))
     assert holders(store) == [("a", 12)]
     reported = negative_balances(store, *COIN, from_unix(END)).to_pylist()
@@ -156,24 +155,20 @@ def test_a_lossless_history_has_nothing_to_report(build: Build) -> None:
 # ---------------------------------------------------------------------- no answer
 
 
-def test_before_the_first_transfer_nobody_holds(build: Build) -> None:
+def test_there_are_no_holders_before_the_first_transfer(build: Build) -> None:
     store = build(transfer("mint -> a", 5, at=10))
     with pytest.raises(NoHolders, match=r"coin \(coin on eth\) has no holders at 1970-01-01T00:00:09Z"):
         holders(store, at=9)
 
 
-def test_when_all_is_burnt_nobody_holds(build: Build) -> None:
+@pytest.mark.parametrize("rows", [[], [transfer("mint -> a", 5), transfer("a -> burn", 5)]])
+def test_a_token_without_balances_has_no_holders(build: Build, rows: list[Row]) -> None:
     with pytest.raises(NoHolders):
-        holders(build(transfer("mint -> a", 5), transfer("a -> burn", 5)))
-
-
-def test_a_known_token_without_transfers_has_no_holders(build: Build) -> None:
-    with pytest.raises(NoHolders):
-        holders(build(tokens=[a_token(COIN)]))
+        holders(build(*rows, tokens=[a_token(COIN)]))
 
 
 @pytest.mark.parametrize("token", [("eth", "nothing"), ("bsc", "coin")])
-def test_a_token_that_the_store_does_not_hold_is_unknown(build: Build, token: tuple[str, str]) -> None:
+def test_a_token_without_metadata_and_transfers_is_unknown(build: Build, token: tuple[str, str]) -> None:
     with pytest.raises(UnknownToken, match=f"token {token[1]} on chain {token[0]} is not known"):
         holders(build(transfer("mint -> a", 5)), token=token)
 
@@ -269,7 +264,7 @@ def test_quidd_ends_with_a_supply_of_six_million(real_store: Store) -> None:
     assert balances_as_of(real_store, chain, address, from_unix(last)).supply == 6_000_000 * 10**18
 
 
-def test_the_real_histories_tell_which_of_them_are_lossy(real_store: Store) -> None:
+def test_negative_balances_show_which_real_histories_are_lossy(real_store: Store) -> None:
     below = {
         like: negative_balances(real_store, chain, address, from_unix(last)).num_rows
         for like in ("0x970a", "0x6ba6", "0xc3f7", "0x57a2")

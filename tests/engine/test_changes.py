@@ -1,4 +1,4 @@
-"""What changed between two instants: every holder's balance, exact, and what became of the clusters."""
+"""Changes between two instants: exact balances of all holders, and clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Build = Callable[..., Store]
 def changed(
     store: Store, before: int, after: int = END, token: Key = COIN, most: int = END, **options: Any
 ) -> dict[str, list[Row]]:
-    """The three tables as rows; ``limit`` among the options is the maps', ``most`` that of the changes."""
+    """Return the three tables as rows; ``most`` limits the changes."""
     chosen = MapOptions.model_construct(**options)
     tables = map_changes(store, *token, from_unix(before), from_unix(after), chosen, most)
     return {name: rows.to_pylist() for name, rows in tables.items()}
@@ -38,7 +38,7 @@ def moved(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     return [(row["address"], row["change"], int(row["amount_change_raw"])) for row in rows]
 
 
-def told(rows: Sequence[Row]) -> list[tuple[str, list[int], list[int]]]:
+def changes_of(rows: Sequence[Row]) -> list[tuple[str, list[int], list[int]]]:
     return [(row["change"], row["clusters_before"], row["clusters_after"]) for row in rows]
 
 
@@ -46,7 +46,7 @@ def told(rows: Sequence[Row]) -> list[tuple[str, list[int], list[int]]]:
 
 
 def holders_by_brute_force(oracle: Oracle, token: Key, before: int, after: int) -> tuple[list[Row], Row]:
-    """The rows of all changes and the counts, in plain dicts."""
+    """Return the rows of all changes and the counts."""
     supplies = [oracle.balances(token, at)[0] for at in (before, after)]
     ranks = [
         {address: rank for rank, (address, _) in enumerate(oracle.holders(token, at), start=1)}
@@ -86,7 +86,7 @@ def share(amount: int, supply: int) -> float:
 
 @settled(25)
 @given(histories(), st.integers(0, 100), st.integers(1, 60), st.integers(0, 5))
-def test_changes_of_holders_are_what_brute_force_finds(history: list[Row], before: int, later: int, most: int) -> None:
+def test_changes_of_holders_equal_brute_force(history: list[Row], before: int, later: int, most: int) -> None:
     oracle, after = Oracle(history, [a_token(COIN)]), before + later
     rows, counts = holders_by_brute_force(oracle, COIN, before, after)
     with world(*history) as store:
@@ -100,9 +100,7 @@ def test_changes_of_holders_are_what_brute_force_finds(history: list[Row], befor
         assert changed(store, before, after, most=most)["holders"] == rows[:most]
 
 
-def test_changes_of_a_real_history_are_what_brute_force_finds(
-    real_store: Store, real_tables: dict[str, pa.Table]
-) -> None:
+def test_changes_of_a_real_history_equal_brute_force(real_store: Store, real_tables: dict[str, pa.Table]) -> None:
     table = real_tables["helios_eth"]
     token = (table["chain"][0].as_py(), table["token_address"][0].as_py())
     oracle = Oracle(table.to_pylist(), [])
@@ -137,7 +135,7 @@ def test_a_holder_entered_left_went_up_or_down_or_is_left_out(build: Build) -> N
     assert (entered["amount_after_raw"], entered["rank_after"], entered["share_after"]) == ("10", 2, 0.25)
 
 
-def test_the_largest_changes_come_first_whatever_their_sign(build: Build) -> None:
+def test_the_largest_changes_come_first_regardless_of_sign(build: Build) -> None:
     store = build(transfer("mint -> a", 90, at=1), transfer("a -> b", 50, at=5), transfer("mint -> c", 45, at=5))
     assert moved(changed(store, 1, most=2)["holders"]) == [("a", "down", -50), ("b", "entered", 50)]
 
@@ -156,19 +154,19 @@ def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
     ]
 
 
-def test_what_came_and_went_between_the_instants_is_no_change(build: Build) -> None:
+def test_transfers_that_cancel_out_are_no_change(build: Build) -> None:
     store = build(transfer("mint -> a", 9, at=1), transfer("a -> b", 9, at=4), transfer("b -> a", 9, at=5))
     assert changed(store, 1, 5)["holders"] == []
 
 
-def test_everybody_entered_where_nobody_held_before(build: Build) -> None:
+def test_all_holders_entered_if_there_were_none_before(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", 5, at=9) for name in "ab"), transfer("a -> b", 1, at=9))
     found = changed(store, 8, 9)
     assert moved(found["holders"]) == [("b", "entered", 6), ("a", "entered", 4)]
-    assert told(found["clusters"]) == [("born", [], [1])]
+    assert changes_of(found["clusters"]) == [("born", [], [1])]
 
 
-def test_everybody_left_where_nobody_holds_after(build: Build) -> None:
+def test_all_holders_left_if_there_are_none_after(build: Build) -> None:
     store = build(
         *(transfer(f"mint -> {name}", 5, at=1) for name in "ab"),
         transfer("a -> b", 1, at=1),
@@ -177,17 +175,17 @@ def test_everybody_left_where_nobody_holds_after(build: Build) -> None:
     )
     found = changed(store, 8, 9)
     assert moved(found["holders"]) == [("b", "left", -6), ("a", "left", -4)]
-    assert told(found["clusters"]) == [("died", [1], [])]
+    assert changes_of(found["clusters"]) == [("died", [1], [])]
 
 
-def test_changes_have_the_errors_of_a_map_but_where_one_instant_has_holders(build: Build) -> None:
+def test_changes_have_the_errors_of_a_map(build: Build) -> None:
     store = build(transfer("mint -> a", at=5), tokens=[a_token(("eth", "odd"), unsupported="it rebases")])
     for key, error in ((COIN, NoHolders), (("eth", "no"), UnknownToken), (("eth", "odd"), UnsupportedToken)):
         with pytest.raises(error):
             changed(store, 3, 4, key)
 
 
-def test_changes_have_one_schema_whether_there_are_any_or_not(build: Build) -> None:
+def test_empty_changes_have_the_same_schema(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", 5, at=2) for name in "ab"), transfer("a -> b", 1, at=3))
     for before, after, rows in ((3, 4, 0), (1, 3, 2)):
         tables = map_changes(store, *COIN, from_unix(before), from_unix(after), MapOptions(), 80)
@@ -200,7 +198,7 @@ def test_changes_have_one_schema_whether_there_are_any_or_not(build: Build) -> N
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int) -> None:
+def test_changes_of_clusters_equal_brute_force(seed: int) -> None:
     chance = Random(2_000 + seed)
     oracle = random_oracle(chance)
     token, before, after = chance.choice(TOKENS), chance.randint(80, 250), chance.randint(251, 450)
@@ -211,8 +209,8 @@ def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int)
     with world(*oracle.transfers, tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
         rows = changed(store, before, after, token, **options)["clusters"]
     earlier, later = (clusters_by_brute_force(oracle, token, at, **options) for at in (before, after))
-    passages = lineage([holders for holders, _ in earlier], [holders for holders, _ in later])
-    assert told(rows) == [(passage.change, passage.before, passage.after) for passage in passages]
+    changes = lineage([holders for holders, _ in earlier], [holders for holders, _ in later])
+    assert changes_of(rows) == [(one.change, one.before, one.after) for one in changes]
     for row in rows:
         sides = [
             [side[number - 1] for number in row[name]]
@@ -226,7 +224,7 @@ def test_changes_of_clusters_are_those_of_the_two_maps_of_brute_force(seed: int)
 
 
 def clusters_by_brute_force(oracle: Oracle, token: Key, at: int, **options: Any) -> list[tuple[set[str], float]]:
-    """The holders and the share of each cluster of the map, if there is one."""
+    """Return the holders and the share of each cluster of the map, if there is a map."""
     if not oracle.holders(token, at):
         return []
     drawn = oracle.map(token, at, **options)
@@ -255,7 +253,7 @@ def test_a_cluster_grows_shrinks_changes_or_stays(build: Build) -> None:
         transfer("c3 -> c4", 1_001, at=5),
     )
     rows = changed(store, 4, use_magic_nodes=False)["clusters"]
-    assert told(rows) == [("same", [1], [1]), ("shrank", [2], [2]), ("shrank", [3], [3]), ("grew", [4], [4])]
+    assert changes_of(rows) == [("same", [1], [1]), ("shrank", [2], [2]), ("shrank", [3], [3]), ("grew", [4], [4])]
     assert [(row["holders_before"], row["holders_after"], row["shared_holders"]) for row in rows] == [
         (2, 2, 2),
         (3, 2, 2),
@@ -264,7 +262,7 @@ def test_a_cluster_grows_shrinks_changes_or_stays(build: Build) -> None:
     ]
 
 
-def test_clusters_merge_when_a_transfer_ties_them(build: Build) -> None:
+def test_clusters_merge_when_a_transfer_connects_them(build: Build) -> None:
     store = build(
         *(transfer(f"mint -> {name}", 10, at=1) for name in "abcd"),
         transfer("a -> b", at=2),
@@ -272,7 +270,7 @@ def test_clusters_merge_when_a_transfer_ties_them(build: Build) -> None:
         transfer("b -> c", at=5),
     )
     (row,) = changed(store, 4)["clusters"]
-    assert told([row]) == [("merged", [1, 2], [1])]
+    assert changes_of([row]) == [("merged", [1, 2], [1])]
     assert (row["share_before"], row["share_after"], row["shared_holders"]) == (1.0, 1.0, 4)
 
 
@@ -282,8 +280,8 @@ def test_a_cluster_splits_when_the_holder_between_leaves(build: Build) -> None:
         *(transfer(path, at=2) for path in ("a -> b", "c -> d", "x -> b", "x -> c")),
         transfer("x -> burn", 8, at=5),
     )
-    assert told(changed(store, 4, use_magic_nodes=False)["clusters"]) == [("split", [1], [1, 2])]
-    assert told(changed(store, 4)["clusters"]) == [("shrank", [1], [1])], "as a magic node it still ties them"
+    assert changes_of(changed(store, 4, use_magic_nodes=False)["clusters"]) == [("split", [1], [1, 2])]
+    assert changes_of(changed(store, 4)["clusters"]) == [("shrank", [1], [1])], "as a magic node it still connects them"
 
 
 def test_magic_nodes_do_not_count_as_holders_of_a_cluster(build: Build) -> None:
@@ -292,4 +290,4 @@ def test_magic_nodes_do_not_count_as_holders_of_a_cluster(build: Build) -> None:
         *(transfer(path, at=2) for path in ("m -> a", "m -> b")),
         *(transfer(path, at=5) for path in ("n -> a", "n -> b")),
     )
-    assert told(changed(store, 4)["clusters"]) == [("same", [1], [1])]
+    assert changes_of(changed(store, 4)["clusters"]) == [("same", [1], [1])]

@@ -42,7 +42,7 @@ _pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15)
 
 
 def connected(pairs: list[tuple[int, int]], nodes: int = 10) -> list[int]:
-    """The component of each node, of one map."""
+    """Return the component of each node of one map."""
     ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
     return components(np.array([0, len(pairs)]), ones, others, nodes)[0].tolist()
 
@@ -69,7 +69,7 @@ def test_a_long_chain_of_wallets_is_one_component() -> None:
     assert set(connected(chain, 20_001)) == {0}
 
 
-def test_each_map_has_components_of_its_own() -> None:
+def test_each_map_has_separate_components() -> None:
     starts, ones, others = np.array([0, 1, 1, 3]), np.array([0, 0, 1]), np.array([1, 1, 2])
     assert components(starts, ones, others, 4).tolist() == [[0, 0, 2, 3], [0, 1, 2, 3], [0, 0, 0, 3]]
 
@@ -78,7 +78,7 @@ def test_each_map_has_components_of_its_own() -> None:
 
 
 def found(balances: dict[str, int], magic: list[str], *groups: str) -> list[Cluster]:
-    """The clusters of one map, whose nodes are letters; connected are those of a group."""
+    """Return the clusters of one map; its nodes are letters, and the letters of a group are connected."""
     texts = sorted([*balances, *magic])
     nodes = [np.array([texts.index(one) for one in some], np.int64) for some in (balances, magic)]
     group_of = {one: number for number, group in enumerate(groups) for one in group}
@@ -88,21 +88,21 @@ def found(balances: dict[str, int], magic: list[str], *groups: str) -> list[Clus
     return clusters_of(*standing, components).listed(texts)
 
 
-def test_holders_stand_by_falling_balance_and_clusters_by_falling_amount() -> None:
+def test_holders_and_clusters_are_ordered_by_amount() -> None:
     balances = {"a": 9, "b": 8, "c": 7, "d": 6, "e": 5}
     assert found(balances, [], "ea", "dcb") == [Cluster(("b", "c", "d"), (), 21), Cluster(("a", "e"), (), 14)]
 
 
-def test_equal_clusters_are_told_apart_by_their_first_holder() -> None:
+def test_equal_clusters_are_ordered_by_their_first_holder() -> None:
     clusters = found({"z": 6, "a": 5, "b": 5, "y": 4}, [], "zy", "ab")
     assert clusters == [Cluster(("a", "b"), (), 10), Cluster(("z", "y"), (), 10)]
 
 
-def test_one_holder_alone_is_no_cluster_even_with_magic_nodes() -> None:
+def test_a_single_holder_with_magic_nodes_is_no_cluster() -> None:
     assert found({"a": 5, "b": 5}, ["m", "n"], "amn") == []
 
 
-def test_magic_nodes_stand_in_the_cluster_they_tie_and_add_nothing_to_its_amount() -> None:
+def test_magic_nodes_add_nothing_to_the_amount_of_their_cluster() -> None:
     assert found({"a": 5, "b": 4}, ["n", "m", "x"], "abmn") == [Cluster(("a", "b"), ("n", "m"), 9)]
 
 
@@ -139,7 +139,7 @@ def test_minting_and_burning_never_join_wallets(build: Build) -> None:
     assert draw(build(transfer("mint -> a", 9), transfer("mint -> b", 9), *shared))["clusters"] == []
 
 
-def test_two_supernodes_that_deal_with_each_other_are_not_joined(build: Build) -> None:
+def test_two_supernodes_with_transfers_are_not_connected(build: Build) -> None:
     airdrops = [transfer(f"{name} -> {name}{number}", 1) for name in "ab" for number in range(3)]
     store = build(
         transfer("mint -> a", 99),
@@ -158,7 +158,7 @@ def test_holders_below_the_limit_are_in_no_cluster(build: Build) -> None:
 
 @settled(15)
 @given(histories(), st.sets(st.sampled_from(NAMES), max_size=3), st.integers(2, 6), st.booleans())
-def test_clusters_of_any_history_keep_their_promises(
+def test_clusters_of_any_history_are_disjoint_and_complete(
     history: list[dict], unshown: set[str], limit: int, use_magic_nodes: bool
 ) -> None:
     labels = [kind(name) for kind, name in zip((cex, dex, contract), sorted(unshown), strict=False)]

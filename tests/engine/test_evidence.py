@@ -1,4 +1,4 @@
-"""Evidence of clusters: every link that made them, no other, and the very transfers that the links are made of."""
+"""Evidence of clusters: exactly the links that connect them, and the transfers of these links."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LINK = ("from_address", "to_address", "transfer_chain", "transfer_token", "time_
 def evidence(
     store: Store, at: int = END, token: Key = COIN, cluster: int | None = None, most: int = END, **options: Any
 ) -> tuple[list[Row], list[Row]]:
-    """The links and their transfers, as rows."""
+    """Return the links and their transfers as rows."""
     chosen = MapOptions.model_construct(**options)
     tables = cluster_evidence(store, *token, from_unix(at), chosen, cluster, most)
     return tables["links"].to_pylist(), tables["transfers"].to_pylist()
@@ -57,7 +57,7 @@ def paths(rows: Iterable[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_evidence_of_a_random_world_is_what_brute_force_finds(seed: int) -> None:
+def test_evidence_of_a_random_world_equals_brute_force(seed: int) -> None:
     chance = Random(1_000 + seed)
     oracle = random_oracle(chance)
     token, at = chance.choice(TOKENS), chance.randint(150, 450)
@@ -109,13 +109,13 @@ def assert_links_connect_their_clusters_and_nothing_else_does(drawn: dict[str, l
         tied = nx.Graph(ends(row) for row in links if row["cluster_id"] == number)
         assert {end for end in tied if isinstance(end, str)} == members
         assert nx.is_connected(tied)
-    told = set(map(link, links))
-    rest = nx.Graph(link(row)[:2] for row in drawn["grouped_transfers"] if link(row) not in told)
+    found_links = set(map(link, links))
+    rest = nx.Graph(link(row)[:2] for row in drawn["grouped_transfers"] if link(row) not in found_links)
     assert holders.isdisjoint(rest)
 
 
 def ends(row: Row) -> list[str | int]:
-    """Both ends of a link: addresses of wallets, numbers of time nodes."""
+    """Return both ends of a link: addresses of wallets, numbers of time nodes."""
     return [row["time_node"] if row[f"{end}_kind"] == "time" else row[f"{end}_address"] for end in ("from", "to")]
 
 
@@ -148,7 +148,7 @@ def of_links(transfers: list[Row]) -> dict[tuple[Any, ...], list[Row]]:
     return grouped
 
 
-def test_evidence_of_a_real_history_is_that_of_its_map(real_store: Store, real_tables: dict[str, pa.Table]) -> None:
+def test_evidence_of_a_real_history_agrees_with_its_map(real_store: Store, real_tables: dict[str, pa.Table]) -> None:
     rows = real_tables["quidd_bsc"]
     token = (rows["chain"][0].as_py(), rows["token_address"][0].as_py())
     at = rows["block_time"][-1].as_py()
@@ -169,7 +169,7 @@ def mints(*names: str) -> list[Row]:
     return [transfer(f"mint -> {name}", 1_000 - place) for place, name in enumerate(names)]
 
 
-def test_a_link_tells_who_it_ties_and_in_which_token(build: Build) -> None:
+def test_a_link_has_its_ends_and_token(build: Build) -> None:
     dollar = ("bsc", "dollar")
     store = build(
         *mints("a", "b"),
@@ -191,7 +191,7 @@ def test_a_link_tells_who_it_ties_and_in_which_token(build: Build) -> None:
     assert (second["to_address"], second["total_transfers"], second["token_symbol"]) == ("a", 1, "coin")
 
 
-def test_the_strongest_link_is_of_most_transfers_then_of_the_longest_period_then_the_earliest(build: Build) -> None:
+def test_links_are_ordered_by_transfers_period_and_time(build: Build) -> None:
     store = build(
         *mints("a", "b", "c", "d", "e"),
         *(transfer("a -> b", at=at) for at in (50, 51, 52)),
@@ -202,25 +202,25 @@ def test_the_strongest_link_is_of_most_transfers_then_of_the_longest_period_then
     assert paths(evidence(store)[0]) == ["a -> b", "a -> c", "a -> e", "a -> d"]
 
 
-def test_the_earliest_transfers_of_a_link_are_told(build: Build) -> None:
+def test_evidence_has_the_earliest_transfers_of_a_link(build: Build) -> None:
     store = build(*mints("a", "b"), *(transfer("a -> b", value, at=value) for value in (9, 3, 7, 5)))
     assert [row["value_raw"] for row in evidence(store, most=2)[1]] == ["3", "5"]
     assert evidence(store, most=0)[1] == []
     assert len(evidence(store, most=1)[0]) == 1
 
 
-def test_transfers_of_one_second_stand_by_block_and_log_index(build: Build) -> None:
+def test_transfers_of_one_second_are_ordered_by_log_index(build: Build) -> None:
     places = [(2, 1), (1, 9), (2, 0), (1, 8)]
     at_once = [transfer("a -> b", at=5, block_number=block, log_index=place) for block, place in places]
     store = build(*mints("a", "b"), *at_once)
     assert [(row["block_number"], row["log_index"]) for row in evidence(store)[1]] == sorted(places)
 
 
-def test_a_transfer_is_told_as_it_is_stored(build: Build) -> None:
+def test_a_transfer_equals_its_stored_row(build: Build) -> None:
     row = transfer("a -> b", 1, at=9, tx_hash=None, token_id=str(UINT256), block_number=4, log_index=6)
     store = build(*mints("a", "b"), row)
-    (told,) = evidence(store)[1]
-    assert told == {
+    (found_links,) = evidence(store)[1]
+    assert found_links == {
         "cluster_id": 1,
         "from_address": "a",
         "to_address": "b",
@@ -236,7 +236,7 @@ def test_a_transfer_is_told_as_it_is_stored(build: Build) -> None:
     }
 
 
-def test_transfers_of_nothing_and_later_ones_are_no_evidence(build: Build) -> None:
+def test_zero_value_and_later_transfers_are_no_evidence(build: Build) -> None:
     store = build(
         *mints("a", "b"), transfer("a -> b", 5, at=9), transfer("a -> b", 0, at=8), transfer("b -> a", 1, at=11)
     )
@@ -256,7 +256,7 @@ def test_an_exchange_used_at_different_times_links_no_wallets(build: Build) -> N
     assert evidence(store) == ([], [])
 
 
-def test_evidence_names_the_time_node_that_links_two_wallets(build: Build) -> None:
+def test_evidence_has_the_time_node_that_links_two_wallets(build: Build) -> None:
     store = build(*mints("a", "b"), transfer("x -> a", 5, at=10), transfer("b -> x", 7, at=20), labels=[cex("x")])
     links, _ = evidence(store)
     assert paths(links) == ["x -> a", "b -> x"]
@@ -282,7 +282,7 @@ def test_evidence_of_a_time_node_has_only_the_transfers_in_its_window(build: Bui
 # ---------------------------------------------------------------------- which clusters
 
 
-def test_one_cluster_is_told_alone(build: Build) -> None:
+def test_evidence_of_one_cluster(build: Build) -> None:
     store = build(*mints("a", "b", "c", "d"), transfer("a -> b"), transfer("c -> d"))
     all_links, all_transfers = evidence(store)
     assert [row["cluster_id"] for row in all_links] == [1, 2]
@@ -291,11 +291,11 @@ def test_one_cluster_is_told_alone(build: Build) -> None:
 
 
 @pytest.mark.parametrize("cluster", [-1, 0, 2])
-def test_a_cluster_that_the_map_does_not_have_is_an_error_that_says_how_many_it_has(build: Build, cluster: int) -> None:
+def test_an_unknown_cluster_is_an_error_with_the_number_of_clusters(build: Build, cluster: int) -> None:
     store = build(*mints("a", "b"), transfer("a -> b"))
-    with pytest.raises(UnknownCluster, match=f"has 1 clusters .* number {cluster} is none of them") as told:
+    with pytest.raises(UnknownCluster, match=f"has 1 clusters .* number {cluster} is none of them") as caught:
         evidence(store, cluster=cluster)
-    assert told.value.code == "unknown_cluster"
+    assert caught.value.code == "unknown_cluster"
 
 
 def test_evidence_has_the_errors_of_its_map(build: Build) -> None:
@@ -310,7 +310,7 @@ def test_evidence_has_the_errors_of_its_map(build: Build) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 5])
-def test_evidence_has_one_schema_whether_there_is_any_or_not(build: Build, most: int) -> None:
+def test_empty_evidence_has_the_same_schema(build: Build, most: int) -> None:
     store = build(*mints("a", "b"), transfer("a -> b", at=5))
     for at in (4, 5):
         tables = cluster_evidence(store, *COIN, from_unix(at), MapOptions(), None, most)

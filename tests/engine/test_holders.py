@@ -1,4 +1,4 @@
-"""All holders of a token page by page: the pages together are the whole list, exact, each holder once."""
+"""Pages of holders: together they are the complete list, exact, with each holder once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Build = Callable[..., Store]
 
 
 def pages(store: Store, limit: int, at: int = END, token: Key = COIN, details: bool = False) -> Iterator[list[Row]]:
-    """Every page of the holders, one after another."""
+    """Yield all pages of holders."""
     position = None
     while True:
         page, position = holders_page(store, *token, from_unix(at), limit, position, details)
@@ -36,7 +36,7 @@ def joined(store: Store, limit: int, **more: object) -> list[Row]:
 
 @settled(25)
 @given(histories(), st.integers(1, 4), st.integers(0, 101))
-def test_pages_together_are_what_brute_force_finds(history: list[Row], limit: int, at: int) -> None:
+def test_all_pages_together_equal_brute_force(history: list[Row], limit: int, at: int) -> None:
     expected = Oracle(history, []).holders(COIN, at)
     with world(*history) as store:
         if not expected:
@@ -62,7 +62,7 @@ def test_pages_of_a_real_history_are_its_list_of_holders(
     assert [{name: row[name] for name in whole[0]} for row in found] == whole
 
 
-def test_many_holders_of_as_much_stand_by_address_on_every_page(build: Build) -> None:
+def test_equal_holders_are_ordered_by_address_across_pages(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", 5) for name in "gecafbd"))
     assert [[row["address"] for row in page] for page in pages(store, 3)] == [list("abc"), list("def"), ["g"]]
 
@@ -78,14 +78,14 @@ def test_a_position_is_the_last_holder_of_its_page(build: Build) -> None:
     assert position == HolderPosition(7, "b", 2)
 
 
-def test_raw_amounts_are_exact_where_decimals_are_not_enough(build: Build) -> None:
+def test_raw_amounts_are_exact_beyond_decimals(build: Build) -> None:
     store = build(
         transfer("mint -> a", UINT256), transfer("mint -> b", UINT256 - 1), tokens=[a_token(COIN, decimals=18)]
     )
     assert [row["amount_raw"] for row in joined(store, 1)] == [str(UINT256), str(UINT256 - 1)]
 
 
-def test_a_page_goes_on_from_a_position_that_is_no_holder(build: Build) -> None:
+def test_a_page_continues_after_a_position_that_is_no_holder(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", value) for name, value in (("a", 9), ("b", 5), ("c", 5), ("d", 1))))
     page, _ = holders_page(store, *COIN, from_unix(END), 9, HolderPosition(5, "bb", 40))
     assert [(row["rank"], row["address"]) for row in page.to_pylist()] == [(41, "c"), (42, "d")]
@@ -96,7 +96,7 @@ def test_shares_are_of_the_whole_supply_on_every_page(build: Build) -> None:
     assert [row["share"] for row in joined(store, 1)] == [0.6, 0.3, 0.1]
 
 
-def test_pages_of_one_instant_do_not_move_when_later_transfers_come(build: Build) -> None:
+def test_later_transfers_do_not_change_pages_of_an_instant(build: Build) -> None:
     store = build(*(transfer(f"mint -> {name}", value, at=5) for name, value in (("a", 9), ("b", 5), ("c", 1))))
     first, position = holders_page(store, *COIN, from_unix(5), 1)
     store.add_transfers(pa.Table.from_pylist([transfer("a -> z", 9, at=6)]), "later")
@@ -114,7 +114,7 @@ def test_details_are_those_of_the_list_of_holders(build: Build, details: bool) -
     assert whole[0]["degree"] == (2 if details else None)
 
 
-def test_a_page_after_the_last_holder_is_empty_and_no_error(build: Build) -> None:
+def test_a_page_after_the_last_holder_is_empty(build: Build) -> None:
     page, position = holders_page(build(transfer("mint -> a")), *COIN, from_unix(END), 5, HolderPosition(1, "a", 1))
     assert (page.num_rows, position) == (0, None)
     assert page.schema.equals(HOLDERS_PAGE)

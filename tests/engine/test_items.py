@@ -1,4 +1,4 @@
-"""Items of NFTs: who held one as of a second, and what an address held, as brute force finds them."""
+"""Items of NFTs: the holders of an item and the items of an address equal brute force."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def items(store: Store, address: str, at: int = END, **only: str) -> list[tuple[
 # ---------------------------------------------------------------------- small worlds
 
 
-def test_the_latest_transfer_names_the_holder_of_an_item() -> None:
+def test_the_latest_receiver_holds_an_item() -> None:
     with world(moved("mint -> a", at=5), moved("a -> b", at=9), moved("b -> c", at=20)) as store:
         assert [holders(store, 1, at) for at in (5, 8, 9, 20)] == [[("a", 1)], [("a", 1)], [("b", 1)], [("c", 1)]]
         with pytest.raises(NoHolders, match="item 1"):
@@ -47,7 +47,7 @@ def test_the_latest_transfer_names_the_holder_of_an_item() -> None:
         assert (items(store, "a", 8), items(store, "a", 9)) == ([("coin", 1, 1)], [])
 
 
-def test_two_moves_in_one_block_follow_the_log_index() -> None:
+def test_transfers_in_one_block_are_ordered_by_log_index() -> None:
     rows = [moved("mint -> a"), moved("b -> c", at=2, log_index=7), moved("a -> b", at=2, log_index=3)]
     with world(*rows) as store:
         assert holders(store, 1) == [("c", 1)]
@@ -73,7 +73,7 @@ def test_quantities_of_an_erc1155_item_are_exact() -> None:
         assert items(store, "a") == [("coin", 7, 2), ("coin", UINT256, UINT256 - 5)]
 
 
-def test_items_of_all_tokens_are_found_and_can_be_narrowed() -> None:
+def test_items_of_all_tokens_or_of_one_are_listed() -> None:
     other = ("bsc", "other")
     rows = [
         moved("mint -> a", 2),
@@ -88,7 +88,7 @@ def test_items_of_all_tokens_are_found_and_can_be_narrowed() -> None:
         assert items(store, "nobody") == []
 
 
-def test_a_token_without_items_has_no_holder_of_one() -> None:
+def test_a_token_without_items_has_no_holders_of_items() -> None:
     with world(transfer("mint -> a", 9)) as store:
         with pytest.raises(NoHolders, match="has no items"):
             holders(store, 1)
@@ -123,13 +123,13 @@ def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def owners(rows: list[Row], at: int) -> dict[str, str]:
-    """The holder of each item by item, as brute force finds it."""
+    """Return the holder of each item by brute force."""
     found = {row["token_id"]: row["to_address"] for row in rows if row["block_time"] <= at}
     return {item: address for item, address in found.items() if address != ZERO_ADDRESS}
 
 
 @pytest.mark.parametrize("name", [PUNKS, CATS])
-def test_holders_of_real_items_are_those_of_brute_force(name: str, real: tuple[Store, dict[str, list[Row]]]) -> None:
+def test_holders_of_real_items_equal_brute_force(name: str, real: tuple[Store, dict[str, list[Row]]]) -> None:
     store, rows = real[0], real[1][name]
     token, chance = (rows[0]["chain"], rows[0]["token_address"]), Random(name)
     for at in (rows[len(rows) // 3]["block_time"], rows[-1]["block_time"]):
@@ -143,13 +143,13 @@ def test_holders_of_real_items_are_those_of_brute_force(name: str, real: tuple[S
             assert found == [(token[1], item, 1) for item in mine]
 
 
-def test_the_largest_id_there_is_has_its_holder(real: tuple[Store, dict[str, list[Row]]]) -> None:
+def test_the_item_with_the_largest_id_has_its_holder(real: tuple[Store, dict[str, list[Row]]]) -> None:
     store, rows = real[0], real[1][PUNKS]
     token, end = (rows[0]["chain"], rows[0]["token_address"]), rows[-1]["block_time"]
     assert holders(store, UINT256, end, token) == [(owners(rows, end)[str(UINT256)], 1)]
 
 
-def test_real_items_that_moved_twice_in_a_block_have_the_last_receiver(
+def test_two_transfers_of_an_item_in_one_block_give_the_last_receiver(
     real: tuple[Store, dict[str, list[Row]]],
 ) -> None:
     store, rows = real[0], real[1][PUNKS]

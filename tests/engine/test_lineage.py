@@ -1,4 +1,4 @@
-"""What became of clusters, by the holders that they share: told for each, by example and by brute force."""
+"""Changes of clusters, by the holders that they share, by example and by brute force."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from holderlake.engine.maps.lineage import ClusterChange, lineage
 from tests.engine.world import settled
 
-Told = tuple[str, list[int], list[int]]
+Change = tuple[str, list[int], list[int]]
 
 
-def told(before: list[str], after: list[str]) -> list[Told]:
-    """Clusters are written as the letters of their holders."""
-    return [(passage.change, passage.before, passage.after) for passage in lineage(before, after)]
+def changes_of(before: list[str], after: list[str]) -> list[Change]:
+    """Return the changes of clusters, which are written as the letters of their holders."""
+    return [(one.change, one.before, one.after) for one in lineage(before, after)]
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def told(before: list[str], after: list[str]) -> list[Told]:
         ),
     ],
 )
-def test_each_change_has_its_name(before: list[str], after: list[str], expected: list[Told]) -> None:
-    assert sorted(told(before, after)) == sorted(expected)
+def test_changes_of_clusters_by_example(before: list[str], after: list[str], expected: list[Change]) -> None:
+    assert sorted(changes_of(before, after)) == sorted(expected)
 
 
-def test_passages_stand_by_their_later_clusters_then_their_earlier_ones_and_deaths_last() -> None:
-    assert told(["ab", "cd", "ef", "gh"], ["gh", "abcd", "xy"]) == [
+def test_changes_are_ordered_by_later_then_earlier_cluster() -> None:
+    assert changes_of(["ab", "cd", "ef", "gh"], ["gh", "abcd", "xy"]) == [
         ("same", [4], [1]),
         ("merged", [1, 2], [2]),
         ("born", [], [3]),
@@ -71,7 +71,7 @@ def test_passages_stand_by_their_later_clusters_then_their_earlier_ones_and_deat
 
 @st.composite
 def partitions(draw: st.DrawFn) -> list[set[str]]:
-    """Disjoint clusters of two holders or more, out of a dozen addresses."""
+    """Generate disjoint clusters of at least two of twelve addresses."""
     places = draw(st.lists(st.integers(0, 4), min_size=12, max_size=12))
     clusters = [
         {letter for letter, place in zip("abcdefghijkl", places, strict=True) if place == of} for of in range(4)
@@ -81,15 +81,15 @@ def partitions(draw: st.DrawFn) -> list[set[str]]:
 
 @settled(300)
 @given(partitions(), partitions())
-def test_any_two_sets_of_clusters_are_told_as_by_brute_force(before: list[set[str]], after: list[set[str]]) -> None:
-    passages = lineage(before, after)
-    assert sorted(map(repr, passages)) == sorted(map(repr, by_brute_force(before, after)))
-    for side, numbers in ((before, [p.before for p in passages]), (after, [p.after for p in passages])):
+def test_changes_of_random_clusters_equal_brute_force(before: list[set[str]], after: list[set[str]]) -> None:
+    changes = lineage(before, after)
+    assert sorted(map(repr, changes)) == sorted(map(repr, by_brute_force(before, after)))
+    for side, numbers in ((before, [p.before for p in changes]), (after, [p.after for p in changes])):
         assert {number for listed in numbers for number in listed} == set(range(1, len(side) + 1))
 
 
 def by_brute_force(before: list[set[str]], after: list[set[str]]) -> list[ClusterChange]:
-    """The rules of ``ClusterChange``, cluster by cluster."""
+    """Apply the definitions of ``ClusterChange`` to each cluster."""
     found = []
     for place, holders in enumerate(after, start=1):
         origins = [number for number, others in enumerate(before, start=1) if holders & others]

@@ -1,9 +1,10 @@
-"""Magic nodes: wallets outside the top holders that tie shown holders together, such as an insider's."""
+"""Magic nodes: wallets outside the top holders that connect shown holders, for example an insider's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ Build = Callable[..., Store]
 
 
 def funded_by(wallet: str, *holders: str, **changed: object) -> list[Row]:
-    """A wallet that hands all it has to the holders."""
+    """Return transfers of a wallet that sends all its tokens to the holders."""
     paid = [transfer(f"{wallet} -> {holder}", 10, **changed) for holder in holders]
     return [transfer(f"mint -> {wallet}", 10 * len(holders), **changed), *paid]
 
@@ -57,12 +58,12 @@ def test_without_magic_nodes_the_cluster_through_one_vanishes(build: Build) -> N
     assert (nodes(drawn, "magic"), links(drawn), drawn["clusters"], drawn["cluster_members"]) == ([], [], [], [])
 
 
-def test_a_collector_is_one_as_much_as_a_giver(build: Build) -> None:
+def test_a_receiver_from_two_holders_is_a_magic_node(build: Build) -> None:
     store = build(transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("a -> hub"), transfer("b -> hub"))
     assert nodes(draw(store, limit=2), "magic") == ["hub"]
 
 
-def test_a_magic_node_carries_details_but_no_holding(build: Build) -> None:
+def test_a_magic_node_has_details_but_no_holding(build: Build) -> None:
     store = build(*funded_by("insider", "a", "b"), labels=[Label("insider", None, "s", name="Team", entity_id="team")])
     (row,) = [row for row in draw(store)["map_nodes"] if row["kind"] == "magic"]
     assert (row["rank"], row["amount"], row["share"]) == (None, None, None)
@@ -70,55 +71,48 @@ def test_a_magic_node_carries_details_but_no_holding(build: Build) -> None:
     assert (row["label"], row["entity_id"], row["degree"], row["outward_relations"]) == ("Team", "team", 3, 2)
 
 
-def test_a_holder_below_the_limit_can_be_one_and_a_top_holder_cannot(build: Build) -> None:
+def test_only_holders_below_the_limit_can_be_magic_nodes(build: Build) -> None:
     store = build(*funded_by("insider", "a", "b"), transfer("mint -> insider", 1))
     assert nodes(draw(store, limit=2), "magic") == ["insider"]
     assert nodes(draw(store, limit=3), "magic") == []
 
 
 @pytest.mark.parametrize("label", [cex, dex, contract])
-def test_an_exchange_or_a_contract_is_none(build: Build, label: Callable[[str], Label]) -> None:
+def test_exchanges_and_contracts_are_no_magic_nodes(build: Build, label: Callable[[str], Label]) -> None:
     drawn = draw(build(*funded_by("hub", "a", "b"), labels=[label("hub")]), use_time_nodes=False)
     assert (nodes(drawn, "magic"), drawn["clusters"]) == ([], [])
 
 
-def test_a_supernode_is_none(build: Build) -> None:
-    store = build(*funded_by("hub", "a", "b", "c"), rules=Rules(supernode_degree=4))
-    assert nodes(draw(store), "magic") == []
-
-
-def test_a_hypernode_is_none(build: Build) -> None:
-    store = build(*funded_by("hub", "a", "b"), rules=Rules(hypernode_transfers=2))
-    assert nodes(draw(store), "magic") == []
-
-
-def test_the_zero_address_and_a_tokens_contract_are_none(build: Build) -> None:
-    store = build(transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("coin -> a"), transfer("coin -> b"))
-    assert nodes(draw(store), "magic") == []
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        pytest.param(funded_by("hub", "a", "b", "c"), {"rules": Rules(supernode_degree=4)}, id="a supernode"),
+        pytest.param(funded_by("hub", "a", "b"), {"rules": Rules(hypernode_transfers=2)}, id="a hypernode"),
+        pytest.param(
+            [transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("coin -> a"), transfer("coin -> b")],
+            {},
+            id="the zero address and the token's contract",
+        ),
+        pytest.param(funded_by("hub", "a", "b"), {"labels": [cex("b")]}, id="linked to a holder that is not shown"),
+        pytest.param(funded_by("hub", "a", "a"), {}, id="linked to one holder twice"),
+        pytest.param(
+            [transfer("mint -> a", 9), transfer("mint -> b", 8), transfer("hub -> a", 0), transfer("hub -> b", 0)],
+            {},
+            id="transfers of zero",
+        ),
+    ],
+)
+def test_other_addresses_are_no_magic_nodes(build: Build, rows: list[Row], options: dict[str, Any]) -> None:
+    assert nodes(draw(build(*rows, **options)), "magic") == []
 
 
 @pytest.mark.parametrize(("needed", "found"), [(1, ["hub"]), (2, ["hub"]), (3, [])])
-def test_it_is_linked_to_as_many_shown_holders_as_the_rules_ask(build: Build, needed: int, found: list[str]) -> None:
+def test_the_rules_set_the_least_number_of_linked_holders(build: Build, needed: int, found: list[str]) -> None:
     assert nodes(draw(build(*funded_by("hub", "a", "b"), rules=Rules(magic_links=needed))), "magic") == found
 
 
-def test_holders_that_are_not_shown_do_not_count(build: Build) -> None:
-    assert nodes(draw(build(*funded_by("hub", "a", "b"), labels=[cex("b")])), "magic") == []
-
-
-def test_a_holder_that_it_deals_with_twice_counts_once(build: Build) -> None:
-    assert nodes(draw(build(*funded_by("hub", "a", "a"))), "magic") == []
-
-
-def test_zero_value_transfers_do_not_make_one(build: Build) -> None:
-    poison = [transfer("poison -> a", 0), transfer("poison -> b", 0)]
-    assert nodes(draw(build(transfer("mint -> a", 9), transfer("mint -> b", 8), *poison)), "magic") == []
-
-
 @pytest.mark.parametrize(("is_indexed", "found"), [(True, ["hub"]), (False, [])])
-def test_a_token_that_is_not_indexed_makes_none_on_another_map(
-    build: Build, is_indexed: bool, found: list[str]
-) -> None:
+def test_transfers_of_other_tokens_count_only_if_indexed(build: Build, is_indexed: bool, found: list[str]) -> None:
     gas = ("bsc", "gas")
     store = build(
         transfer("mint -> a", 9),
@@ -129,7 +123,7 @@ def test_a_token_that_is_not_indexed_makes_none_on_another_map(
     assert nodes(draw(store), "magic") == found
 
 
-def test_the_strongest_come_first_by_holders_then_transfers_then_address(build: Build) -> None:
+def test_magic_nodes_are_ordered_by_holders_transfers_address(build: Build) -> None:
     store = build(
         *funded_by("m2", "a", "b"),
         *funded_by("m1", "a", "b"),
@@ -139,7 +133,7 @@ def test_the_strongest_come_first_by_holders_then_transfers_then_address(build: 
     assert nodes(draw(store), "magic") == ["m4", "m3", "m1", "m2"]
 
 
-def test_a_map_has_as_many_as_the_rules_allow(build: Build) -> None:
+def test_the_rules_limit_the_number_of_magic_nodes(build: Build) -> None:
     many = [row for number in range(5) for row in funded_by(f"m{number}", "a", "b")]
     drawn = draw(build(*many, rules=Rules(magic_limit=2)))
     assert nodes(drawn, "magic") == ["m0", "m1"]
@@ -147,8 +141,8 @@ def test_a_map_has_as_many_as_the_rules_allow(build: Build) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_equally_connected_ones_are_chosen_by_address_in_any_import_order(seed: int) -> None:
-    """Addresses sort by the bytes of their text: digits, capitals, small letters, then letters beyond ASCII."""
+def test_ties_are_broken_by_address_in_any_import_order(seed: int) -> None:
+    """The order is that of the bytes of the text: digits, capitals, small letters, then letters beyond ASCII."""
     names = ["1m", "M", "Z", "a1", "m", "m2", "ma", "ä"]
     rows = [row for name in names for row in funded_by(name, "h1", "h2")]
     Random(seed).shuffle(rows)

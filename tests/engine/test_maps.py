@@ -1,4 +1,4 @@
-"""Whole maps: equal to brute force on random worlds and on real histories, and unmoved by what comes later."""
+"""Maps equal brute force on random worlds and real histories, and later transfers do not change them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_real_history_is_drawn_as_by_brute_force(name: str, seed: int, real_ta
                 )
 
 
-# ---------------------------------------------------------------------- the past stays as it was
+# ---------------------------------------------------------------------- the past does not change
 
 
 @settled(9)
@@ -289,6 +289,6 @@ def test_no_unit_is_lost_between_a_transfer_and_its_map(answers: dict[str, pa.Ta
 
 
 def test_figures_are_plain_numbers(build: Build) -> None:
-    told = figures(draw(build(transfer("mint -> a", 3), transfer("mint -> b", UINT256))))
-    assert told["herfindahl_hirschman_index"] == 1.0
-    assert told["service_score"] == 0.0
+    values = figures(draw(build(transfer("mint -> a", 3), transfer("mint -> b", UINT256))))
+    assert values["herfindahl_hirschman_index"] == 1.0
+    assert values["service_score"] == 0.0

@@ -203,15 +203,15 @@ def test_a_map_tells_what_exchanges_and_contracts_hold(build: Build) -> None:
         *mints(exchange=30, pool=20, vault=10, dead=5, a=25, b=10),
         labels=[cex("exchange"), dex("pool"), contract("vault")],
     )
-    told = figures(draw(store))
-    assert (told["cexs"], told["dexs"]) == (0.3, 0.2)
-    assert told["contracts"] == 0.35, "the pool, the vault and what is burnt"
+    values = figures(draw(store))
+    assert (values["cexs"], values["dexs"]) == (0.3, 0.2)
+    assert values["contracts"] == 0.35, "the pool, the vault and what is burnt"
 
 
 def test_a_map_tells_of_holders_below_its_limit_too(build: Build) -> None:
     store = build(*mints(a=50, b=30, exchange=15, pool=5), labels=[cex("exchange"), dex("pool")])
-    told = figures(draw(store, limit=2))
-    assert (told["cexs"], told["dexs"], told["contracts"]) == (0.15, 0.05, 0.05)
+    values = figures(draw(store, limit=2))
+    assert (values["cexs"], values["dexs"], values["contracts"]) == (0.15, 0.05, 0.05)
 
 
 def test_concentration_leaves_out_exchanges_contracts_and_hypernodes(build: Build) -> None:
@@ -222,17 +222,17 @@ def test_concentration_leaves_out_exchanges_contracts_and_hypernodes(build: Buil
         labels=[cex("exchange"), contract("vault")],
         rules=Rules(hypernode_transfers=8),
     )
-    told = figures(draw(store))
-    assert (told["service_score"], told["gini_index"], told["herfindahl_hirschman_index"]) == (10.03, 0, 0.5)
-    assert told["nakamoto_coefficient"] == 1
-    assert told["top_10_adjusted"] == 0.04
+    values = figures(draw(store))
+    assert (values["service_score"], values["gini_index"], values["herfindahl_hirschman_index"]) == (10.03, 0, 0.5)
+    assert values["nakamoto_coefficient"] == 1
+    assert values["top_10_adjusted"] == 0.04
 
 
 def test_concentration_counts_a_cluster_as_one(build: Build) -> None:
     store = build(*mints(a=40, c=40), transfer("a -> b", 20), *mints(d=20))
-    told = figures(draw(store))
-    assert told["herfindahl_hirschman_index"] == 0.36  # of 40, 40 and 20
-    assert told["nakamoto_coefficient"] == 2
+    values = figures(draw(store))
+    assert values["herfindahl_hirschman_index"] == 0.36  # of 40, 40 and 20
+    assert values["nakamoto_coefficient"] == 2
 
 
 def test_top_10_adjusted_is_the_part_of_the_ten_largest_entities(build: Build) -> None:
@@ -277,11 +277,15 @@ def test_a_new_exchange_is_no_fresh_wallet(build: Build) -> None:
 
 def test_the_score_is_null_where_it_was_not_asked_for_and_the_rest_is_told(build: Build) -> None:
     store = build(*mints(a=5, b=5))
-    told = figures(draw(store, return_decentralization_score=False))
-    assert (told["service_score"], told["herfindahl_hirschman_index"]) == (None, 0.5)
+    values = figures(draw(store, return_decentralization_score=False))
+    assert (values["service_score"], values["herfindahl_hirschman_index"]) == (None, 0.5)
 
 
 def test_a_token_that_only_exchanges_hold_has_figures_of_nothing(build: Build) -> None:
-    told = figures(draw(build(*mints(exchange=75), labels=[cex("exchange")])))
-    assert (told["cexs"], told["service_score"], told["gini_index"]) == (1, None, 0)
-    assert (told["herfindahl_hirschman_index"], told["nakamoto_coefficient"], told["top_10_adjusted"]) == (0, 0, 0)
+    values = figures(draw(build(*mints(exchange=75), labels=[cex("exchange")])))
+    assert (values["cexs"], values["service_score"], values["gini_index"]) == (1, None, 0)
+    assert (values["herfindahl_hirschman_index"], values["nakamoto_coefficient"], values["top_10_adjusted"]) == (
+        0,
+        0,
+        0,
+    )

@@ -1,4 +1,4 @@
-"""Addresses below zero: how far, and since when, as brute force finds them."""
+"""Balances below zero, and the times since when, equal brute force."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def by_brute_force(rows: list[Row], at: int) -> Found:
 
 @given(histories())
 @settled(60)
-def test_depth_and_beginning_are_those_of_brute_force(rows: list[Row]) -> None:
+def test_negative_balances_and_times_equal_brute_force(rows: list[Row]) -> None:
     with world(*rows[: len(rows) // 2]) as store:
         store.add_transfers(table(rows[len(rows) // 2 :]), "more")
         for at in (1, 50, 99, END):
             assert found(store, at) == by_brute_force(rows, at)
 
 
-def test_an_address_that_was_above_zero_between_is_below_since_the_last_fall() -> None:
+def test_a_recovered_address_is_negative_since_the_last_fall() -> None:
     with world(transfer("a -> b", 5, 10), transfer("b -> a", 6, 20), transfer("a -> b", 2, 90_000)) as store:
         assert [found(store, at).get("a") for at in (9, 10, 20, END)] == [None, (-5, 10), None, (-1, 90_000)]
 
@@ -58,7 +58,7 @@ def test_all_tokens_of_the_store_are_listed() -> None:
     assert [(row["chain"], row["address"], row["balance"]) for row in rows] == [("bsc", "b", "-1"), ("eth", "a", "-5")]
 
 
-def test_maps_carry_the_addresses_below_zero() -> None:
+def test_maps_have_the_addresses_below_zero() -> None:
     with world(transfer("mint -> c", 9), transfer("a -> b", 5, 7), transfer("d -> b", 6, 8)) as store:
         (row,) = draw(store)["maps"]
     assert json.loads(row["negative_balances"]) == {
@@ -67,6 +67,6 @@ def test_maps_carry_the_addresses_below_zero() -> None:
     }
 
 
-def test_maps_of_a_whole_history_carry_none() -> None:
+def test_maps_of_a_complete_history_have_none() -> None:
     with world(transfer("mint -> c", 9)) as store:
         assert draw(store)["maps"][0]["negative_balances"] is None

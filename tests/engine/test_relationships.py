@@ -39,7 +39,7 @@ def related(store: Store, *addresses: str, context: Key | None = COIN, at: int =
     return subgraph(store, addresses, context, from_unix(at)).to_pylist()
 
 
-def told(rows: list[Row]) -> list[str]:
+def described(rows: list[Row]) -> list[str]:
     return [f"{row['from_address']} -> {row['to_address']}: {row['transfer_token']}" for row in rows]
 
 
@@ -62,7 +62,7 @@ def test_each_direction_and_each_token_is_a_relationship_of_its_own(build: Build
         transfer("a -> b", token=INDEXED),
         tokens=[a_token(INDEXED, is_indexed=True)],
     )
-    assert told(related(store, "a", "b")) == ["a -> b: indexed", "a -> b: coin", "b -> a: coin"]
+    assert described(related(store, "a", "b")) == ["a -> b: indexed", "a -> b: coin", "b -> a: coin"]
 
 
 def test_sums_are_exact_beyond_256_bits(build: Build) -> None:
@@ -89,7 +89,7 @@ def test_transfers_to_oneself_and_of_nothing_make_no_relationship(build: Build) 
 
 def test_transfers_with_anyone_else_are_left_out(build: Build) -> None:
     store = build(transfer("a -> b"), transfer("a -> c"), transfer("c -> b"))
-    assert told(related(store, "a", "b")) == ["a -> b: coin"]
+    assert described(related(store, "a", "b")) == ["a -> b: coin"]
 
 
 @pytest.mark.parametrize(("at", "transfers"), [(3, 1), (8, 1), (9, 2)])
@@ -155,8 +155,8 @@ def test_a_subgraph_has_indexed_tokens_and_the_context_token_only(build: Build) 
         transfer("a -> b", token=INDEXED),
         tokens=[a_token(INDEXED, is_indexed=True)],
     )
-    assert told(related(store, "a", "b", context=None)) == ["a -> b: indexed"]
-    assert told(related(store, "a", "b", context=PLAIN)) == ["a -> b: indexed", "a -> b: plain"]
+    assert described(related(store, "a", "b", context=None)) == ["a -> b: indexed"]
+    assert described(related(store, "a", "b", context=PLAIN)) == ["a -> b: indexed", "a -> b: plain"]
 
 
 def test_a_context_token_that_is_unknown_adds_nothing(build: Build) -> None:
@@ -184,7 +184,7 @@ def test_a_relationship_between_two_supernodes_is_dropped(build: Build) -> None:
 
 def test_a_relationship_between_a_supernode_and_another_address_is_kept(build: Build) -> None:
     store = build(transfer("x -> a"), transfer("a -> x"), *busy("x"), rules=BUSY)
-    assert told(related(store, "x", "a")) == ["a -> x: coin", "x -> a: coin"]
+    assert described(related(store, "x", "a")) == ["a -> x: coin", "x -> a: coin"]
 
 
 def test_a_map_too_drops_what_is_between_two_supernodes(build: Build) -> None:
@@ -205,5 +205,5 @@ def test_who_became_a_supernode_by_an_import_is_one_on_the_next_map_of_the_same_
 def test_supernodes_are_judged_as_of_the_second(build: Build) -> None:
     late = [row | {"block_time": 50} for row in busy("y")]
     store = build(transfer("x -> y"), *busy("x"), *late, rules=BUSY)
-    assert told(related(store, "x", "y", at=49)) == ["x -> y: coin"]
+    assert described(related(store, "x", "y", at=49)) == ["x -> y: coin"]
     assert related(store, "x", "y", at=50) == []

@@ -32,23 +32,23 @@ HOUR = Rules(time_window=3_600)
 
 
 def market(*transfers: Row) -> list[Row]:
-    """Three holders, and what they do."""
+    """Return the mints of three holders, and more transfers."""
     return [transfer("mint -> a", 90), transfer("mint -> b", 80), transfer("mint -> c", 70), *transfers]
 
 
-def test_wallets_that_used_an_exchange_in_one_window_are_linked_by_a_time_node(build: Build) -> None:
+def test_a_time_node_links_wallets_of_one_window(build: Build) -> None:
     store = build(*market(transfer("a -> x", 5, 7_200), transfer("x -> b", 3, 10_799)), labels=[cex("x")], rules=HOUR)
     drawn = draw(store)
     assert nodes(drawn, "time") == ["x"]
     assert links(drawn, time_node=1) == ["a -> x", "x -> b"]
 
 
-def test_wallets_that_used_it_in_different_windows_are_not(build: Build) -> None:
+def test_wallets_of_different_windows_are_not_linked(build: Build) -> None:
     store = build(*market(transfer("a -> x", 5, 7_199), transfer("b -> x", 3, 7_200)), labels=[cex("x")], rules=HOUR)
     assert nodes(draw(store), "time") == []
 
 
-def test_each_window_is_a_node_of_its_own(build: Build) -> None:
+def test_each_window_is_a_separate_node(build: Build) -> None:
     store = build(
         *market(
             transfer("a -> x", 5, 10),
@@ -66,7 +66,7 @@ def test_each_window_is_a_node_of_its_own(build: Build) -> None:
     assert links(drawn, time_node=2) == ["a -> x", "c -> x"]
 
 
-def test_its_relationships_are_grouped_within_the_window(build: Build) -> None:
+def test_relationships_of_a_time_node_are_grouped_by_window(build: Build) -> None:
     store = build(
         *market(
             transfer("a -> x", 5, 10),
@@ -135,7 +135,7 @@ def test_a_holder_and_a_magic_node_alone_share_no_time_node(build: Build) -> Non
 
 
 def test_a_window_with_too_many_counterparties_links_no_wallets(build: Build) -> None:
-    """Strangers that never hold the token count too, and transfers of any token."""
+    """Wallets without the token count too, and transfers of any token."""
     spam = ("bsc", "spam")
     store = build(
         *market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)),
@@ -151,13 +151,13 @@ def test_a_window_with_too_many_counterparties_links_no_wallets(build: Build) ->
     assert (nodes(crowded, "time"), clusters(crowded)) == ([], [])
 
 
-def test_there_are_none_where_they_are_not_asked_for(build: Build) -> None:
+def test_time_nodes_can_be_turned_off(build: Build) -> None:
     store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)), labels=[cex("x")])
     drawn = draw(store, use_time_nodes=False)
     assert (nodes(drawn, "time"), drawn["grouped_transfers"]) == ([], [])
 
 
-def test_they_do_not_need_magic_nodes(build: Build) -> None:
+def test_time_nodes_do_not_need_magic_nodes(build: Build) -> None:
     store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)), labels=[cex("x")])
     assert nodes(draw(store, use_magic_nodes=False), "time") == ["x"]
 
@@ -170,7 +170,7 @@ def test_exchanges_are_split_into_windows_and_plain_contracts_are_not(
     assert nodes(draw(store), "time") == found
 
 
-def test_a_contract_on_the_allow_list_counts_like_an_exchange(build: Build) -> None:
+def test_an_allow_listed_contract_counts_as_an_exchange(build: Build) -> None:
     store = build(
         *market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)),
         labels=[contract("x")],
@@ -180,12 +180,12 @@ def test_a_contract_on_the_allow_list_counts_like_an_exchange(build: Build) -> N
 
 
 @pytest.mark.parametrize("limit", [3, 4])
-def test_an_exchange_becomes_one_whether_it_is_a_top_holder_or_not(build: Build, limit: int) -> None:
+def test_an_exchange_with_or_without_a_top_rank_makes_time_nodes(build: Build, limit: int) -> None:
     store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)), labels=[cex("x")])
     assert nodes(draw(store, limit=limit), "time") == ["x"]
 
 
-def test_an_exchange_that_holds_nothing_becomes_one_too(build: Build) -> None:
+def test_an_exchange_without_a_balance_makes_time_nodes(build: Build) -> None:
     gas = ("eth", "gas")
     store = build(
         *market(transfer("x -> a", 5, 10, token=gas), transfer("x -> b", 5, 20, token=gas)),
@@ -197,7 +197,7 @@ def test_an_exchange_that_holds_nothing_becomes_one_too(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("needed", "found"), [(1, ["x"]), (2, ["x"]), (3, [])])
-def test_as_many_holders_share_it_as_the_rules_ask(build: Build, needed: int, found: list[str]) -> None:
+def test_the_rules_set_the_least_number_of_users(build: Build, needed: int, found: list[str]) -> None:
     store = build(
         *market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20), transfer("b -> x", 5, 30)),
         labels=[cex("x")],
@@ -206,7 +206,7 @@ def test_as_many_holders_share_it_as_the_rules_ask(build: Build, needed: int, fo
     assert nodes(draw(store), "time") == found
 
 
-def test_only_shown_holders_share_it(build: Build) -> None:
+def test_only_shown_holders_count_as_users(build: Build) -> None:
     store = build(
         *market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20), transfer("stranger -> x", 5, 30)),
         labels=[cex("x"), contract("b")],
@@ -214,8 +214,8 @@ def test_only_shown_holders_share_it(build: Build) -> None:
     assert nodes(draw(store), "time") == []
 
 
-def test_a_supernode_does_not_share_an_exchange_that_is_one_too(build: Build) -> None:
-    """Relationships between two supernodes are ignored, so there is nothing left to share."""
+def test_a_supernode_does_not_use_an_exchange_that_is_a_supernode(build: Build) -> None:
+    """Relationships between two supernodes do not count, so no use is left."""
     rules = Rules(supernode_degree=3)
     busy = [transfer(f"{end}{number} -> {end}", 5, token=("eth", "gas")) for end in ("a", "x") for number in range(3)]
     store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20), *busy), labels=[cex("x")], rules=rules)
@@ -228,7 +228,7 @@ def test_a_supernode_does_not_share_an_exchange_that_is_one_too(build: Build) ->
     assert links(drawn, time_node=1) == ["b -> x", "c -> x"]
 
 
-def test_the_most_shared_come_first_and_only_as_many_as_the_rules_allow(build: Build) -> None:
+def test_the_most_shared_windows_come_first_up_to_the_limit(build: Build) -> None:
     store = build(
         *market(
             *(transfer(f"{name} -> y", 1, 10) for name in "abc"),
@@ -242,7 +242,7 @@ def test_the_most_shared_come_first_and_only_as_many_as_the_rules_allow(build: B
     assert nodes(draw(store), "time") == ["y", "x", "x"]
 
 
-def test_a_time_node_has_an_address_and_nothing_else(build: Build) -> None:
+def test_a_time_node_has_only_an_address(build: Build) -> None:
     store = build(*market(transfer("a -> x", 5, 10), transfer("b -> x", 5, 20)), labels=[cex("x")])
     (row,) = [row for row in draw(store)["map_nodes"] if row["kind"] == "time"]
     filled = {name for name, value in row.items() if value is not None}
@@ -251,7 +251,7 @@ def test_a_time_node_has_an_address_and_nothing_else(build: Build) -> None:
 
 @pytest.fixture(scope="module")
 def driftwood(tmp_path_factory: pytest.TempPathFactory) -> Callable[[datetime, int | None], list[int]]:
-    """Holders of each cluster of Driftwood's map at an instant, with windows of so many seconds or without any."""
+    """Return the holders of each cluster of Driftwood's map, with windows of a length or without any."""
     world, folder = the_world(), tmp_path_factory.mktemp("driftwood")
     with Store(folder, world.rules) as store:
         store.add_tokens(world.tokens)

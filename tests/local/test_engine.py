@@ -1,4 +1,4 @@
-"""The engine at hand: the rows that come over HTTP, without a call; and what plan, retry and rebuild make of it."""
+"""The local engine gives the rows of HTTP without a call; plan, retry and rebuild work with it."""
 
 from __future__ import annotations
 
@@ -67,35 +67,37 @@ from tests.end_to_end.filler import main
 sys.exit(main(*sys.argv[1:]))
 """
 """A backfill that dies in its third commit of maps, before the clusters have their name."""
-NOBODY = "http://127.0.0.1:9"
+UNUSED_URL = "http://127.0.0.1:9"
 WEEKS = range(1_700_000_000, 1_700_000_000 + 8 * 604_800, 604_800)
 
 
 @pytest.fixture
 def make_direct(sample_service: Any, make_workspace: MakeWorkspace) -> MakeWorkspace:
-    """Makes workspaces whose provider's engine is at hand, while nobody answers where it would be asked."""
+    """Make workspaces with a local engine and a URL without a server."""
 
     def make(store: Store | None = None, **settings: Any) -> Workspace:
-        workspace = make_workspace(base_url=NOBODY, **settings)
+        workspace = make_workspace(base_url=UNUSED_URL, **settings)
         workspace.engine = LocalEngine(lambda: store or sample_service.store, lambda: "sample")
         return workspace
 
     return make
 
 
-def beside(workspace: Workspace, folder: Path) -> Workspace:
-    """The workspace with a lake and an archive of its own."""
+def separate(workspace: Workspace, folder: Path) -> Workspace:
+    """Return the workspace with a separate lake and archive."""
     workspace.lake, workspace.archive = Lake(folder / "lake"), AnswerArchive(folder / "archive")
     return workspace
 
 
 def rows(lake: Lake) -> dict[str, list[dict[str, Any]]]:
-    """All rows in their order, whenever they were learnt and made, and whichever way a refusal came."""
+    """Return all rows in their order, without times of fetching and reasons of failures."""
     found = {}
     for name in TABLES:
-        told = lake.read(name)
-        told = told.drop_columns([column for column in ("fetched_at", "dt_update") if column in told.column_names])
-        found[name] = told.to_pylist()
+        printed = lake.read(name)
+        printed = printed.drop_columns(
+            [column for column in ("fetched_at", "dt_update") if column in printed.column_names]
+        )
+        found[name] = printed.to_pylist()
     for row in found[FAILURES]:
         row["reason"] = re.sub(r", HTTP \d+", "", row["reason"])
     return found
@@ -110,13 +112,13 @@ def fill_all(workspace: Workspace, instants: Sequence[datetime]) -> None:
 # ---------------------------------------------------------------------- the same rows
 
 
-def test_the_lake_has_the_rows_that_come_over_http_for_all_chains_and_times_before_a_token_existed(
+def test_bulk_rows_equal_those_of_http(
     make_workspace: MakeWorkspace, make_direct: MakeWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = make_workspace().settings.watchlist
     chosen = {"watchlist": watched | {"eth": [*watched["eth"], UNKNOWN]}, "holders": {"with_metadata": True}}
     asked = make_workspace(**chosen)
-    computed = beside(make_direct(**chosen), tmp_path / "direct")
+    computed = separate(make_direct(**chosen), tmp_path / "direct")
     monkeypatch.setattr(bulk, "_FIRST", 20)  # several passes
     for workspace in (asked, computed):
         fill_all(workspace, INSTANTS)
@@ -144,7 +146,7 @@ def test_amounts_of_256_bits_are_those_that_come_over_http(
         BackgroundService(store, keys) as service,
     ):
         asked = make_workspace(secret=keys.create("test", 10**9), base_url=service.base_url, **chosen)
-        computed = beside(make_direct(store, **chosen), tmp_path / "direct")
+        computed = separate(make_direct(store, **chosen), tmp_path / "direct")
         for workspace in (asked, computed):
             fill_all(workspace, instants)
         expected = rows(asked.lake)
@@ -156,7 +158,7 @@ def test_amounts_of_256_bits_are_those_that_come_over_http(
 # ---------------------------------------------------------------------- as an ingest
 
 
-def test_nobody_is_asked_nothing_is_paid_and_what_is_there_is_not_computed_again(make_direct: MakeWorkspace) -> None:
+def test_bulk_ingest_makes_no_call_and_skips_existing_rows(make_direct: MakeWorkspace) -> None:
     workspace = make_direct()
     (first,) = fill(workspace, MAPS, "eth", MAY)
     (again,) = fill(workspace, MAPS, "eth", MAY)
@@ -166,7 +168,7 @@ def test_nobody_is_asked_nothing_is_paid_and_what_is_there_is_not_computed_again
     assert workspace.archive.size().answers == 0
 
 
-def test_partitions_land_in_the_order_in_which_they_are_wanted_however_few_fit_into_a_pass(
+def test_partitions_are_written_in_order_with_small_passes(
     make_direct: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[int] = []
@@ -196,7 +198,7 @@ def test_a_further_token_is_computed_alone_and_a_refresh_computes_all(make_direc
     assert workspace.lake.read("revisions").num_rows == 0
 
 
-def test_history_that_was_imported_late_shows_after_a_refresh_and_as_a_revision(make_direct: MakeWorkspace) -> None:
+def test_late_imports_appear_after_a_refresh_as_a_revision(make_direct: MakeWorkspace) -> None:
     with world(transfer("mint -> a", 9, 1, token=COIN)) as store:
         workspace = make_direct(store, watchlist={"eth": [COIN[1]]})
         fill(workspace, HOLDERS, "eth", from_unix(5))
@@ -205,7 +207,7 @@ def test_history_that_was_imported_late_shows_after_a_refresh_and_as_a_revision(
     assert (landed.rows["holders"], landed.revisions) == (2, 1)
 
 
-def test_a_token_that_was_unknown_lands_when_it_is_retried_after_its_import(make_direct: MakeWorkspace) -> None:
+def test_a_retry_after_an_import_fills_an_unknown_token(make_direct: MakeWorkspace) -> None:
     with world(transfer("mint -> a", 9, 1, token=COIN)) as store:
         workspace = make_direct(store, watchlist={"eth": [COIN[1], LATE[1]]})
         fill(workspace, MAPS, "eth", from_unix(5))
@@ -216,7 +218,7 @@ def test_a_token_that_was_unknown_lands_when_it_is_retried_after_its_import(make
     assert set(workspace.lake.read("maps")["token_address"].to_pylist()) == {COIN[1], LATE[1]}
 
 
-# ---------------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------------- costs
 
 
 def test_a_plan_says_what_the_engine_tells_and_prices_the_rest(
@@ -234,7 +236,7 @@ def test_a_plan_says_what_the_engine_tells_and_prices_the_rest(
     assert f"{4 * tokens} answers come from the local engine: no calls, no credits." in sentences(plan)
 
 
-# ---------------------------------------------------------------------- a store of one's own
+# ---------------------------------------------------------------------- the user's own store
 
 
 OWN = ["0x" + "c" * 40, "0x" + "1a7e" * 10]
@@ -258,16 +260,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_a_backfill_of_a_store_of_ones_own_makes_no_call_and_tells_dagster_so(own: Path) -> None:
+def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> None:
     first, last = (from_unix(WEEKS[place]).isoformat() for place in (0, -1))
     arguments = ["--from", first, "--to", last, "--every", "1w", "--table", "maps", "--table", "holders"]
     planned = json.loads(CliRunner().invoke(app, ["plan", *arguments, "--json"], catch_exceptions=False).output)
     done = CliRunner().invoke(app, ["backfill", *arguments, "--json"], catch_exceptions=False)
-    told = json.loads(done.output)
+    printed = json.loads(done.output)
     assert (planned["calls"], [line["computed"] for line in planned["families"]]) == (0, [2 * len(WEEKS)] * 2)
-    assert (told["rows"]["maps"], told["rows"]["holders"]) == (len(WEEKS) + 2, 4 * len(WEEKS) + 2)
-    assert [(one["code"], one["requests"]) for one in told["failures"]] == [("no_holders", 2 * (len(WEEKS) - 2))]
-    assert told["credits_spent_hundredths"] == 0
+    assert (printed["rows"]["maps"], printed["rows"]["holders"]) == (len(WEEKS) + 2, 4 * len(WEEKS) + 2)
+    assert [(one["code"], one["requests"]) for one in printed["failures"]] == [("no_holders", 2 * (len(WEEKS) - 2))]
+    assert printed["credits_spent_hundredths"] == 0
     with dagster_instance(own / "dagster") as instance:
         assert len(instance.get_materialized_partitions(AssetKey("clusters"))) == len(WEEKS)
         event = instance.get_latest_materialization_event(AssetKey("maps"))
@@ -277,9 +279,7 @@ def test_a_backfill_of_a_store_of_ones_own_makes_no_call_and_tells_dagster_so(ow
     assert (metadata["calls"].value, metadata["answers from the engine"].value) == (0, 2)
 
 
-def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
-    own: Path, make_direct: MakeWorkspace, tmp_path: Path
-) -> None:
+def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeWorkspace, tmp_path: Path) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
     arguments = ["run", *(one.isoformat() for one in instants)]
     killed = run(_FILL, *arguments, imports=DAGSTER, env=os.environ | {"DIES_AT": "3"})
@@ -291,7 +291,7 @@ def test_a_backfill_of_a_store_of_ones_own_that_is_killed_goes_on_where_it_was(
     ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert {name: ended[name] for name in begun} == begun
     with Store(own / "engine") as store:
-        undisturbed = beside(make_direct(store, watchlist={"eth": OWN}), tmp_path / "undisturbed")
+        undisturbed = separate(make_direct(store, watchlist={"eth": OWN}), tmp_path / "undisturbed")
         fill_all(undisturbed, instants)
     found, expected = rows(Lake(own / "lake")), rows(undisturbed.lake)
     assert {name: found[name] for name in (*MAPS.tables, *HOLDERS.tables, FAILURES)} == {
@@ -307,13 +307,13 @@ def test_a_store_that_is_not_there_is_named_with_the_way_out(own: Path) -> None:
 
 def test_an_address_and_a_store_of_ones_own_are_not_both_the_provider() -> None:
     with pytest.raises(ValidationError, match="remove one of them"):
-        ProviderSettings(url=NOBODY, local="store")
+        ProviderSettings(url=UNUSED_URL, local="store")
 
 
 # ---------------------------------------------------------------------- making the lake again
 
 
-def test_rebuilding_leaves_what_the_engine_told_as_it_is_and_computes_what_is_gone(
+def test_rebuild_keeps_bulk_rows_and_computes_missing_ones(
     make_direct: MakeWorkspace, make_workspace: MakeWorkspace
 ) -> None:
     workspace = make_direct()

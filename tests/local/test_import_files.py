@@ -1,4 +1,4 @@
-"""``holderlake import`` and ``labels``: what they import, reject and refuse, and the codes they end with."""
+"""``holderlake import`` and ``labels``: imported, rejected and refused files, and exit codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.engine.sources.foreign import (
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     stdout: str
@@ -50,7 +50,7 @@ Run = Callable[..., Ended]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a home of its own, in the folder of the test's files."""
+    """Run a command in a new home, in the folder of the test's files."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,7 @@ ROWS = [(FERN, ZERO, A, 60), (FERN, ZERO, B, 40), (USDC, A, B, 5), (SPAM, A, B, 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a home of its own."""
+    """Run a command in a new home."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     lines = (

@@ -1,4 +1,4 @@
-"""Addresses that real histories leave below zero, in each place where a user meets them."""
+"""Negative balances of real histories in all places that show them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KNOWN = {HELIOS: 30, QUIDD: 37, KONGZ: 1}
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a home of its own, whose provider is the own store."""
+    """Run a command in a new home whose provider is the user's own store."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__LOCAL", "store")
     monkeypatch.setenv("HOLDERLAKE_WATCHLIST", json.dumps({"eth": [HELIOS, KONGZ], "bsc": [QUIDD]}))

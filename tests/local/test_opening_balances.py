@@ -32,7 +32,7 @@ UINT256 = 2**256 - 1
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a home of its own and returns what ``--json`` prints, or the error's text."""
+    """Run a command in a new home and return the JSON that it prints, or the error's text."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
@@ -120,7 +120,7 @@ def test_times_of_blocks_come_from_a_file_of_blocks(run: Run, tmp_path: Path) ->
         ({"address": A, "balance": "1", "chain": "bsc"}, OPTIONS, "column chain: .*bsc"),
     ],
 )
-def test_a_list_that_can_not_be_read_is_refused(
+def test_an_invalid_balance_list_is_refused(
     row: Row, options: Sequence[str], words: str, run: Run, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "list.csv", [row])

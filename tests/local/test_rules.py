@@ -30,7 +30,7 @@ eth,0x00000000000000000000000000000000000000aa,erc20,0x0000000000000000000000000
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a home of its own."""
+    """Run a command in a new home."""
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "transfers.csv").write_text(TRANSFERS)

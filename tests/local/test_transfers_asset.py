@@ -207,6 +207,6 @@ def test_the_command_says_what_it_lacks(arguments: list[str], code: int, words: 
 def test_the_doctor_looks_at_nodes(tmp_path: Path, serve: Serve) -> None:
     node = serve(MadeUpChain(1234).answer)
     chains = {f"HOLDERLAKE_SOURCES__RPC__{chain}__ENDPOINTS": node.url for chain in ("ETH", "BSC")}
-    told = run(tmp_path, command="doctor", **chains).stdout
-    assert "newest block 1,234" in told
-    assert "is of chain 1, not of chain 56" in told
+    printed = run(tmp_path, command="doctor", **chains).stdout
+    assert "newest block 1,234" in printed
+    assert "is of chain 1, not of chain 56" in printed

@@ -1,6 +1,6 @@
-"""Samples of transfer files as other tools, explorers and APIs write them. Each holds the same two transfers.
+"""Samples of transfer files of other tools, explorers and APIs, all with the same two transfers.
 
-The mint of 1,000 goes to Ann, who sends 400 to Bob, so that Ann has 600 and Bob 400, whatever the spelling.
+A mint gives Ann 1,000, and she sends 400 to Bob. So Ann has 600 and Bob 400 in every layout.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TON_ANN, TON_BOB = parse_address("ton", TON_ANN_RAW), parse_address("ton", TON_B
 
 @dataclass(frozen=True)
 class Sample:
-    """A file as somebody writes it: its name and bytes, the options that it needs, and the chain's two holders."""
+    """A foreign file: its name and bytes, the options that it needs, and the addresses of the two holders."""
 
     title: str
     name: str
@@ -51,7 +51,7 @@ class Sample:
 
 
 def word(digits: str | int) -> str:
-    """32 bytes in hexadecimal, without a prefix."""
+    """Return 32 bytes in hexadecimal without a prefix."""
     return f"{digits:064x}" if isinstance(digits, int) else digits.removeprefix("0x").rjust(64, "0")
 
 

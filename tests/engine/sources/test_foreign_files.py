@@ -1,4 +1,4 @@
-"""Transfer files of other tools import by documented options, or are refused with the option that helps."""
+"""Transfer files of other tools are imported with documented options, or refused with the option that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels are read from six public collections and our own layout, conservatively as to kinds."""
+"""Labels of six public collections and of our own CSV, with conservative kinds."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ NOTHING = Kinds()
         ("FTX US 4", ["ftx"], CEX),
         ("", ["hotbit"], CEX),
         ("Gemini: Contract 1", ["gemini"], Kinds(is_cex=True, is_contract=True)),
-        # an exchange's own, but not where customers' coins lie
+        # an exchange's address without customers' coins
         ("Binance: BNB Token", ["binance"], CONTRACT),
         ("Coinbase: Deployer", ["coinbase"], NOTHING),
         ("Binance Charity: Wallet", ["binance-charity"], NOTHING),
         ("Huobi Mining Pool", ["mining", "huobi"], NOTHING),
         ("OKX DEX: Aggregation Router", ["okx"], CONTRACT),
-        # tagged like an exchange, named as somebody else's
+        # the tag of an exchange, the name of another owner
         ("Wintermute: Binance Deposit", ["binance"], NOTHING),
         ("Arbitrum Foundation: Old L1 Security Council 9", ["deribit"], NOTHING),
         ("Upbit Hacker 4.22", [], NOTHING),
@@ -89,7 +89,7 @@ NOTHING = Kinds()
         ("Fund: Paradigm (old)", ["fund"], NOTHING),
     ],
 )
-def test_a_name_and_its_tags_tell_the_kind(name: str, tags: list[str], expected: Kinds) -> None:
+def test_kinds_of_names_and_tags(name: str, tags: list[str], expected: Kinds) -> None:
     found = kinds_of(name, tags)
     assert (found.is_cex, found.is_dex, found.is_contract) == (expected.is_cex, expected.is_dex, expected.is_contract)
 
@@ -105,22 +105,22 @@ def test_an_owner_has_one_spelling(name: str, entity: str) -> None:
 # ---------------------------------------------------------------- layouts made by hand
 
 
-def test_our_own_layout_says_what_it_says(tmp_path: Path) -> None:
+def test_our_own_csv_is_read(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         "address,name,chain,entity_id,is_cex,is_dex,is_contract,is_paid_label\n"
         f"{A.upper().replace('0X', '0x')},Northgate 1,eth,northgate,true,no,0,\n"
-        f"{A},Somebody else,bsc,,,,,1\n"
+        f"{A},Another owner,bsc,,,,,1\n"
         "So11111111111111111111111111111111111111112,Uniswap V3,solana,,false,false,false,false\n",
     )
     assert file.source == "hand:labels"
     assert file.labels[0] == Label(A, "eth", "hand:labels", "Northgate 1", "northgate", is_cex=True, precedence=HAND)
-    assert file.labels[1] == Label(A, "bsc", "hand:labels", "Somebody else", is_paid_label=True, precedence=HAND)
+    assert file.labels[1] == Label(A, "bsc", "hand:labels", "Another owner", is_paid_label=True, precedence=HAND)
     assert kinds(file.labels[2]) == (False, False, False)
     assert file.labels[2].address.startswith("So1")
 
 
-def test_our_own_layout_without_kinds_takes_them_from_the_names(tmp_path: Path) -> None:
+def test_our_own_csv_without_kinds_takes_them_from_names(tmp_path: Path) -> None:
     labels = by_address(written(tmp_path, f"address,name\n{A},Kucoin\n{B},Uniswap V3\n{C},Grandmother\n"))
     assert kinds(labels[A]) == (True, False, False)
     assert kinds(labels[B]) == (False, True, True)
@@ -128,7 +128,7 @@ def test_our_own_layout_without_kinds_takes_them_from_the_names(tmp_path: Path) 
     assert labels[C].chain is None
 
 
-def test_a_label_of_ours_has_its_own_precedence_and_says_who_submitted_it(tmp_path: Path) -> None:
+def test_our_own_csv_has_precedences_and_paid_labels(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         "address,chain,name,entity_id,is_cex,is_dex,is_contract,is_paid_label,precedence\n"
@@ -142,7 +142,7 @@ def test_a_label_of_ours_has_its_own_precedence_and_says_who_submitted_it(tmp_pa
     ]
 
 
-def test_our_own_layout_takes_its_columns_in_any_order_and_others_beside_them(tmp_path: Path) -> None:
+def test_our_own_csv_can_have_any_order_and_other_columns(tmp_path: Path) -> None:
     file = written(tmp_path, f"note,name,precedence,address\nseen twice,Grandmother,7,{A}\n")
     assert file.labels == [Label(A, None, "hand:labels", "Grandmother", precedence=7)]
 
@@ -165,30 +165,22 @@ def test_our_own_layout_takes_its_columns_in_any_order_and_others_beside_them(tm
         (f'{A},eth,"Ann\nand Bob",,\n', "line 4, column name: the name has several lines"),
     ],
 )
-def test_a_bad_row_of_ours_is_named_by_its_line_and_nothing_of_the_file_is_taken(
-    tmp_path: Path, row: str, words: str
-) -> None:
+def test_an_invalid_row_of_our_own_csv_refuses_the_file(tmp_path: Path, row: str, words: str) -> None:
     with pytest.raises(BadSource, match=f"labels.csv, {words}"):
         written(tmp_path, f"address,chain,name,is_paid_label,precedence\n{C},eth,Cid,,\n\n{row}\n")
 
 
-def test_a_column_of_ours_that_stands_there_twice_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadSource, match="column name occurs more than once"):
-        written(tmp_path, f"address,name,name\n{A},One,Two\n")
-
-
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("text", "words"),
     [
-        (f"{A},Northgate,maybe\n", "line 2, column is_cex: 'maybe' is not true or false"),
-        (",Nobody,true\n", "line 2, column address"),
-        (f"{A},One,\n{A},Two,\n", "labelled twice"),
-        (f"{A},One, two,true\n", "quote names with commas"),
+        (f"address,name,name\n{A},One,Two\n", "column name occurs more than once"),
+        (f"address,name,is_cex\n{A},Northgate,maybe\n", "line 2, column is_cex: 'maybe' is not true or false"),
+        (f"address,name,is_cex\n{A},One, two,true\n", "quote names with commas"),
     ],
 )
-def test_a_mistake_in_our_own_layout_is_an_error(tmp_path: Path, rows: str, words: str) -> None:
+def test_other_mistakes_of_our_own_csv_refuse_the_file(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(BadSource, match=words):
-        written(tmp_path, f"address,name,is_cex\n{rows}")
+        written(tmp_path, text)
 
 
 def test_several_rows_of_eth_labels_make_one_label(tmp_path: Path) -> None:
@@ -209,7 +201,7 @@ def test_several_rows_of_eth_labels_make_one_label(tmp_path: Path) -> None:
     assert file.skipped == 2
 
 
-def test_graphsense_tags_are_taken_for_the_networks_we_name(tmp_path: Path) -> None:
+def test_graphsense_tags_of_known_networks_are_read(tmp_path: Path) -> None:
     solana = "FxteHmLwG9nk1eL4pjNve3Eub2goGkkz6g6TbvdmW46a"
     file = written(
         tmp_path,
@@ -236,7 +228,7 @@ def test_graphsense_tags_are_taken_for_the_networks_we_name(tmp_path: Path) -> N
     assert {label.precedence for label in file.labels} == {GRAPHSENSE}
 
 
-def test_edinburgh_lines_keep_the_kind_and_lose_the_error_pages(tmp_path: Path) -> None:
+def test_edinburgh_lines_keep_kinds_and_drop_error_pages(tmp_path: Path) -> None:
     rows = [
         {"name": "Gemini", "extra_info": "Gemini 4", "is_contract": True, "address": A.upper().replace("0X", "0x")},
         {"name": "Just a moment...", "is_contract": True, "address": B},
@@ -257,7 +249,7 @@ def test_edinburgh_lines_keep_the_kind_and_lose_the_error_pages(tmp_path: Path) 
     ("name", "chain"),
     [("etherscan_accounts.json", "eth"), ("bscscan_accounts.json.gz", "bsc"), ("polygonscan.json", "polygon")],
 )
-def test_an_explorers_file_name_tells_its_chain(tmp_path: Path, name: str, chain: str) -> None:
+def test_the_chain_of_an_explorer_is_in_the_file_name(tmp_path: Path, name: str, chain: str) -> None:
     content = {A: {"name": "Binance 7", "labels": ["binance"]}, "": {"name": "", "labels": ["contract-deployer"]}}
     file = written(tmp_path, json.dumps(content), name)
     assert [(label.address, label.chain, label.is_cex) for label in file.labels] == [(A, chain, True)]
@@ -265,8 +257,8 @@ def test_an_explorers_file_name_tells_its_chain(tmp_path: Path, name: str, chain
     assert file.labels[0].precedence == EXPLORER
 
 
-def test_names_by_hand_are_of_no_chain_in_particular(tmp_path: Path) -> None:
-    file = written(tmp_path, json.dumps({"_comment": "mine", A: "Kucoin", "oops": "nobody"}), "mine.json")
+def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
+    file = written(tmp_path, json.dumps({"_comment": "mine", A: "Kucoin", "oops": "unknown"}), "mine.json")
     assert file.labels == [
         Label(A, None, "hand:mine", "Kucoin", entity_id="kucoin", is_cex=True, precedence=HAND),
     ]
@@ -283,7 +275,7 @@ def test_names_by_hand_are_of_no_chain_in_particular(tmp_path: Path) -> None:
         ("", "empty"),
     ],
 )
-def test_labels_of_another_shape_are_refused_with_the_layouts_known(tmp_path: Path, text: str, words: str) -> None:
+def test_labels_of_another_shape_are_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(BadSource, match=words):
         written(tmp_path, text)
 
@@ -303,14 +295,14 @@ def test_all_six_collections_are_recognised(collections: dict[str, LabelFile]) -
     }
 
 
-def test_one_label_stands_for_an_address_on_a_chain(collections: dict[str, LabelFile]) -> None:
+def test_there_is_one_label_for_an_address_and_chain(collections: dict[str, LabelFile]) -> None:
     for file in collections.values():
         counts = Counter((label.address, label.chain, label.source) for label in file.labels)
         assert max(counts.values()) == 1
         assert all(label.address for label in file.labels)
 
 
-def test_known_addresses_are_of_the_known_kind(collections: dict[str, LabelFile]) -> None:
+def test_known_addresses_have_the_known_kind(collections: dict[str, LabelFile]) -> None:
     etherscan = by_address(collections["etherscan_accounts"])
     binance_14 = etherscan["0x28c6c06298d514db089934071355e5743bf21d60"]
     assert (binance_14.name, kinds(binance_14), binance_14.entity_id) == (
@@ -331,7 +323,7 @@ def test_known_addresses_are_of_the_known_kind(collections: dict[str, LabelFile]
     assert helios["0x5f0cf2d3738e67bba660d354e8483977bc61ba68"].name == "Helios Team"
 
 
-def test_guessed_contracts_agree_with_the_collection_that_knows(collections: dict[str, LabelFile]) -> None:
+def test_guessed_contracts_agree_with_known_contracts(collections: dict[str, LabelFile]) -> None:
     knows = {label.address: label.is_contract for label in collections["edinburgh_ethereum"].labels}
     guessed = [
         label for label in collections["etherscan_accounts"].labels if label.is_contract and label.address in knows
@@ -341,7 +333,7 @@ def test_guessed_contracts_agree_with_the_collection_that_knows(collections: dic
     assert len(wrong) < 0.005 * len(guessed)
 
 
-def test_thousands_of_users_and_charities_are_not_taken_for_contracts(
+def test_users_and_charities_are_no_contracts(
     collections: dict[str, LabelFile],
 ) -> None:
     named = [label for label in collections["eth_labels_accounts"].labels if "Endaoment" in (label.name or "")]

@@ -1,4 +1,4 @@
-"""Files of any columns are read by a map, exports without times by their blocks, coins from transactions: exactly."""
+"""Files with column maps, exports without times, and native transfers from transactions are read exactly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lines(path: Path, *rows: Any) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "json lines"])
-def test_a_file_of_any_columns_is_read_by_a_map(
+def test_a_file_with_any_columns_is_read_with_a_map(
     kind: str, csv_file: Write, parquet_file: Write, tmp_path: Path
 ) -> None:
     row = {**ODD_ROW, "chain": "solana", "unused": "x"}
@@ -54,7 +54,7 @@ def test_a_file_of_any_columns_is_read_by_a_map(
     assert (read["log_index"], read["log_index_kind"]) == (0, "synthetic")
 
 
-def test_addresses_that_differ_in_case_alone_are_two_holders(csv_file: Write, store: Store) -> None:
+def test_addresses_that_differ_only_in_case_are_two_holders(csv_file: Write, store: Store) -> None:
     path = csv_file(ODD_ROW, {**ODD_ROW, "src": SOL_BOB, "dst": SOL_ANN})
     rows = read_transfers(path, None, "solana", parse_map(ODD_MAP, (f"token_address={SOL_MINT}",)))
     assert rows["log_index"].to_pylist() == [0, 1]
@@ -82,7 +82,7 @@ def test_spellings_of_one_address_are_one_holder(chain: str, spellings: tuple[st
         assert set(rows[column].to_pylist()) == {spellings[0]}
 
 
-def test_a_map_in_a_file_and_one_that_is_typed_go_together(csv_file: Write, tmp_path: Path) -> None:
+def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     (tmp_path / "map.toml").write_text(
         '[columns]\nfrom_address = "src"\nto_address = "nowhere"\nvalue = "raw"\nblock_number = "slot"\n'
         'block_time = "at"\n[constants]\ntoken_address = "' + SOL_MINT + '"\ntoken_standard = "erc721"\n'
@@ -100,7 +100,7 @@ def test_a_map_in_a_file_and_one_that_is_typed_go_together(csv_file: Write, tmp_
         (["value=raw"], ["value=1"], "value is both mapped and set"),
     ],
 )
-def test_a_map_that_says_nothing_is_refused(pairs: list[str], constants: list[str], words: str) -> None:
+def test_an_invalid_map_is_refused(pairs: list[str], constants: list[str], words: str) -> None:
     with pytest.raises(BadSource, match=words):
         parse_map(pairs, constants)
 
@@ -114,13 +114,13 @@ def test_a_map_that_says_nothing_is_refused(pairs: list[str], constants: list[st
         ("[columns", "invalid map"),
     ],
 )
-def test_a_map_file_that_is_none_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_an_invalid_map_file_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "map.toml").write_text(text)
     with pytest.raises(BadSource, match=words):
         read_map(tmp_path / "map.toml")
 
 
-def test_a_map_to_columns_that_are_not_there_is_refused(csv_file: Write) -> None:
+def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
     with pytest.raises(BadSource, match="value is mapped to amount, which is no column of the file; it has src"):
         odd(csv_file(ODD_ROW), "value=amount")
     with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
@@ -148,7 +148,7 @@ def test_bad_values_of_a_mapped_file_are_refused_with_their_row(
 # ---------------------------------------------------------------- JSON lines
 
 
-def test_json_lines_are_read_exactly_however_numbers_are_written(tmp_path: Path) -> None:
+def test_numbers_in_json_lines_are_exact(tmp_path: Path) -> None:
     path = lines(tmp_path / "t.jsonl", {**ODD_ROW, "raw": MAX}, "", {**ODD_ROW, "raw": hex(MAX), "slot": 250000001})
     assert [row["value"] for row in odd(path)] == [str(MAX), str(MAX)]
 
@@ -163,7 +163,7 @@ def test_json_lines_are_read_exactly_however_numbers_are_written(tmp_path: Path)
         (json.dumps({"src": "a"}), "row 2, column block_number: a value is missing"),
     ],
 )
-def test_json_lines_that_are_none_are_refused_with_their_line(line: str, words: str, tmp_path: Path) -> None:
+def test_invalid_json_lines_are_refused_with_their_line(line: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(BadSource, match=words):
         odd(lines(tmp_path / "t.jsonl", ODD_ROW, line))
 
@@ -204,7 +204,7 @@ ETL_TRANSACTION = {
 }
 
 
-def test_transactions_of_ethereum_etl_are_transfers_of_the_coin_unless_they_failed(csv_file: Write) -> None:
+def test_successful_transactions_are_native_transfers(csv_file: Write) -> None:
     made = {"to_address": "", "receipt_contract_address": "0x" + "ee" * 20}
     base = {**ETL_TRANSACTION, "receipt_contract_address": ""}
     path = csv_file(
@@ -225,7 +225,7 @@ def test_transactions_of_ethereum_etl_are_transfers_of_the_coin_unless_they_fail
     ]
 
 
-def test_transactions_whose_outcome_or_receiver_is_unknown_are_refused(csv_file: Write) -> None:
+def test_transactions_without_outcome_or_receiver_are_refused(csv_file: Write) -> None:
     blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
     with pytest.raises(BadSource, match="failed transactions, which move nothing, look like others"):
         read_transfers(csv_file(blind), None, "eth")
@@ -233,7 +233,7 @@ def test_transactions_whose_outcome_or_receiver_is_unknown_are_refused(csv_file:
         read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")
 
 
-def test_native_transfers_of_cryo_have_the_places_that_the_node_gives_them(parquet_file: Write) -> None:
+def test_native_transfers_of_cryo_have_the_log_indexes_of_the_node(parquet_file: Write) -> None:
     base = {name: value for name, value in CRYO_ROW.items() if name not in ("erc20", "log_index")}
     base |= {"block_hash": b"\x01" * 32, "transfer_index": 5}
     nothing = {"value_binary": bytes(32), "value_string": "0", "value_f64": 0.0}

@@ -1,4 +1,4 @@
-"""The sample world is the same everywhere, keeps the laws of ledgers, and tells the stories it promises."""
+"""The sample world is the same on every machine, its ledgers are consistent, and its tokens have their histories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holderlake.engine.sources.sample.base import FRESH_BUYING
 from holderlake.engine.sources.sample.bnb import TWIN_WITHDRAWALS
 
 FINGERPRINT = "9bc78f289d64a5dda9afab7f7afad3a6d36849f5d48c2ae2c476f8e1ea5c9140"
-"""Of all transfers, tokens, labels, rules and address sets. It changes with any story; nothing else may change it."""
+"""Digest of all transfers, tokens, labels, rules and address sets. It changes only if a history changes."""
 
 Row = dict[str, Any]
 DEAD = "0x000000000000000000000000000000000000dead"
@@ -46,7 +46,7 @@ def rows(world: World) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def histories(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Transfers of each token, in order."""
+    """Return the transfers of each token, in order."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         found[row["chain"], row["token_address"]].append(row)
@@ -55,7 +55,7 @@ def histories(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
 
 @pytest.fixture(scope="module")
 def stories(world: World, histories: dict[tuple[str, str], list[Row]]) -> dict[str, list[Row]]:
-    """Transfers of the tokens that have a symbol of their own, by symbol."""
+    """Return the transfers of tokens with a unique symbol, by symbol."""
     return {
         token.symbol: histories[token.chain, token.address]
         for token in world.tokens
@@ -68,7 +68,7 @@ def seconds(*date: int) -> int:
 
 
 def held(history: list[Row], at: int | None = None) -> Counter[str]:
-    """What everybody holds at an instant, in raw units, those with nothing left out."""
+    """Return the balances above zero at an instant, in raw units."""
     balances: Counter[str] = Counter()
     for row in history:
         if at is None or row["block_time"] <= at:
@@ -102,7 +102,7 @@ def share(balances: Counter[str], *addresses: str) -> float:
 # ---------------------------------------------------------------- made the same everywhere
 
 
-def test_the_world_is_the_same_wherever_and_whenever_it_is_made(world: World) -> None:
+def test_the_world_is_always_the_same(world: World) -> None:
     assert fingerprint(world) == FINGERPRINT
     assert fingerprint(sample_world()) == FINGERPRINT
 
@@ -143,14 +143,14 @@ def test_blocks_and_times_rise_together(world: World, rows: list[Row]) -> None:
                 assert before["block_time"] < after["block_time"]
 
 
-def test_no_transfer_stands_there_twice(rows: list[Row]) -> None:
+def test_no_transfer_is_repeated(rows: list[Row]) -> None:
     keys = Counter((row["chain"], row["tx_hash"], row["log_index"], row["token_id"]) for row in rows)
     assert max(keys.values()) == 1
     places = Counter((row["chain"], row["block_number"], row["log_index"], row["token_id"]) for row in rows)
     assert max(places.values()) == 1
 
 
-def test_nobody_ever_has_less_than_nothing(histories: dict[tuple[str, str], list[Row]]) -> None:
+def test_no_balance_is_ever_negative(histories: dict[tuple[str, str], list[Row]]) -> None:
     for history in histories.values():
         balances: Counter[tuple[str, str | None]] = Counter()
         for row in history:
@@ -162,7 +162,7 @@ def test_nobody_ever_has_less_than_nothing(histories: dict[tuple[str, str], list
             balances[row["to_address"], row["token_id"]] += amount
 
 
-def test_what_was_minted_and_not_burnt_is_what_everybody_holds(histories: dict[tuple[str, str], list[Row]]) -> None:
+def test_minted_less_burnt_is_the_sum_of_balances(histories: dict[tuple[str, str], list[Row]]) -> None:
     for history in histories.values():
         minted = sum(int(row["value"]) for row in history if row["from_address"] == ZERO_ADDRESS)
         burnt = sum(int(row["value"]) for row in history if row["to_address"] == ZERO_ADDRESS)
@@ -170,7 +170,7 @@ def test_what_was_minted_and_not_burnt_is_what_everybody_holds(histories: dict[t
         assert held(history).total() == minted - burnt
 
 
-def test_addresses_and_hashes_are_written_as_their_chain_writes_them(rows: list[Row]) -> None:
+def test_addresses_and_hashes_have_the_spelling_of_their_chain(rows: list[Row]) -> None:
     forms = {
         "solana": (r"[1-9A-HJ-NP-Za-km-z]{43,44}", r"[1-9A-HJ-NP-Za-km-z]{88}"),
         "evm": (r"0x[0-9a-f]{40}", r"0x[0-9a-f]{64}"),
@@ -209,7 +209,7 @@ def test_most_tokens_have_had_sixty_to_a_few_hundred_holders(stories: dict[str, 
         assert 60 <= len(holders) < 600
 
 
-def test_the_address_sets_are_of_addresses_that_deal_with_each_other(world: World, rows: list[Row]) -> None:
+def test_addresses_of_a_set_have_transfers_with_each_other(world: World, rows: list[Row]) -> None:
     met = partners(rows)
     assert {"kelpwire-insiders", "driftwood-snipers", "fernlight-whale"} <= set(world.address_sets)
     for addresses in world.address_sets.values():
@@ -220,7 +220,7 @@ def test_the_address_sets_are_of_addresses_that_deal_with_each_other(world: Worl
         assert all(met[address] & set(addresses) for address in addresses)
 
 
-def test_labels_of_two_sources_and_a_paid_one_are_there(world: World) -> None:
+def test_labels_have_two_sources_and_a_paid_label(world: World) -> None:
     northgate: list[Label] = [label for label in world.labels if label.name == "Northgate: Hot Wallet"]
     assert {label.chain for label in northgate} == {None, "solana"}
     (rumour,) = [label for label in world.labels if label.source != "sample"]
@@ -246,7 +246,7 @@ def test_fernlight_starts_fair_and_ends_with_a_whale(world: World, stories: dict
     assert 0.3 < shares[-1] < 0.6
 
 
-def test_kelpwire_insiders_were_paid_through_a_wallet_that_kept_nothing(
+def test_kelpwire_insiders_get_tokens_through_one_wallet(
     world: World, stories: dict[str, list[Row]], histories: dict[tuple[str, str], list[Row]]
 ) -> None:
     _funder, middleman, *insiders = world.address_sets["kelpwire-insiders"]
@@ -273,7 +273,7 @@ def test_ticket_stubs_have_no_decimals_and_are_used_up(world: World, stories: di
     assert share(held(stories["STUB"]), DEAD) > 0.05
 
 
-def test_glass_moths_have_one_owner_each_and_an_id_at_the_very_end(stories: dict[str, list[Row]]) -> None:
+def test_glass_moths_have_one_owner_each_and_the_largest_id(stories: dict[str, list[Row]]) -> None:
     owners: dict[str, str] = {}
     for row in stories["GMOTH"]:
         assert row["value"] == "1"
@@ -283,7 +283,7 @@ def test_glass_moths_have_one_owner_each_and_an_id_at_the_very_end(stories: dict
     assert str(2**256 - 1) in owners
 
 
-def test_otterbrook_falls_from_a_distributor_contract(world: World, stories: dict[str, list[Row]]) -> None:
+def test_otterbrook_is_distributed_by_a_contract(world: World, stories: dict[str, list[Row]]) -> None:
     distributor = actor(world, "Otterbrook: Airdrop Distributor", "base")
     assert distributor in labelled(world, "is_contract")
     gifts = [row for row in stories["OTTR"] if row["from_address"] == distributor]
@@ -303,7 +303,7 @@ def test_more_than_a_hundred_fresh_wallets_buy_fledgling(stories: dict[str, list
     assert share(holders, *fresh) > 0.2
 
 
-def test_fresh_wallets_came_over_an_allowed_bridge_within_the_same_hours(
+def test_an_allowed_bridge_funds_fresh_wallets_in_the_same_hours(
     world: World, stories: dict[str, list[Row]], histories: dict[tuple[str, str], list[Row]]
 ) -> None:
     bridge = actor(world, "Causeway: Bridge", "base")
@@ -313,20 +313,20 @@ def test_fresh_wallets_came_over_an_allowed_bridge_within_the_same_hours(
     assert min(windows.values()) >= 20
 
 
-def test_cinder_had_holders_and_has_none(stories: dict[str, list[Row]]) -> None:
+def test_cinder_loses_all_its_holders(stories: dict[str, list[Row]]) -> None:
     assert len(held(stories["CNDR"], seconds(2025, 3, 1))) > 60
     assert held(stories["CNDR"], seconds(2025, 12, 16)) == Counter()
     assert held(stories["CNDR"]) == Counter()
 
 
-def test_tide_relics_come_several_kinds_in_one_log_entry(stories: dict[str, list[Row]]) -> None:
+def test_tide_relics_has_several_kinds_in_one_log_entry(stories: dict[str, list[Row]]) -> None:
     entries = Counter((row["tx_hash"], row["log_index"]) for row in stories["TIDE"])
     assert max(entries.values()) == 3
     assert {row["token_id"] for row in stories["TIDE"]} == {str(kind) for kind in range(1, 9)}
     assert any(int(row["value"]) > 1 for row in stories["TIDE"])
 
 
-def test_brambletail_lies_at_exchanges_and_two_strangers_draw_it_within_an_hour(
+def test_two_strangers_withdraw_brambletail_within_an_hour(
     world: World, stories: dict[str, list[Row]], rows: list[Row]
 ) -> None:
     exchanges = labelled(world, "is_cex")
@@ -345,17 +345,17 @@ def test_brambletail_lies_at_exchanges_and_two_strangers_draw_it_within_an_hour(
     assert met[twins[0]] & met[twins[1]] <= exchanges
 
 
-def test_myriad_moss_is_counted_beyond_128_bits(stories: dict[str, list[Row]]) -> None:
+def test_myriad_moss_has_amounts_beyond_128_bits(stories: dict[str, list[Row]]) -> None:
     assert sum(int(row["value"]) > 2**128 for row in stories["MOSS"]) > 1_000
     assert held(stories["MOSS"]).total() > 10**45
 
 
-def test_no_map_can_be_made_of_wobble_alone(world: World) -> None:
+def test_only_wobble_is_unsupported(world: World) -> None:
     unsupported: list[TokenInfo] = [token for token in world.tokens if token.unsupported]
     assert [token.symbol for token in unsupported] == ["WOBL"]
 
 
-def test_the_rules_make_one_hypernode_and_three_supernodes_of_unlabelled_wallets(world: World, rows: list[Row]) -> None:
+def test_the_rules_give_one_hypernode_and_three_supernodes(world: World, rows: list[Row]) -> None:
     known = {label.address for label in world.labels} | {ZERO_ADDRESS, DEAD}
     moves = Counter(address for row in rows for address in (row["from_address"], row["to_address"]))
     hypernodes = {address for address, count in moves.items() if count > world.rules.hypernode_transfers} - known
@@ -366,9 +366,7 @@ def test_the_rules_make_one_hypernode_and_three_supernodes_of_unlabelled_wallets
     assert supernodes == {first, second, payer}
 
 
-def test_the_machines_of_sunpetal_are_on_its_map_and_two_supernodes_deal_with_each_other(
-    world: World, stories: dict[str, list[Row]]
-) -> None:
+def test_sunpetal_has_a_bot_and_two_connected_supernodes(world: World, stories: dict[str, list[Row]]) -> None:
     bot, first, second, payer = world.address_sets["sunpetal-machines"]
     balances = held(stories["SUNP"])
     top = [address for address, _ in balances.most_common(80)]
@@ -377,7 +375,7 @@ def test_the_machines_of_sunpetal_are_on_its_map_and_two_supernodes_deal_with_ea
     assert second in partners(stories["SUNP"])[first]
 
 
-def test_driftwood_snipers_share_a_purse_and_dump_what_they_bought_in_two_minutes(
+def test_driftwood_snipers_share_a_purse_and_sell_early_purchases(
     world: World, stories: dict[str, list[Row]], histories: dict[tuple[str, str], list[Row]]
 ) -> None:
     purse, go_between, *snipers = world.address_sets["driftwood-snipers"]
@@ -393,7 +391,7 @@ def test_latchkey_has_no_holder_before_it_launches(stories: dict[str, list[Row]]
     assert len(held(stories["LATCH"], seconds(2026, 8, 1))) > 100
 
 
-def test_every_history_keeps_going_or_ends_as_told(stories: dict[str, list[Row]]) -> None:
+def test_every_history_continues_to_the_end_except_cinder(stories: dict[str, list[Row]]) -> None:
     def quiet(history: list[Row]) -> Iterator[int]:
         return (after["block_time"] - before["block_time"] for before, after in pairwise(history))
 

@@ -1,4 +1,4 @@
-"""Names and decimals of tokens are read from the lists that wallets publish."""
+"""Names and decimals of tokens from token lists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_solana_is_chain_101_and_keeps_the_case_of_addresses(tmp_path: Path) -> 
     assert (token.chain, token.address) == ("solana", mint)
 
 
-def test_tokens_of_unnamed_chains_are_left_out_and_repeated_ones_taken_once(tmp_path: Path) -> None:
+def test_unknown_chains_and_duplicates_are_left_out(tmp_path: Path) -> None:
     tokens = read_list(tmp_path, TOKEN, {**TOKEN, "chainId": 103}, {**TOKEN, "name": "Quill again"})
     assert [token.name for token in tokens] == ["Quill"]
 
@@ -70,7 +70,7 @@ def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
         ({"tokens": [{**TOKEN, "name": "", "symbol": None}]}, "neither name nor symbol"),
     ],
 )
-def test_a_list_that_can_not_be_used_is_refused(tmp_path: Path, content: Any, words: str) -> None:
+def test_an_invalid_token_list_is_refused(tmp_path: Path, content: Any, words: str) -> None:
     with pytest.raises(BadSource, match=words):
         read_tokens(written(tmp_path, content))
 
