@@ -134,7 +134,7 @@ def ingest(
 ) -> None:
     """Fetches one partition of each chain through Dagster, now or as of past instants, and loads the warehouse."""
     from holderlake.backfill.instants import past_instants
-    from pipelines.cli.outcomes import Outcome
+    from pipelines.cli.ingest.outcome import Outcome
     from pipelines.runs import dagster_instance, fill, ingest_day, loads_once
 
     workspace = _workspace()
@@ -205,7 +205,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
 ) -> None:
     """Carries the plan out in one run, newest first. Interrupted, it goes on where it stopped when started again."""
     from holderlake.backfill.instants import chosen_instants
-    from pipelines.cli.backfills import carry_out, go_on
+    from pipelines.cli.ingest.backfill import carry_out, go_on
 
     settings = _settings()
     if max_credits is not None:
@@ -312,7 +312,7 @@ def credits(
     json: Json = False,
 ) -> None:
     """The ledger: credits spent, reserved and left, and the renewal date."""
-    from pipelines.cli.reports import credits_report
+    from pipelines.cli.ingest.credits import credits_report
 
     credits_report(_reading(), by, json)
 
@@ -369,7 +369,7 @@ def sql(
 @app.command()
 def tables(json: Json = False) -> None:
     """The warehouse's tables, views and macros: rows, and what each is for."""
-    from pipelines.cli.reports import tables_report
+    from pipelines.cli.ingest.credits import tables_report
 
     tables_report(_reading(), json)
 

@@ -17,7 +17,7 @@ from holderlake.errors import RunFailed
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL, groups_of_days
-from pipelines.cli.backfills import carry_out, go_on
+from pipelines.cli.ingest.backfill import carry_out, go_on
 from pipelines.definitions import build_defs
 from pipelines.runs import dagster_instance, fill
 from pipelines.sensors import paused_sensor

@@ -16,7 +16,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.provider.errors import InvalidKey
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
-from pipelines.cli.backfills import carry_out
+from pipelines.cli.ingest.backfill import carry_out
 from pipelines.cli.exit_codes import EXIT_CODES
 from pipelines.cli.main import exit_code
 from pipelines.runs import dagster_instance, ingest_day

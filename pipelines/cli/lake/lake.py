@@ -17,7 +17,7 @@ def lake_push(json: Json = False) -> None:
     from holderlake.errors import extra
 
     with extra("object-storage"):
-        from pipelines.cli.lake_sync import push_lake
+        from pipelines.cli.lake.object_storage import push_lake
 
     if not push_lake(shared.reading(), json):
         raise typer.Exit(ExitCode.SOME_FAILED)
@@ -29,7 +29,7 @@ def lake_pull(json: Json = False) -> None:
     from holderlake.errors import extra
 
     with extra("object-storage"):
-        from pipelines.cli.lake_sync import pull_lake
+        from pipelines.cli.lake.object_storage import pull_lake
 
     if not pull_lake(shared.reading(), json):
         raise typer.Exit(ExitCode.SOME_FAILED)

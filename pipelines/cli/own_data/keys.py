@@ -60,7 +60,7 @@ def keys_create(
 @app.command("list")
 def keys_list(json: Json = False) -> None:
     """All keys, with what their accounts spent this month."""
-    from pipelines.cli.reports import keys_report
+    from pipelines.cli.ingest.credits import keys_report
 
     with _key_store(shared.settings()) as keys:
         keys_report(keys, json)
@@ -110,7 +110,7 @@ def keys_change(
 ) -> None:
     """Changes the plan of a key's account, for all of its keys; what is not given stays."""
     from holderlake.local.accounts import prefix_of
-    from pipelines.cli.reports import plan_of_key_report
+    from pipelines.cli.ingest.credits import plan_of_key_report
 
     with _key_store(shared.settings()) as keys:
         allowance = None if credits is None else parse_credits(credits)
@@ -126,7 +126,7 @@ def usage(
 ) -> None:
     """What the service charged its keys: requests and credits."""
     from holderlake.local.accounts import prefix_of
-    from pipelines.cli.reports import usage_report
+    from pipelines.cli.ingest.credits import usage_report
 
     since, until = (None if text is None else parse_when(text).date() for text in (start, end))
     with _key_store(shared.settings()) as keys:

@@ -11,7 +11,7 @@ from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import plan_markdown, plan_report
 from holderlake.contract.times import parse_when
 from holderlake.workspace import Workspace
-from pipelines.cli.outcomes import Outcome
+from pipelines.cli.ingest.outcome import Outcome
 from pipelines.runs import dagster_instance, fill
 
 

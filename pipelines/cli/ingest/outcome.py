@@ -14,7 +14,7 @@ from holderlake.errors import RunCancelled, RunFailed, SomeFailed
 from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import PartitionResult
 from holderlake.workspace import Workspace
-from pipelines.cli.reports import InLake, in_lake, landed_report
+from pipelines.cli.ingest.credits import InLake, in_lake, landed_report
 
 
 @dataclass
