@@ -30,7 +30,7 @@ PIPE: Final = subprocess.PIPE
 DEVNULL: Final = subprocess.DEVNULL
 STDOUT: Final = subprocess.STDOUT
 HOLDERLAKE: Final = "from pipelines.cli.main import main; main()"
-DAGSTER: Final = ("pipelines.cli.main", "pipelines.definitions", "pipelines.runs", "pipelines.cli.ingest.credits")
+DAGSTER: Final = ("pipelines.cli.main", "pipelines.definitions", "pipelines.runs", "pipelines.cli.ingest.outcome")
 SERVICE: Final = ("holderlake.engine.store.store", "holderlake.service.billing.keys", "holderlake.service.run")
 
 Stream = IO[str] | int | None

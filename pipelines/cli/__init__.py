@@ -1,1 +1,4 @@
-"""Commands of ``holderlake`` in modules of their own; ``pipelines.cli.main`` puts them together."""
+"""The commands of ``holderlake``: options, help and printed results; ``main`` puts them together.
+
+What a command does is in the library; nothing here computes or stores.
+"""

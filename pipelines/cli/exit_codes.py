@@ -1,4 +1,4 @@
-"""The exit codes that all ``holderlake`` commands share. What a run did decides among them, not what it printed."""
+"""The exit codes of all ``holderlake`` commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """The result of a command."""
 
     LANDED = 0
     NOTHING_DONE = 1
@@ -18,8 +18,8 @@ class ExitCode(IntEnum):
 
 EXIT_CODES: Final = MappingProxyType(
     {
-        ExitCode.LANDED: "Everything landed.",
-        ExitCode.NOTHING_DONE: "Nothing could be done; standard error names the reason.",
+        ExitCode.LANDED: "Everything succeeded.",
+        ExitCode.NOTHING_DONE: "Nothing succeeded; standard error gives the reason.",
         ExitCode.WRONG_USAGE: "The command's options or arguments are wrong.",
         ExitCode.SOME_FAILED: "Some of it failed; standard error gives the count and where to look.",
     }

@@ -1,4 +1,4 @@
-"""What commands have in common: their options, and the settings and workspaces that they open."""
+"""Options that several commands share, and the settings and workspaces that commands open."""
 
 from __future__ import annotations
 
@@ -23,66 +23,68 @@ Tokens = Annotated[
     typer.Option("--token", help="Only this token's address; may be given again."),
 ]
 FilledTables = Annotated[
-    list[str] | None, typer.Option("--table", help="Only what fills this table; may be given again.")
+    list[str] | None, typer.Option("--table", help="Only the requests that fill this table; may be given again.")
 ]
 Refresh = Annotated[
     bool,
     typer.Option("--refresh", help="Fetch existing data again, with the options of the settings (costs credits)."),
 ]
 From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
-To = Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")]
-Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w, 1mo; 1d by default.")]
+To = Annotated[str | None, typer.Option("--to", help="Last instant, included; default: now.")]
+Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w or 1mo; default: 1d.")]
 Instants = Annotated[
     typer.FileText | None,
-    typer.Option("--instants", help="A file of instants instead, one a line, # for comments; - is standard input."),
+    typer.Option(
+        "--instants", help="A file with one instant a line, instead; # starts a comment, - is standard input."
+    ),
 ]
 
 _open = ExitStack()
 
 
 def settings() -> Settings:
-    """The settings of file and environment. Raises ``SettingsError`` where the home is no folder."""
+    """Load the settings of file and environment. Raises ``SettingsError`` if the home is not a folder."""
     from holderlake.settings import SettingsError, load_settings
 
     loaded = load_settings()
     for path in (loaded.home, *loaded.home.absolute().parents):
         if path.exists() and not path.is_dir():
-            raise SettingsError(f"HOLDERLAKE_HOME is {loaded.home}, and {path} is a file; name a folder")
+            raise SettingsError(f"HOLDERLAKE_HOME is {loaded.home}, but {path} is a file; set it to a folder")
     return loaded
 
 
 def workspace(chosen: Settings | None = None) -> Workspace:
-    """The workspace of the settings, with the provider that they name; closed when the command ends."""
+    """Open the workspace of the settings, with their provider; it is closed when the command ends."""
     from holderlake.local.embedded import make_workspace
 
-    return _until_the_end(make_workspace(chosen or settings()))
+    return _closed_at_end(make_workspace(chosen or settings()))
 
 
 def reading() -> Workspace:
-    """The workspace for reading what is there; closed when the command ends."""
+    """Open the workspace for reading stored data; it is closed when the command ends."""
     from holderlake.local.embedded import reading_workspace
 
-    return _until_the_end(reading_workspace(settings()))
+    return _closed_at_end(reading_workspace(settings()))
 
 
 def close() -> None:
-    """Closes what the command opened."""
+    """Close all workspaces that the command opened."""
     _open.close()
 
 
-def _until_the_end(opened: Workspace) -> Workspace:
+def _closed_at_end(opened: Workspace) -> Workspace:
     return _open.enter_context(closing(opened))
 
 
 def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
-    """The chains asked for, or the watchlist's. Raises ``ValueError`` with the way out when there is nothing to ask."""
+    """Return the given chains, or the watchlist's. Raises ``ValueError`` if there is no token to fetch."""
     watched = workspace.settings.watchlist
     if tokens and not chains:
-        raise ValueError("--token needs --chain, for the same address can be a token on several chains")
+        raise ValueError("--token needs --chain, because several chains can have a token with the same address")
     chosen = chains or sorted(watched)
     if not chosen:
         raise ValueError(
-            "the watchlist is empty; name tokens under [watchlist] in holderlake.toml, or use --chain and --token"
+            "the watchlist is empty; add tokens under [watchlist] in holderlake.toml, or use --chain and --token"
         )
     for chain in chosen:
         if not tokens and chain not in watched:
@@ -93,9 +95,9 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
-    """The tokens as the chains spell them, None for none.
+    """Return the tokens as the chains spell them, None for none.
 
-    Raises ``ValueError`` for one that is not an address of each chain.
+    Raises ``ValueError`` for a token that is not an address of each chain.
     """
     found: list[str] = []
     for token in tokens or ():

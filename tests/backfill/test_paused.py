@@ -17,7 +17,7 @@ from holderlake.errors import RunFailed
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL, groups_of_days
-from pipelines.cli.ingest.backfill import carry_out, go_on
+from pipelines.cli.ingest.backfill import resume_paused, run_backfill
 from pipelines.definitions import build_defs
 from pipelines.runs import dagster_instance, fill
 from pipelines.sensors import paused_sensor
@@ -91,7 +91,7 @@ def test_a_resumed_backfill_pays_only_for_the_rest(
     _stop(poor, instance)
     _due_now(poor)
     rich = _workspace(make_workspace)
-    go_on(rich, as_json=True)
+    resume_paused(rich, as_json=True)
     assert parked_backfills(rich) == []
     assert {manifest.as_of for manifest in rich.lake.manifests(family="maps")} == set(INSTANTS)
     (row,) = [row for row in rich.ledger.report("endpoint") if row.name == "map"]
@@ -101,7 +101,7 @@ def test_a_resumed_backfill_pays_only_for_the_rest(
 def test_a_parked_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     parked = park(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
     assert parked is not None
-    go_on(poor, as_json=False)
+    resume_paused(poor, as_json=False)
     assert f"wait until {poor.ledger.totals().renewal}" in capsys.readouterr().err
     assert parked_backfills(poor) == [parked]
 
@@ -114,7 +114,7 @@ def test_raising_the_ceiling_resumes_a_parked_backfill(
     assert not parked.is_due(poor)
     rich = _workspace(make_workspace, per_day=credits_text(100 * COST))
     assert parked.is_due(rich)
-    go_on(rich, as_json=False)
+    resume_paused(rich, as_json=False)
     assert parked_backfills(rich) == []
     assert sum(bool(manifest.covered) for manifest in rich.lake.manifests(family="maps")) == len(INSTANTS)
 
@@ -124,7 +124,7 @@ def test_a_finished_backfill_starts_no_run(
 ) -> None:
     workspace = _workspace(make_workspace)
     for _ in range(2):
-        carry_out(workspace, [CHAIN], INSTANTS[:1], [], ["maps"], as_json=False)
+        run_backfill(workspace, [CHAIN], INSTANTS[:1], [], ["maps"], as_json=False)
     assert "in the lake already" in capsys.readouterr().out
     with dagster_instance(workspace.settings.dagster_home) as own:
         assert len(own.get_runs()) == 1

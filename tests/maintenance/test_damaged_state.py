@@ -125,7 +125,7 @@ def test_a_damaged_history_of_dagster_is_one_sentence_or_made_again(
 def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").write_text("")
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))
-    with pytest.raises(SettingsError, match="is a file; name a folder"):
+    with pytest.raises(SettingsError, match="is a file; set it to a folder"):
         shared.settings()
 
 

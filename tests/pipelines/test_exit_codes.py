@@ -16,8 +16,8 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.provider.errors import InvalidKey
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
-from pipelines.cli.ingest.backfill import carry_out
 from pipelines.cli.exit_codes import EXIT_CODES
+from pipelines.cli.ingest.backfill import run_backfill
 from pipelines.cli.main import exit_code
 from pipelines.runs import dagster_instance, ingest_day
 from tests.filling import MakeWorkspace, fill
@@ -79,35 +79,35 @@ def holderlake(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_backfill_that_lands_everything_exits_0(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace)
-    carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
-    carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+    run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+    run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
 
 
 def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     workspace = make_workspace(watchlist={CHAIN: [*tokens, "0x" + "9" * 40]})
     with pytest.raises(SomeFailed, match=r"1 requests failed; .*FROM failures.*retry-failures"):
-        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+        run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
 
 
 def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(watchlist={CHAIN: ["0x" + "9" * 40]})
     with pytest.raises(RunFailed, match=r"nothing landed: 1 times unknown_token") as failed:
-        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+        run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
     assert exit_code(failed.value) == 1
 
 
 def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, budget={"per_day": "75"})
     with pytest.raises(SomeFailed, match=r"1 of 2 partitions are in the lake\. .* would pass the ceiling per_day"):
-        carry_out(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
+        run_backfill(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
 
 
 def test_a_wrong_key_exits_1(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     workspace = make_workspace(secret="wrong", watchlist={CHAIN: tokens})
     with pytest.raises(RunFailed, match="invalid_key") as failed:
-        carry_out(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
+        run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
     assert exit_code(failed.value) == 1
 
 

@@ -1,4 +1,4 @@
-"""What ``holderlake backfill`` does: the plan, then the run; or all that is parked and due."""
+"""Run a planned backfill, or resume the paused ones, and report the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.cli.ingest.outcome import Outcome
 from pipelines.runs import dagster_instance, fill
 
 
-def carry_out(
+def run_backfill(
     workspace: Workspace,
     chains: Sequence[str],
     instants: Sequence[datetime],
@@ -25,7 +25,7 @@ def carry_out(
     refresh: bool = False,
     refresh_since: str = "",
 ) -> None:
-    """Show the plan, run it, and report what landed. Raises ``RunFailed``; finished partitions stay."""
+    """Show the plan, run it, and report the rows. Raises ``RunFailed``; finished partitions stay."""
     workspace.check()
     plan = make_plan(
         workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None, refresh=refresh
@@ -33,25 +33,25 @@ def carry_out(
     if not as_json:
         plan_report(plan, False)
     outcome = Outcome(workspace, chains, instants, tables)
-    workspace.on_result = outcome.note
+    workspace.on_result = outcome.add
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:
-        said = plan_markdown(plan)
+        summary = plan_markdown(plan)
         with dagster_instance(workspace.settings.dagster_home) as instance:
             outcome.run(
-                lambda: fill(workspace, instance, chains, instants, tokens, refresh, tables, said, refresh_since)
+                lambda: fill(workspace, instance, chains, instants, tokens, refresh, tables, summary, refresh_since)
             )
     outcome.conclude(as_json)
 
 
-def go_on(workspace: Workspace, as_json: bool) -> None:
-    """Run what is parked and due. Raises ``RunFailed`` if one stops again; it stays parked."""
+def resume_paused(workspace: Workspace, as_json: bool) -> None:
+    """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it stays paused."""
     parked = parked_backfills(workspace)
     for one in parked:
         if one.is_due(workspace):
             instants = list(map(parse_when, one.of.instants))
-            carry_out(
+            run_backfill(
                 workspace,
                 one.of.chains,
                 instants,

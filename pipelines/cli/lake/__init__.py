@@ -1,1 +1,4 @@
-"""Commands about the lake and the warehouse: exports, reports, alerts, object storage."""
+"""Commands about stored data: queries, exports, reports, alerts, rebuilds, object storage.
+
+Only ``retry-failures`` here sends requests; commands that fetch new data are in ``ingest``.
+"""

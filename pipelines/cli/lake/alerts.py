@@ -1,4 +1,4 @@
-"""``holderlake alerts``: what the rules find, telling it, and trying the webhook."""
+"""``holderlake alerts``: find alerts, deliver them, and test the webhook."""
 
 from __future__ import annotations
 
@@ -22,30 +22,24 @@ if TYPE_CHECKING:
 
 
 def alerts(
-    start: Annotated[
-        str | None, typer.Option("--from", help="First instant; as long ago as is news (max_age) by default.")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; now by default.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First instant; default: alerts.max_age ago.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; default: now.")] = None,
     rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be given again.")] = None,
     deliver: Annotated[
-        bool, typer.Option("--deliver", help="Tell what is new by log and webhook, as the sensor does.")
+        bool, typer.Option("--deliver", help="Send new alerts to the log and the webhook, as the sensor does.")
     ] = False,
-    test_webhook: Annotated[
-        bool, typer.Option("--test-webhook", help="Send the webhook a message that tells of nothing.")
-    ] = False,
+    test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to the webhook.")] = False,
     json: Json = False,
 ) -> None:
-    """What the alert rules find in the warehouse, and who was told. Nobody is told without --deliver."""
+    """List the alerts of the warehouse's rules, and their deliveries. Sends none without --deliver."""
     from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
 
     settings = shared.settings()
     if test_webhook or deliver:
         given = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
         if given or (test_webhook and deliver):
-            raise ValueError(
-                f"{'--test-webhook' if test_webhook else '--deliver'} does one thing; leave out "
-                f"{', '.join(given or ['--deliver'])}"
-            )
+            option = "--test-webhook" if test_webhook else "--deliver"
+            raise ValueError(f"{option} cannot be combined with {', '.join(given or ['--deliver'])}")
     if test_webhook:
         _try_webhook(settings, json)
         return
@@ -69,7 +63,7 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
 
     webhook = webhook_of(settings)
     if webhook is None:
-        raise ValueError("no webhook is named; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file")
+        raise ValueError("no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file")
     message = test_message(utc_now())
     try:
         webhook.send(message)
@@ -79,7 +73,7 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
         console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
     else:
         signed = "signed" if webhook.secret else "not signed: no secret is set"
-        console.out.print(f"The webhook took the message {message.key} ({signed}).")
+        console.out.print(f"The webhook accepted the message {message.key} ({signed}).")
 
 
 def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
@@ -101,11 +95,11 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
         console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
         return
     if not found:
-        console.out.print(f"Nothing since {since:%Y-%m-%d %H:%M} UTC. --from looks further back.")
+        console.out.print(f"No alerts since {since:%Y-%m-%d %H:%M} UTC; --from looks further back.")
         return
     console.rows(
         "",
-        ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "told"),
+        ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "delivered"),
         [
             (
                 alert.timestamp,
@@ -120,7 +114,7 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
             for alert in found
         ],
     )
-    console.out.print(f"{len(found)} alerts; --json has their evidence.")
+    console.out.print(f"{len(found)} alerts; --json adds their evidence.")
 
 
 def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:

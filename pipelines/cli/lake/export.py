@@ -16,20 +16,20 @@ def export(
     file: Annotated[Path, typer.Argument(help="File to write: .parquet, .csv, .csv.gz, .arrow or .xlsx.")],
     format: Annotated[
         Literal["parquet", "csv", "arrow", "xlsx"] | None,
-        typer.Option("--format", help="Format, where the file's name does not say it."),
+        typer.Option("--format", help="File format; default: from the file's name."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="CSV: leave texts as they are that a spreadsheet takes for formulas.")
+        bool, typer.Option("--raw", help="CSV only: do not protect texts that a spreadsheet would run as formulas.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Writes a table, a view or a query's answer to Parquet, CSV, Arrow or Excel; whole or not at all."""
+    """Write a table, a view or the result of a query to Parquet, CSV, Arrow or Excel."""
     from holderlake.export.export import export as export_to
     from holderlake.export.export import exported_report, format_of
 
     chosen = format_of(file, format)
     if raw and chosen != "csv":
-        raise ValueError(f"--raw is for CSV; {chosen} holds no formulas")
+        raise ValueError(f"--raw applies to CSV only, not to {chosen}")
     done = export_to(shared.reading().warehouse, what, file.expanduser(), chosen, replace=force, raw=raw)
     exported_report(done, json)

@@ -1,4 +1,4 @@
-"""``holderlake lake``: the lake in object storage."""
+"""``holderlake lake``: copy the lake to and from object storage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pipelines.cli import shared
 from pipelines.cli.exit_codes import ExitCode
 from pipelines.cli.shared import Json
 
-app = typer.Typer(help="The lake in object storage.", no_args_is_help=True)
+app = typer.Typer(help="Copy the lake to and from object storage.", no_args_is_help=True)
 
 
 @app.command("push")
 def lake_push(json: Json = False) -> None:
-    """Brings what the lake holds and the bucket lacks to the bucket. Killed, it goes on when repeated."""
+    """Copy the partitions that the bucket lacks from the lake. Repeat the command after an interruption."""
     from holderlake.errors import extra
 
     with extra("object-storage"):
@@ -25,7 +25,7 @@ def lake_push(json: Json = False) -> None:
 
 @app.command("pull")
 def lake_pull(json: Json = False) -> None:
-    """Brings what the bucket holds and the lake lacks to the lake, and loads the warehouse."""
+    """Copy the partitions that the lake lacks from the bucket, and load the warehouse."""
     from holderlake.errors import extra
 
     with extra("object-storage"):

@@ -1,4 +1,4 @@
-"""What ``holderlake lake push`` and ``pull`` do: the lake of this home and the bucket of the settings."""
+"""Copy partitions between the lake of this home and the bucket of the settings, and report the result."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from holderlake.workspace import Workspace
 
 
 def push_lake(workspace: Workspace, as_json: bool) -> bool:
-    """Pushes, and tells what was done. False where there are conflicts."""
+    """Push, and report the result. Return False if there were conflicts."""
     with console.progress("pushing partitions", 0) as bar:
         moved = push(
             workspace.lake,
             _bucket(workspace.settings),
             lambda done, total: bar.update(bar.task_ids[0], completed=done, total=total),
         )
-    return _told("Pushed", "the bucket", "pull", moved, as_json)
+    return _report("Pushed", "the bucket", "pull", moved, as_json)
 
 
 def pull_lake(workspace: Workspace, as_json: bool) -> bool:
-    """Pulls, loads the warehouse, and tells what was done. False where there are conflicts."""
+    """Pull, load the warehouse, and report the result. Return False if there were conflicts."""
     with console.progress("pulling partitions", 0) as bar:
         moved = pull(
             workspace.lake,
@@ -28,28 +28,28 @@ def pull_lake(workspace: Workspace, as_json: bool) -> bool:
             lambda done, total: bar.update(bar.task_ids[0], completed=done, total=total),
         )
     workspace.warehouse.load(workspace.lake)
-    return _told("Pulled", "the lake", "push", moved, as_json)
+    return _report("Pulled", "the lake", "push", moved, as_json)
 
 
 def _bucket(settings: Settings) -> Bucket:
     chosen = settings.bucket
     if chosen.url is None:
-        raise SettingsError("no bucket is named; set url under [bucket] in holderlake.toml, such as s3://bucket/lake")
+        raise SettingsError("no bucket is set; set url under [bucket] in holderlake.toml, for example s3://bucket/lake")
     return open_bucket(chosen.url, chosen.endpoint, chosen.region)
 
 
-def _told(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bool:
+def _report(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bool:
     if as_json:
         console.as_json(vars(moved))
         return moved.is_complete
     for name in moved.conflicts:
-        console.err.print(f"Changed on both sides since they last agreed, and left alone: {name}")
+        console.err.print(f"Skipped, because it changed on both sides: {name}")
     if moved.conflicts:
         console.err.print(
-            f"Remove the manifest of the side that gives way, here or in the bucket, and {other} or repeat."
+            f"Remove the manifest that you do not need, here or in the bucket; then {other} or repeat the command."
         )
     for reason in moved.refused:
-        console.err.print(f"Left alone: {reason}", soft_wrap=True)
+        console.err.print(f"Skipped: {reason}", soft_wrap=True)
     console.out.print(
         f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {moved.alike:,} were in {where} already."
     )

@@ -1,4 +1,4 @@
-"""``holderlake report``: a page about one token and period."""
+"""``holderlake report``: an HTML page about one token and period."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from pipelines.cli.shared import Json
 def report(
     chain: Annotated[str, typer.Argument(help="The token's chain.")],
     token: Annotated[str, typer.Argument(help="The token's address, or native.")],
-    file: Annotated[Path | None, typer.Argument(help="File to write; report-CHAIN-TOKEN.html here by default.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File to write; default: report-CHAIN-TOKEN.html.")] = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="First instant; the first that is known by default.")
+        str | None, typer.Option("--from", help="First instant; default: the first in the warehouse.")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; the last by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Last instant, included; default: the last in the warehouse.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: Json = False,
 ) -> None:
-    """Writes one page of HTML about a token: holders, entries and exits, clusters, concentration, flows, maps."""
+    """Write an HTML page about a token: holders, entries and exits, clusters, concentration, flows, maps."""
     from holderlake.export.token_report.page import write_report
     from holderlake.storage.names import file_name_part
     from holderlake.warehouse.token_history import Period
@@ -44,7 +46,7 @@ def report(
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}")
     if path.exists() and not force:
-        raise ValueError(f"{path} is there already; --force replaces it")
+        raise ValueError(f"{path} exists already; --force replaces it")
     with console.progress("writing the report", None):
         written = write_report(shared.reading().warehouse, period, path, utc_now())
     if json:

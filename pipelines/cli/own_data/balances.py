@@ -13,25 +13,26 @@ from pipelines.cli.shared import Json
 
 def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path] | None, typer.Argument(help="Balance lists: Parquet, CSV or JSON lines.")] = None,
-    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
-    token: Annotated[str | None, typer.Option(help="Token, or native, where the file does not name it.")] = None,
-    block: Annotated[int | None, typer.Option(min=0, help="Block at whose end these are the balances.")] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain, if the file does not name it.")] = None,
+    token: Annotated[str | None, typer.Option(help="Token address or native, if the file does not name it.")] = None,
+    block: Annotated[int | None, typer.Option(min=0, help="Block after which these balances are true.")] = None,
     at: Annotated[str | None, typer.Option(help="Time of the balances: ISO date-time, unix seconds.")] = None,
     standard: Annotated[
-        str | None, typer.Option(help="erc20, erc721, erc1155 or native; erc20 by default, erc1155 with token_id.")
+        str | None, typer.Option(help="erc20, erc721, erc1155 or native; default: erc20, or erc1155 with token_id.")
     ] = None,
     mapped: Annotated[
-        list[str] | None, typer.Option("--map", help="Our column and the file's: balance=amount; may be given again.")
+        list[str] | None,
+        typer.Option("--map", help="Our column and the file's, such as balance=amount; may be given again."),
     ] = None,
     blocks: Annotated[
-        list[Path] | None, typer.Option("--blocks", help="A file of blocks with their times; again for more.")
+        list[Path] | None, typer.Option("--blocks", help="A file of blocks with their times; may be given again.")
     ] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the balances of --token on --chain, instead.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Import what addresses hold where a history begins. Importing a list again changes nothing."""
+    """Import the balances at the start of a history. Importing a list again changes nothing."""
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.engine.sources.balance_lists import BalanceOptions, parse_names
     from holderlake.local import opening_balances

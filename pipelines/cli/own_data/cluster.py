@@ -1,4 +1,4 @@
-"""``holderlake cluster``: histories that one machine can't hold, built and answered on a cluster."""
+"""``holderlake cluster``: build and query histories that are too large for one machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import typer
 from pipelines.cli import shared
 from pipelines.cli.shared import Chains, Every, From, Instants, Json, To, Tokens
 
-app = typer.Typer(help="Histories that one machine can't hold, on a cluster.", no_args_is_help=True)
+app = typer.Typer(
+    help="Compute histories that are too large for one machine, on a Spark cluster.", no_args_is_help=True
+)
 
 
 @app.command("build")
@@ -17,12 +19,13 @@ def cluster_build(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...", help="Parquet of raw transfers in our own layout, or folders; the store's by default."
+            metavar="[FILE]...",
+            help="Parquet files of raw transfers in our own layout, or folders; default: the store's.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Makes the derived tables (balance intervals, daily edges, ...) that 'cluster fill' answers from."""
+    """Build the derived tables (balance intervals, daily edges, …) that 'cluster fill' reads."""
     from holderlake.errors import extra
 
     with extra("cluster"):
@@ -41,7 +44,7 @@ def cluster_fill(
     token: Tokens = None,
     json: Json = False,
 ) -> None:
-    """Fills maps and holders at many instants into lake and warehouse, from own transfers: no call, no credit."""
+    """Compute maps and holders at many instants into lake and warehouse: no call, no credit."""
     from holderlake.backfill.instants import chosen_instants
     from holderlake.errors import extra
 

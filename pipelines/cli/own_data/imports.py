@@ -1,4 +1,4 @@
-"""``holderlake import``, ``import-rpc`` and ``labels``: transfers and labels of one's own into the engine's store."""
+"""``holderlake import``, ``import-rpc`` and ``labels``: fill the engine's store with your transfers and labels."""
 
 from __future__ import annotations
 
@@ -15,40 +15,38 @@ from pipelines.cli.shared import Json, Tokens
 def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path], typer.Argument(help="Transfer files, or token lists (JSON).")],
     format: Annotated[
-        str | None, typer.Option("--format", help="Layout, where the columns fit several or none: logs, etherscan, …")
+        str | None,
+        typer.Option("--format", help="Layout of the files, if their columns do not decide it: logs, etherscan, …"),
     ] = None,
-    chain: Annotated[str | None, typer.Option(help="Chain, where the file does not name it.")] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain, if the file does not name it.")] = None,
     mapped: Annotated[
-        list[str] | None, typer.Option("--map", help="Our column and the file's: value=amount; may be given again.")
+        list[str] | None,
+        typer.Option("--map", help="Our column and the file's, such as value=amount; may be given again."),
     ] = None,
     constants: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", help="Our column and what it is in every row: token_standard=erc721; may be given again."
-        ),
+        typer.Option("--set", help="Our column and its value in every row: token_standard=erc721; may be given again."),
     ] = None,
     map_file: Annotated[
         Path | None,
-        typer.Option("--map-file", help=r"A TOML file with such pairs under \[columns] and \[constants]."),
+        typer.Option("--map-file", help=r"A TOML file with these pairs under \[columns] and \[constants]."),
     ] = None,
     blocks: Annotated[
         list[Path] | None,
-        typer.Option("--blocks", help="A file of blocks with their times, where transfers have none; again for more."),
+        typer.Option("--blocks", help="A file of blocks with their times, if transfers have none; may be given again."),
     ] = None,
     rows: Annotated[
         str | None, typer.Option("--rows", metavar="PATH", help="Path to the rows within JSON: data.transfers")
     ] = None,
     thousands: Annotated[
-        str | None, typer.Option("--thousands", metavar="LETTER", help="What separates thousands in numbers, such as ,")
+        str | None, typer.Option("--thousands", metavar="LETTER", help="Separator of thousands in numbers, such as ,")
     ] = None,
     empty_is_zero: Annotated[
-        bool, typer.Option("--empty-is-zero", help="An empty sender is a mint, an empty receiver a burn.")
+        bool, typer.Option("--empty-is-zero", help="Read an empty sender as a mint, an empty receiver as a burn.")
     ] = False,
     rejected: Annotated[
         Path | None,
-        typer.Option(
-            "--rejected", metavar="FILE", help="Write rows that can't be read to this file and import the others."
-        ),
+        typer.Option("--rejected", metavar="FILE", help="Write unreadable rows to this file and import the others."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -73,35 +71,39 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
 def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     urls: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[URL]...", help="Nodes' addresses; the settings' by default, where keys belong."),
+        typer.Argument(
+            metavar="[URL]...",
+            help="Nodes' addresses; default: the settings', which is the place for addresses with keys.",
+        ),
     ] = None,
-    chain: Annotated[str | None, typer.Option(help="Chain; that of the node's chain id by default.")] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain; default: from the node's chain id.")] = None,
     token: Tokens = None,
-    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Every token of the chain.")] = False,
+    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Import every token of the chain.")] = False,
     native: Annotated[
-        bool, typer.Option("--native", help="The chain's own coin; besides tokens where --token is given.")
+        bool, typer.Option("--native", help="Import the chain's own coin, in addition to any --token.")
     ] = False,
     traces: Annotated[
-        bool | None, typer.Option(help="Of native, what contracts move too; the settings' by default.")
+        bool | None, typer.Option(help="Include native transfers of contracts; default: the settings'.")
     ] = None,
-    from_block: Annotated[int | None, typer.Option(min=0, help="First block; the settings' by default.")] = None,
-    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the newest final one by default.")] = None,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block; default: the settings'.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; default: the newest final one.")] = None,
     confirmations: Annotated[
-        int | None, typer.Option(min=0, help="Blocks that must follow one; the settings' by default.")
+        int | None,
+        typer.Option(min=0, help="Blocks that must follow a block before it is imported; default: the settings'."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Imports transfers from an EVM chain's node. Interrupted, it goes on where it stopped; reorgs are rolled back."""
+    """Import transfers from an EVM chain's node. Repeat it after an interruption; reorgs are rolled back."""
     from holderlake.local.nodes import ImportOptions, import_from_nodes
 
-    asked = ImportOptions(
+    options = ImportOptions(
         chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
     )
-    import_from_nodes(shared.settings(), urls or [], asked, json)
+    import_from_nodes(shared.settings(), urls or [], options, json)
 
 
 def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
-    """Imports address labels into the engine's store."""
+    """Import address labels into the engine's store."""
     from holderlake.local.imports import label_paths
 
     label_paths(shared.settings(), files, json)

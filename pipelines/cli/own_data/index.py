@@ -1,4 +1,4 @@
-"""``holderlake index``."""
+"""``holderlake index``: choose the tokens whose transfers link holders on every map."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from pipelines.cli.shared import Json
 
 
 def index(
-    chain: Annotated[str | None, typer.Argument(help="Chain of the tokens; all chains where none is given.")] = None,
-    tokens: Annotated[list[str] | None, typer.Argument(metavar="[TOKEN]...", help="Addresses, or native.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Index these tokens no longer.")] = False,
+    chain: Annotated[str | None, typer.Argument(help="Chain of the tokens; default: list all chains.")] = None,
+    tokens: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOKEN]...", help="Token addresses, or native.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop indexing these tokens.")] = False,
     json: Json = False,
 ) -> None:
-    """Mark tokens as indexed: their transfers tie holders on every map. Without tokens, list the indexed ones."""
+    """Index tokens, so that their transfers link holders on every map. Without tokens, list the indexed ones."""
     from holderlake.local.indexed_tokens import change_index, list_index
 
     if tokens and chain:
         change_index(shared.settings(), chain, tokens, remove, json)
     elif remove:
-        raise typer.BadParameter("name the tokens that are to be removed", param_hint="TOKEN")
+        raise typer.BadParameter("name the tokens to remove", param_hint="TOKEN")
     else:
         list_index(shared.settings(), chain, json)

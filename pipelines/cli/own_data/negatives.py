@@ -1,4 +1,4 @@
-"""``holderlake negative-balances``."""
+"""``holderlake negative-balances``: list addresses whose balance falls below zero."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pipelines.cli.shared import Json
 
 def negative_balances(
     chain: Annotated[str | None, typer.Option(help="Chain of --token.")] = None,
-    token: Annotated[str | None, typer.Option(help="Only this token; all tokens of your store by default.")] = None,
-    at: Annotated[str, typer.Option(help="As of when: ISO date-time, unix seconds.")] = "now",
+    token: Annotated[str | None, typer.Option(help="Only this token; default: all tokens of your store.")] = None,
+    at: Annotated[str, typer.Option(help="As-of instant: ISO date-time, unix seconds.")] = "now",
     json: Json = False,
 ) -> None:
-    """List the addresses that your imports leave below zero: how far, and since when."""
+    """List the addresses whose imported balance is below zero, with the amount and the time."""
     from holderlake.contract.times import parse_when
     from holderlake.local.negative_balances import report_negative_balances
 

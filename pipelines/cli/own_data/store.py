@@ -1,4 +1,4 @@
-"""``holderlake store``: the check and the repair of the engine's store on disk."""
+"""``holderlake store``: check and repair the engine's store on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
-app = typer.Typer(help="The engine's store on disk.", no_args_is_help=True)
+app = typer.Typer(help="Check and repair the engine's store on disk.", no_args_is_help=True)
 
 
 @app.command("verify")
@@ -30,10 +30,10 @@ def store_rebuild(json: Json = False) -> None:
 
 @app.command("clean")
 def store_clean(
-    yes: Annotated[bool, typer.Option("--yes", help="Delete the files; they can't be restored.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the files; they cannot be restored.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete the files in the store's quarantine for good. Without --yes only count them."""
+    """Delete the files in the store's quarantine for good. Without --yes, only count them."""
     from holderlake.local.store_care import clean_store
 
     clean_store(shared.settings(), yes, json)

@@ -1,0 +1,59 @@
+"""Commands that run until they are stopped: ``holderlake serve``, ``explore`` and ``ui``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from holderlake import console
+from pipelines.cli import shared
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default: the settings'.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Port to listen on; default: the settings'.")
+    ] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Serve the sample world instead of your own store.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1_024, help="Worker processes; default: the settings'.")
+    ] = None,
+    log: Annotated[
+        Literal["json", "text", "off"] | None,
+        typer.Option(help="Format of the request log; default: the settings'."),
+    ] = None,
+) -> None:
+    """Serve the /v0 API over the engine's store. Stop it with Ctrl-C."""
+    from holderlake.local.serve import serve as run_service
+
+    settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
+    raise typer.Exit(run_service(settings, sample))
+
+
+def explore(
+    host: Annotated[str, typer.Option(help="Address to listen on; only this machine can read the default one.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8015,
+    opening: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C."""
+    from holderlake.explorer.server import serve as serve_page
+
+    serve_page(shared.reading().warehouse, host, port, opening, partial(console.err.print, soft_wrap=True))
+
+
+def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
+    """Start Dagster's web UI and daemon on this home. Stop them with Ctrl-C."""
+    from pipelines.runs import prepare_dagster_home
+
+    prepare_dagster_home(shared.settings().dagster_home)
+    workspace = Path(__file__).parents[2] / "workspace.yaml"
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
+    os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replace this process by Dagster's command
