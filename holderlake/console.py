@@ -1,7 +1,7 @@
-"""What the commands print: aligned tables for people, JSON for machines.
+"""Output of the commands: aligned tables for people, JSON for machines.
 
-Names, reasons and other texts in it come from providers and from chains. They are only text here: nothing in them is
-markup, an emoji code or a terminal's control sequence.
+Names, reasons and other texts come from providers and chains and are untrusted: they are printed without markup, emoji
+codes or terminal control sequences.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PIPED_WIDTH = 500
-"""Nobody wraps a pipe or a file for a narrow terminal."""
+"""Width for pipes and files, which are not wrapped."""
 
 
 class _TextConsole(Console):
-    """A console that prints texts as they are, with characters that are not printable as escapes."""
+    """A console without markup that escapes unprintable characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
@@ -47,16 +47,16 @@ err = _TextConsole(stderr=True)
 
 _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _SMALL = 0.001
-"""Below it, four decimals would show too few digits, or zero."""
+"""Smaller numbers are shown with four significant digits."""
 _FEW_COLUMNS = 4
-"""So many columns fold well within a terminal."""
+"""Tables with more columns are printed as blocks if they are too wide."""
 
 
 def prepare_streams() -> None:
     """Make standard output and error print every text: in any encoding, and warnings of libraries as plain text."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            with suppress(OSError):  # the stream's file was replaced by a pipe, as by a parent process
+            with suppress(OSError):  # a parent process replaced the stream's file by a pipe
                 stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(_TextFormatter())
@@ -79,7 +79,7 @@ def as_json(value: Any) -> None:
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Prints an aligned table, numbers to the right; where it is wider than the terminal, a block for each row."""
+    """Print an aligned table, numbers to the right; if it is wider than the terminal, a block for each row."""
     texts = [[_text(value) for value in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     if title:
@@ -105,13 +105,13 @@ def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def arrow(title: str, table: pa.Table) -> None:
-    """Prints an Arrow table."""
+    """Print an Arrow table."""
     rows(title, table.column_names, (tuple(row.values()) for row in table.to_pylist()))
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Progress]:
-    """A progress bar on standard error with counts and times; without an end where the total is not known."""
+    """Show a progress bar on standard error with counts and times; ``total`` may be unknown."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

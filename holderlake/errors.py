@@ -50,24 +50,24 @@ __all__ = [
 
 
 class RunFailed(Exception):
-    """A run that landed nothing; the message is the first error's."""
+    """A run that committed nothing; the message is the first error's."""
 
 
 class RunCancelled(RunFailed):
-    """A run that was cancelled before it was done."""
+    """A run that was cancelled."""
 
 
 class SomeFailed(RunFailed):
-    """A command that did part of its work; the message gives the count of what failed and where to look."""
+    """A command that did part of its work; the message gives the number of failures and where to look."""
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Imports of packages that only an extra brings. Raises ``SettingsError`` that says how to install it."""
+    """Guard imports of an optional package. Raises ``SettingsError`` with the command that installs the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"this needs the package {error.name}, which is not installed; "
-            f"pip install 'holderlake[{name}]' brings it, and in a checkout make extras"
+            f"run pip install 'holderlake[{name}]', or in a checkout make extras"
         ) from error

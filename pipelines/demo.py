@@ -1,7 +1,6 @@
-"""``holderlake demo``: the main job on the sample world, and what an analyst may ask of the outcome.
+"""``holderlake demo``: run the main job on the sample world, and two analyst queries on the result.
 
-Everything is asked over HTTP, as of a provider on the network, although its engine is at hand: the demo shows calls,
-credits and the archive.
+All requests go over HTTP, although the engine runs in this process: the demo shows calls, credits and the archive.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ LIMIT 5
 """
 
 _QUESTIONS: Final = (
-    ("Whose concentration changed most over two years?", _CONCENTRATION),
+    ("Which token's concentration changed most over two years?", _CONCENTRATION),
     ("Which clusters held most of a token, and when?", _CLUSTERS),
 )
 
 
 def run_demo(workspace: Workspace, as_json: bool) -> None:
-    """Fills the lake at nine instants over the sample world's two years, checks it, and asks two questions."""
+    """Fill the lake at nine instants over the sample world's two years, check it, and run two queries."""
     began = time.monotonic()
     start, end = sample_period()
     instants = [(start + (end - start) / (_INSTANTS - 1) * n).replace(microsecond=0) for n in range(_INSTANTS)]
@@ -61,15 +60,15 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
         fill(workspace, instance, chains, instants)
     calls, spent = _spent(workspace)
     seconds = time.monotonic() - began
-    landed = _landed(workspace)
+    tables = _table_sizes(workspace)
     answers = [(question, sql, workspace.warehouse.query(sql)) for question, sql in _QUESTIONS]
     if as_json:
-        console.as_json(_as_json(landed, calls - calls_before, spent - spent_before, seconds, answers))
+        console.as_json(_as_json(tables, calls - calls_before, spent - spent_before, seconds, answers))
         return
-    _print(workspace, landed, answers)
+    _print(tables, answers)
     console.out.print(
         f"{calls - calls_before:,} calls, {credits_text(spent - spent_before)} credits, {seconds:.1f} s. "
-        "Run it again: nothing is asked or paid twice.\n"
+        "Run it again: no request is sent or paid twice.\n"
     )
     _where_next(workspace)
 
@@ -79,7 +78,7 @@ def _spent(workspace: Workspace) -> tuple[int, int]:
     return calls, workspace.ledger.totals().spent
 
 
-def _landed(workspace: Workspace) -> list[dict[str, Any]]:
+def _table_sizes(workspace: Workspace) -> list[dict[str, Any]]:
     counts = " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS rows, count(DISTINCT chain) AS chains, "
         f"count(DISTINCT timestamp) AS instants FROM {name}"
@@ -90,10 +89,10 @@ def _landed(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _as_json(
-    landed: list[dict[str, Any]], calls: int, spent: int, seconds: float, answers: list[tuple[str, str, pa.Table]]
+    tables: list[dict[str, Any]], calls: int, spent: int, seconds: float, answers: list[tuple[str, str, pa.Table]]
 ) -> dict[str, Any]:
     return {
-        "tables": landed,
+        "tables": tables,
         "calls": calls,
         "credits_hundredths": spent,
         "seconds": round(seconds, 1),
@@ -101,8 +100,8 @@ def _as_json(
     }
 
 
-def _print(workspace: Workspace, landed: list[dict[str, Any]], answers: list[tuple[str, str, pa.Table]]) -> None:
-    console.rows("What landed", list(landed[0]), (list(line.values()) for line in landed))
+def _print(tables: list[dict[str, Any]], answers: list[tuple[str, str, pa.Table]]) -> None:
+    console.rows("Rows in the warehouse", list(tables[0]), (list(line.values()) for line in tables))
     console.out.print()
     for question, sql, rows in answers:
         console.out.print(question, style="bold")
@@ -119,7 +118,10 @@ def _where_next(workspace: Workspace) -> None:
             ("make ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
             ("holderlake explore", "the warehouse as a page: maps that play through time, holders, clusters"),
             ("holderlake tables", "tables, views and macros of the warehouse"),
-            ("holderlake sql \"FROM holder_changes('2025-01-01', '2026-01-01') LIMIT 5\"", "who came, who left"),
+            (
+                "holderlake sql \"FROM holder_changes('2025-01-01', '2026-01-01') LIMIT 5\"",
+                "holders who entered and left",
+            ),
             ("holderlake serve --sample", "the /v0 API itself, with its docs page"),
             (str(workspace.lake.root), "the Parquet lake, for any reader"),
             (str(workspace.warehouse.path), "the DuckDB warehouse"),

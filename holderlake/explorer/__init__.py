@@ -1,1 +1,4 @@
-"""A local web page over the warehouse, read-only: bubble maps through time, holders, clusters, concentration."""
+"""The explorer: a local, read-only web page of the warehouse, and the JSON that it reads.
+
+The page's source is in ``web/``; ``static/`` is its build.
+"""

@@ -1,4 +1,4 @@
-"""What the page asks of the warehouse, in the SQL files of ``sql/``; answers are columns by name."""
+"""The page's queries of the warehouse, from the SQL files of ``sql/``; results are columns by name."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holderlake.explorer.published import Question
+from holderlake.explorer.published import Reader
 
 Columns = dict[str, list[Any]]
-"""Equally long columns by name. Amounts are exact texts, instants texts of partitions, other dates unix seconds."""
+"""Columns of equal length by name. Amounts are exact texts, instants partition texts, other dates unix seconds."""
 
 MOST_TOKENS: Final = 50
-"""So many tokens are answered to one search."""
+"""Limit of tokens in one search result."""
 
 
-def tokens(question: Question, text: str) -> Columns:
-    """Tokens whose name, symbol, address and chain together hold all words of a text; ``found`` counts all of them."""
+def tokens(reader: Reader, text: str) -> Columns:
+    """Find tokens whose name, symbol, address and chain together contain all words; ``found`` counts all matches."""
     whole = text.strip().lower()
-    return _ask(question, "tokens", words=whole.split(), whole=whole, most=MOST_TOKENS)
+    return _query(reader, "tokens", words=whole.split(), whole=whole, most=MOST_TOKENS)
 
 
-def history(question: Question, chain: str, token: str) -> dict[str, Columns]:
-    """A token's name, its instants in order with what each tells of concentration, and what failed last."""
-    asked = {"chain": chain, "token": token}
+def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
+    """Return a token's name, its instants in order with concentration figures, and the last failures."""
+    subject = {"chain": chain, "token": token}
     return {
-        "token": _ask(question, "token", **asked),
-        "instants": _ask(question, "history", **asked),
-        "failures": _ask(question, "failures", **asked, at=None),
+        "token": _query(reader, "token", **subject),
+        "instants": _query(reader, "history", **subject),
+        "failures": _query(reader, "failures", **subject, at=None),
     }
 
 
-def token_map(question: Question, chain: str, token: str, at: datetime) -> dict[str, Any]:
-    """All of one map: nodes, links, clusters; and why something is missing, where it is known.
+def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
+    """Return one map: nodes, links, clusters, and the failures that explain missing parts.
 
-    A column of texts of the links is ``{"values": …, "at": …}``: each text once, and where it stands in each row.
+    A text column of the links is ``{"values": …, "at": …}``: the distinct texts, and the index of each row's text.
     """
-    asked = {"chain": chain, "token": token, "at": at}
-    parts = {part: _ask(question, part, **asked) for part in ("nodes", "clusters", "failures")}
-    return parts | {"links": _packed(question.ask(_sql("links"), asked))}
+    subject = {"chain": chain, "token": token, "at": at}
+    parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}
+    return parts | {"links": _packed(reader.query(_sql("links"), subject))}
 
 
-def comparison(question: Question, chain: str, token: str, before: datetime, after: datetime) -> Columns:
-    """The holders at two instants, and what became of each."""
-    return _ask(question, "compare", chain=chain, token=token, before=before, after=after)
+def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
+    """Return the holders at two instants, with the change of each."""
+    return _query(reader, "compare", chain=chain, token=token, before=before, after=after)
 
 
-def _ask(question: Question, name: str, **parameters: Any) -> Columns:
-    answer: Columns = question.ask(_sql(name), parameters).to_pydict()
-    return answer
+def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
+    columns: Columns = reader.query(_sql(name), parameters).to_pydict()
+    return columns
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:
-    """Thousands of links are between hundreds of addresses: a third of the bytes, and of the time to read them."""
+    """Encode text columns as dictionaries: thousands of links join hundreds of addresses, so this saves two thirds."""
     packed: dict[str, Any] = {}
     for name, column in zip(answer.column_names, answer.columns, strict=True):
         if pa.types.is_string(column.type):
@@ -68,8 +68,8 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 
 
 @cache
-def shape() -> str:
-    """Tells versions of what is asked apart."""
+def queries_hash() -> str:
+    """Return a hash of the SQL files, as part of the version of an answer."""
     texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""The page and its JSON, as an ASGI app over a warehouse. What is asked of the warehouse stands in ``answers``."""
+"""The ASGI app of the page and its JSON. The queries of the warehouse are in ``answers``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from holderlake.contract.chains import normalise_address
 from holderlake.contract.times import parse_when
 from holderlake.explorer import answers
 from holderlake.explorer.guard import Guard
-from holderlake.explorer.published import Published, Question
+from holderlake.explorer.published import Published, Reader
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 STATIC: Final = Path(__file__).with_name("static")
-"""The page as it was built from ``page/``."""
+"""The page, built from ``web/``."""
 
 _LONGEST: Final = Query(max_length=1_000)
 _Text = Annotated[str, _LONGEST]
@@ -34,7 +34,7 @@ routes = APIRouter(prefix="/api")
 
 
 def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
-    """The app. It answers to localhost, to bare addresses, and to the host ``names``."""
+    """Return the app. It answers requests to localhost, to IP addresses, and to the host ``names``."""
     published = Published(warehouse)
 
     @asynccontextmanager
@@ -43,12 +43,12 @@ def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
         published.close()
 
     app = FastAPI(
-        openapi_url=None,  # and so no docs page, whose scripts are elsewhere
+        openapi_url=None,  # this also disables the docs page, whose scripts are on other hosts
         lifespan=lifespan,
         middleware=[Middleware(Guard, names=names)],
     )
     app.state.published = published
-    app.add_exception_handler(WarehouseError, _unanswered)
+    app.add_exception_handler(WarehouseError, _unavailable)
     app.include_router(routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True))
     return app
@@ -56,41 +56,41 @@ def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
 
 @routes.get("/tokens")
 def tokens(request: Request, q: _Text = "") -> Response:
-    """Tokens to choose from."""
-    return _answered(request, lambda question: answers.tokens(question, q))
+    """Search tokens."""
+    return _answer(request, lambda reader: answers.tokens(reader, q))
 
 
 @routes.get("/history")
 def history(request: Request, chain: _Text, token: _Token) -> Response:
-    """A token and its instants."""
-    return _answered(request, lambda question: answers.history(question, chain, token))
+    """Return a token and its instants."""
+    return _answer(request, lambda reader: answers.history(reader, chain, token))
 
 
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
-    """One map."""
-    return _answered(request, lambda question: answers.token_map(question, chain, token, at))
+    """Return one map."""
+    return _answer(request, lambda reader: answers.token_map(reader, chain, token, at))
 
 
 @routes.get("/compare")
 def compare(request: Request, chain: _Text, token: _Token, before: _When, after: _When) -> Response:
-    """Two instants beside each other."""
-    return _answered(request, lambda question: answers.comparison(question, chain, token, before, after))
+    """Compare two instants."""
+    return _answer(request, lambda reader: answers.comparison(reader, chain, token, before, after))
 
 
-def _answered(request: Request, ask: Callable[[Question], Any]) -> Response:
-    """As JSON, tagged with the versions of warehouse and question: what a browser has need not be sent again."""
+def _answer(request: Request, read: Callable[[Reader], Any]) -> Response:
+    """Answer in JSON, tagged with the versions of warehouse and queries, or with 304 if the browser has the answer."""
     published: Published = request.app.state.published
     if request.headers.get("if-none-match") == _headers(published.version())["ETag"]:
         return Response(status_code=304, headers=_headers(published.version()))
-    with published.question() as question:
-        body = msgspec.json.encode(ask(question))
-    return Response(body, headers=_headers(question.version), media_type="application/json")
+    with published.reader() as reader:
+        body = msgspec.json.encode(read(reader))
+    return Response(body, headers=_headers(reader.version), media_type="application/json")
 
 
 def _headers(version: str) -> dict[str, str]:
-    return {"Cache-Control": "no-cache", "ETag": f'"{version}-{answers.shape()}"'}
+    return {"Cache-Control": "no-cache", "ETag": f'"{version}-{answers.queries_hash()}"'}
 
 
-async def _unanswered(_: Request, error: Exception) -> Response:
+async def _unavailable(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 503)

@@ -1,4 +1,4 @@
-"""What keeps the page on this machine: no foreign host names, no other origin, no code but ours, only reading."""
+"""Restrict the page to this machine: no foreign host names or origins, no foreign code, read-only methods."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Stand on every answer."""
+"""Headers of every answer."""
 
 
 class Guard:
-    """Wraps the app. Only ``names``, ``localhost`` and bare addresses are answered: a page elsewhere could make a name
-    of its own point here (DNS rebinding), but no address."""
+    """Middleware that answers requests to ``names``, ``localhost`` and IP addresses only.
+
+    A foreign page could let its own host name point here (DNS rebinding), but not an address.
+    """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
         self._app = app
         self._names = {"localhost", *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or refuses."""
+        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -46,10 +48,10 @@ class Guard:
 
         request = Request(scope)
         if not self._is_ours(request.headers.get("host", "")):
-            text = "This page answers to localhost only; open it at the address that 'holderlake explore' says."
+            text = "This page answers to localhost only; open it at the address that 'holderlake explore' prints."
             await PlainTextResponse(text, 421)(scope, receive, guarded)
         elif request.method not in ("GET", "HEAD"):
-            await PlainTextResponse("This page only reads.", 405, {"Allow": "GET, HEAD"})(scope, receive, guarded)
+            await PlainTextResponse("This page is read-only.", 405, {"Allow": "GET, HEAD"})(scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
 

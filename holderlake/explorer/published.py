@@ -1,6 +1,6 @@
-"""The version of the warehouse that is published now; connections to it are kept for the next question.
+"""A pool of connections to the current version of the warehouse.
 
-A load publishes by renaming a new file into place; the next question then opens that one.
+A load publishes a new file by a rename; the next request opens that file.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 _MOST_IDLE: Final = 4
 
 
-class Question:
-    """One version of the warehouse, to be asked things that belong together. ``version`` tells versions apart."""
+class Reader:
+    """A connection to one version of the warehouse, for queries that must agree. ``version`` identifies the file."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
         self._connection = connection
         self.version = version
 
-    def ask(self, sql: str, parameters: dict[str, Any]) -> pa.Table:
-        """The answer to a query. Raises ``WarehouseError`` with what DuckDB says."""
+    def query(self, sql: str, parameters: dict[str, Any]) -> pa.Table:
+        """Run a query. Raises ``WarehouseError`` with DuckDB's message."""
         try:
             return self._connection.sql(sql, params=parameters).to_arrow_table()
         except duckdb.Error as error:
-            raise WarehouseError(f"the warehouse can't answer: {error}") from error
+            raise WarehouseError(f"the warehouse cannot answer: {error}") from error
 
 
 class Published:
-    """Hands the published version out to threads that ask at the same time, each on a connection of its own.
+    """Lends connections to the current version of the warehouse to threads, one each.
 
-    Opening takes some 20 ms, so connections are kept; those to a version that was replaced are closed.
+    Opening one takes 20 ms, so idle connections are reused; those to an older version are closed.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -46,21 +46,21 @@ class Published:
         self._version = ""
 
     def version(self) -> str:
-        """Which file is published now. Raises ``WarehouseError`` without one."""
+        """Return an identifier of the current file. Raises ``WarehouseError`` without one."""
         try:
             found = self._warehouse.path.stat()
         except FileNotFoundError:
-            self._warehouse.connect().close()  # says what to do; or one was published this moment
+            self._warehouse.connect().close()  # raises the error with advice, unless a file was published just now
             found = self._warehouse.path.stat()
         return f"{found.st_ino:x}-{found.st_mtime_ns:x}"
 
     @contextmanager
-    def question(self) -> Iterator[Question]:
-        """The version that is published now; it stays the same within. Raises ``WarehouseError`` without one."""
+    def reader(self) -> Iterator[Reader]:
+        """Lend a connection to the current version. Raises ``WarehouseError`` without one."""
         version = self.version()
         connection = self._idle_one(version) or self._warehouse.connect()
         try:
-            yield Question(connection, version)
+            yield Reader(connection, version)
         finally:
             with self._lock:
                 is_kept = version == self._version and len(self._idle) < _MOST_IDLE
@@ -77,7 +77,7 @@ class Published:
             return self._idle.pop() if self._idle else None
 
     def close(self) -> None:
-        """Closes what is kept."""
+        """Close the idle connections."""
         with self._lock:
             self._close_idle()
 

@@ -1,4 +1,4 @@
-"""Runs the page on this machine until it is stopped."""
+"""Serve the page on this machine until it is stopped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from holderlake.warehouse.warehouse import Warehouse
 
 
 def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:
-    """Serves until Ctrl-C; port 0 takes a free one. Raises ``WarehouseError`` where there is nothing to show,
-    ``ValueError`` where it can't listen there."""
+    """Serve until Ctrl-C; port 0 takes a free one.
+
+    Raises ``WarehouseError`` if there is no warehouse, ``ValueError`` if the port cannot be used.
+    """
     warehouse.connect().close()
     listening = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -33,4 +35,6 @@ def _listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family)
     except OSError as error:
-        raise ValueError(f"can't listen on {host}, port {port}: {error.strerror}; another: --port 0") from error
+        raise ValueError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; --port 0 takes a free port"
+        ) from error

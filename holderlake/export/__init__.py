@@ -1,1 +1,4 @@
-"""Tables and queries as files, and the report page of a token. Everything here reads the warehouse only."""
+"""Exports of tables and queries as files, and the report page of a token.
+
+Everything here only reads the warehouse; the commands that call it are in ``pipelines.cli.lake``.
+"""

@@ -1,6 +1,6 @@
-"""Exports of the warehouse: a table, a view or a query, streamed into a file that appears whole or not at all.
+"""Export a table, a view or a query of the warehouse to a file, in batches; the file appears when it is complete.
 
-How each format is written stands in ``export_formats``.
+The file formats are in ``formats``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written. ``notes`` counts what a person should know of it, by the format's own names."""
+    """A written file. ``notes`` counts special values by the format's own names."""
 
     path: Path
     format: FormatName
@@ -60,14 +60,14 @@ class Exported:
     notes: Mapping[str, int]
 
 
-def format_of(path: Path, given: FormatName | None) -> FormatName:
-    """The format of a file: what is given, else what its suffix says. Raises ``ValueError`` where neither does."""
-    if given is not None:
-        return given
+def format_of(path: Path, explicit: FormatName | None) -> FormatName:
+    """Return the given format, else the one of the file's suffix. Raises ``ValueError`` if the suffix is unknown."""
+    if explicit is not None:
+        return explicit
     found = [own for suffix, own in _SUFFIXES.items() if path.name.lower().endswith(suffix)]
     if not found:
         raise ValueError(
-            f"{path.name} does not say its format; end it with {', '.join(_SUFFIXES)}, or give --format "
+            f"unknown file format of {path.name}; end the name with {', '.join(_SUFFIXES)}, or give --format "
             f"({', '.join(get_args(FormatName))})"
         )
     return found[0]
@@ -82,18 +82,18 @@ def export(
     replace: bool = False,
     raw: bool = False,
 ) -> Exported:
-    """Writes a table, a view or the answer of a query to a file; what stood there stays until it is whole.
+    """Write a table, a view or the result of a query to a file. An existing file stays until the new one is complete.
 
-    ``raw`` leaves texts of CSV that look like formulas as they are. Raises ``ValueError`` on what can't be written,
-    ``WarehouseError`` on a faulty query.
+    ``raw`` does not protect CSV texts that look like formulas. Raises ``ValueError`` if the file cannot be written,
+    ``WarehouseError`` if the query is invalid.
     """
     began = time.monotonic()
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
     if path.exists() and not replace:
-        raise ValueError(f"{path} is there already; --force replaces it")
-    with _answering(warehouse, path.parent) as connection, whole_file(path) as part:
-        answer, total = _asked(connection, what)
+        raise ValueError(f"{path} exists already; --force replaces it")
+    with _limited(warehouse, path.parent) as connection, whole_file(path) as part:
+        answer, total = _selected(connection, what)
         kind = _FORMATS[chosen]
         try:
             reader = _storable(answer, kind.tables).to_arrow_reader(_BATCH_ROWS)
@@ -102,7 +102,7 @@ def export(
         except duckdb.Error as error:
             raise WarehouseError(str(error)) from error
         except OSError as error:
-            raise ValueError(f"{path} can't be written: {error.strerror or error}") from error
+            raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
     return Exported(path, chosen, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes)
 
 
@@ -119,8 +119,8 @@ def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> in
     return rows
 
 
-def _asked(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
-    """The answer, and how many rows it has where that is known."""
+def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
+    """Return the result, and its number of rows if known."""
     try:
         if _NAME.fullmatch(what.strip()):
             name = _known(connection, what.strip())
@@ -136,7 +136,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.Duc
         raise WarehouseError(str(error)) from error
     twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
     if twice:
-        raise ValueError(f"the query has two columns {twice[0]}; name them apart with AS")
+        raise ValueError(f"the query has two columns {twice[0]}; rename one with AS")
     return answer, total
 
 
@@ -150,13 +150,13 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
     ]
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
-        advice = f"did you mean {near[0]}?" if near else "'holderlake tables' lists them; a query may be given instead"
+        advice = f"did you mean {near[0]}?" if near else "'holderlake tables' lists all; a query works too"
         raise ValueError(f"there is no table or view {name}; {advice}")
     return name
 
 
 def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
-    """The answer with text in place of what the file can't hold; nested values are JSON then."""
+    """Convert values that the file format lacks to text; nested values become JSON."""
     columns = []
     for name, kind in zip(answer.columns, map(str, answer.types), strict=True):
         column = '"' + name.replace('"', '""') + '"'
@@ -169,8 +169,8 @@ def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyR
 
 
 @contextmanager
-def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that keeps to its memory; a sort that is larger spills beside the file."""
+def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection with a memory limit; larger sorts spill to the file's folder."""
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
@@ -183,7 +183,7 @@ def _answering(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyCo
 
 
 def exported_report(exported: Exported, as_json: bool) -> None:
-    """What was written, as a sentence or as JSON."""
+    """Print the written file as a sentence or as JSON."""
     if as_json:
         own = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
         console.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
@@ -198,7 +198,7 @@ def exported_report(exported: Exported, as_json: bool) -> None:
 
 
 _NOTES: Final = {
-    "sheets": "A sheet of Excel holds 1,048,576 rows, so there are {} sheets.",
-    "as_text": "{:,} numbers have more digits than Excel's 15; they are exact, as text.",
-    "defused": "{:,} texts that a spreadsheet would take for formulas begin with an apostrophe; --raw leaves it out.",
+    "sheets": "A sheet of Excel holds 1,048,576 rows, so the file has {} sheets.",
+    "as_text": "{:,} numbers have more digits than Excel's 15 and are stored as text, to stay exact.",
+    "defused": "{:,} texts that look like formulas got an apostrophe in front; --raw leaves it out.",
 }

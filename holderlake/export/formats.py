@@ -1,6 +1,6 @@
-"""The file formats of exports: each takes Arrow batches one after the other and keeps none of them.
+"""The file formats of exports. Each writes Arrow batches one by one, in constant memory.
 
-What is exported, and that a file appears whole or not at all, is ``exporting``'s matter.
+The query, and the replacement of an existing file, are in ``export``.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ EXCEL_COLUMNS: Final = 16_384
 EXCEL_TEXT: Final = 32_767
 _EXACT: Final = Context(prec=80)
 _EXACT_DIGITS: Final = 15
-"""Excel's numbers are floats: so many digits survive."""
+"""Excel's numbers are floats with 15 exact digits."""
 _FIRST_EXCEL_DAY: Final = date(1900, 3, 1)
-"""Excel holds 1900 for a leap year, so that days before are off by one."""
+"""Excel treats 1900 as a leap year, so earlier days are off by one."""
 _FORMULA: Final = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
-"""The signs that begin a formula, the wide ones of Chinese and Japanese letters too."""
+"""Signs that begin a formula, including the full-width ones of East Asian text."""
 _NUMBER: Final = r"^[+-]?[0-9]+([.][0-9]+)?$"
 
 
 class Format(ABC):
-    """A file that is being written. ``tables`` is whether it holds nested values and every type, as Parquet does."""
+    """A file that is being written. ``tables`` means that the format supports nested values and every type."""
 
     tables = True
 
@@ -41,20 +41,20 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
+        """Append rows."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the file; without it, it is not whole."""
+        """Complete the file."""
 
     @property
     def notes(self) -> dict[str, int]:
-        """What a person should know of the file, counted."""
+        """Counts of special values in the file."""
         return {}
 
 
 class Parquet(Format):
-    """Parquet, zstd; every value as it is."""
+    """Parquet, compressed with zstd; values are unchanged."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(path, schema, compression="zstd")
@@ -67,7 +67,7 @@ class Parquet(Format):
 
 
 class Arrow(Format):
-    """Arrow's IPC file (Feather), not compressed, so that any reader can map it."""
+    """Arrow's IPC file (Feather), uncompressed, so that any reader can map it into memory."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._sink = pa.OSFile(str(path), "wb")
@@ -82,9 +82,9 @@ class Arrow(Format):
 
 
 class Csv(Format):
-    """CSV in UTF-8 with a header; text is quoted, null is nothing. Decimals are exact.
+    """CSV in UTF-8 with a header; text is quoted, null is empty, decimals are exact.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front, unless it is wanted ``raw``.
+    A text that a spreadsheet would run as a formula gets an apostrophe in front, unless ``raw``.
     """
 
     tables = False
@@ -124,9 +124,9 @@ class Csv(Format):
 
 
 class Excel(Format):
-    """Excel, a sheet for each 1,048,575 rows. Text is text and never a formula or a link.
+    """Excel, a sheet for each 1,048,575 rows. Text is never a formula or a link.
 
-    A number of more than 15 digits would lose some, so it is written as text; times have milliseconds.
+    Numbers of more than 15 digits are written as text, to stay exact; times have milliseconds.
     """
 
     tables = False
@@ -135,7 +135,7 @@ class Excel(Format):
         import xlsxwriter
 
         if len(schema) > EXCEL_COLUMNS:
-            raise ValueError(f"Excel holds {EXCEL_COLUMNS:,} columns, and these are {len(schema):,}")
+            raise ValueError(f"Excel holds {EXCEL_COLUMNS:,} columns, but the result has {len(schema):,}")
         options = {
             "constant_memory": True,
             "tmpdir": str(path.parent),

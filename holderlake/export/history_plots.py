@@ -1,7 +1,7 @@
-"""Plots of a token through time: in reports, a plot each, and small side by side in the warehouse's asset metadata.
+"""Plots of tokens through time: one plot each in reports, small multiples in the warehouse's asset metadata.
 
-``plots`` draws what one partition holds; these draw what the warehouse knows of a span of time. They show numbers,
-dates and addresses only, never what strangers named themselves.
+Plots of one partition are in ``holderlake.dagster.plots``. These show numbers, dates and addresses only, never names
+or labels, which are untrusted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from holderlake.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
-"""With fewer there is nothing to see side by side."""
+"""Tokens with fewer maps are left out."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
-"""Okabe and Ito's, which colour-blind readers can tell apart; the yellow is darker."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST: Final = "#9aa3af"
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "path", "text.parse_math": False}
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a plot stands on: colours of its ground, its text and its grid."""
+    """Colours of a plot's background, text and grid."""
 
     ground: str
     ink: str
@@ -101,14 +101,14 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def followed(rows: pa.Table) -> list[list[tuple[datetime, float]]]:
-    """The shares of each cluster from its birth on, by the table of ``clusters.sql``.
+    """Return the shares of each cluster since it first appeared, from the rows of ``clusters.sql``.
 
-    Where a cluster split, the larger part goes on, and the others begin.
+    If a cluster splits, the larger part continues its line, and the others begin new ones.
     """
     lines: list[list[tuple[datetime, float]]] = []
     line_of: dict[tuple[datetime, int], int] = {}
-    living = [row for row in rows.to_pylist() if row["cluster_id"] is not None]
-    for row in sorted(living, key=lambda row: (row["timestamp"], -(row["share"] or 0))):
+    present = [row for row in rows.to_pylist() if row["cluster_id"] is not None]
+    for row in sorted(present, key=lambda row: (row["timestamp"], -(row["share"] or 0))):
         before = line_of.get((row["previous_timestamp"], row["previous_cluster_id"]))
         if before is None or lines[before][-1][0] == row["timestamp"]:
             lines.append([])
@@ -125,11 +125,11 @@ PLOTS: Final[Mapping[str, Draw]] = {
     "turnover": draw_turnover,
     "clusters": draw_clusters,
 }
-"""The plots by the question of ``report_sql`` whose answer each draws."""
+"""The plots, by the name of the query whose rows each draws."""
 
 
 def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] = "svg") -> bytes:
-    """One plot as a file; the same rows give the same bytes."""
+    """Return one plot as a file; the same rows give the same bytes."""
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(8.6, 3.4), layout="constrained", facecolor=look.ground)
         axes = figure.subplots()
@@ -143,7 +143,7 @@ def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] 
 
 
 def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, str]:
-    """Return the plots of some tokens side by side, as Markdown by name; none where there is little history."""
+    """Return small plots of the tokens side by side, as Markdown by name; tokens with little history are left out."""
     try:
         answers = _answers(warehouse, chain, tokens, until)
         return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
@@ -180,7 +180,7 @@ def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> str:
             _finish(axes, LIGHT, 7)
             if question == "concentration" and address == found[0][0]:
                 axes.legend(fontsize=6, frameon=False)
-        for axes in grid:  # what is left
+        for axes in grid:  # unused cells
             axes.set_visible(False)
         text = base64.b64encode(_file(figure, "png")).decode()
     return f"![{PLOTS[question].__doc__}](data:image/png;base64,{text})"

@@ -1,1 +1,4 @@
-"""``holderlake doctor``: checks of the settings, the provider, the store and every file of a home."""
+"""``holderlake doctor``: checks of settings, provider, store and files of a home.
+
+A check only reads; repairs are in ``holderlake.maintenance``.
+"""

@@ -1,4 +1,4 @@
-"""``holderlake doctor``: what is in order, what is not, and what to do about it."""
+"""``holderlake doctor``: check settings, services and files, with advice for each problem."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from pipelines.doctor.file_checks import check_files
 from pipelines.doctor.finding import Finding
 from pipelines.runs import prepare_dagster_home
 
-_ROOM = 1 << 30
+_MIN_FREE = 1 << 30
 
 
 def examine(quiet: bool, as_json: bool) -> bool:
-    """Looks at everything, prints what was found, and returns whether all is in order."""
-    findings = [_versions(), *_settings_and_below()]
+    """Run all checks, print the findings, and return whether there is no problem."""
+    findings = [_versions(), *_checks_with_settings()]
     shown = [finding for finding in findings if not (quiet and finding.fine)]
     if as_json:
         console.as_json([asdict(finding) for finding in shown])
@@ -62,16 +62,16 @@ def _versions() -> Finding:
     )
 
 
-def _settings_and_below() -> list[Finding]:
+def _checks_with_settings() -> list[Finding]:
     try:
         settings = load_settings()
     except SettingsError as error:
-        return [Finding("settings", False, str(error), "mend holderlake.toml or the environment")]
+        return [Finding("settings", False, str(error), "correct holderlake.toml or the environment")]
     workspace = make_workspace(settings)
     watched = sum(map(len, workspace.settings.watchlist.values()))
     found = f"home {settings.home.resolve()}, {watched} tokens on {len(workspace.settings.watchlist)} chains watched"
-    advice = "" if watched else "name tokens under [watchlist] in holderlake.toml"
-    looks: list[Callable[[], Finding]] = [
+    advice = "" if watched else "add tokens under [watchlist] in holderlake.toml"
+    checks: list[Callable[[], Finding]] = [
         lambda: Finding("settings", bool(watched), found, advice),
         lambda: _disk(settings.home),
         lambda: _dagster(settings),
@@ -82,13 +82,13 @@ def _settings_and_below() -> list[Finding]:
         lambda: _alerts(settings),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
-    return [*(_safely(look) for look in looks), *check_files(workspace)]
+    return [*(_safely(check) for check in checks), *check_files(workspace)]
 
 
-def _safely(look: Callable[[], Finding]) -> Finding:
-    """Return what a check found; an error that it does not expect is a finding, and the other checks go on."""
+def _safely(check: Callable[[], Finding]) -> Finding:
+    """Run a check. An unexpected error becomes a finding, so that the other checks still run."""
     try:
-        return look()
+        return check()
     except Exception as error:
         return Finding("doctor", False, f"{type(error).__name__}: {error}", "see the other lines; then report this one")
 
@@ -97,8 +97,8 @@ def _disk(home: Path) -> Finding:
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free
     writable = os.access(home, os.W_OK)
-    advice = "" if free > _ROOM and writable else "set HOLDERLAKE_HOME to a folder with room that can be written to"
-    return Finding("disk", free > _ROOM and writable, f"{free / 2**30:.0f} GiB free", advice)
+    advice = "" if free > _MIN_FREE and writable else "set HOLDERLAKE_HOME to a writable folder with free space"
+    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.0f} GiB free", advice)
 
 
 def _dagster(settings: Settings) -> Finding:
@@ -108,7 +108,7 @@ def _dagster(settings: Settings) -> Finding:
 
 def _provider(workspace: Workspace) -> Finding:
     try:
-        known = asyncio.run(_ask_chains(workspace))
+        known = asyncio.run(_fetch_chains(workspace))
     except (ProviderError, SettingsError) as error:
         return Finding(
             "provider", False, str(error), "check [provider] and the API key; 'holderlake serve' runs your own"
@@ -132,7 +132,7 @@ def _direct(workspace: Workspace) -> str:
     return "; maps and holders come straight from its engine" if workspace.engine else ""
 
 
-async def _ask_chains(workspace: Workspace) -> list[str]:
+async def _fetch_chains(workspace: Workspace) -> list[str]:
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
         return listed(fetched)
@@ -143,7 +143,7 @@ def _rules(workspace: Workspace) -> Finding:
     settings = workspace.settings
     if settings.provider.url:
         try:
-            rules = asyncio.run(_ask_rules(workspace))
+            rules = asyncio.run(_fetch_rules(workspace))
         except (ProviderError, SettingsError):
             found = "the provider does not publish its rules (only Holderlake's own service does)"
             return Finding("rules", True, found)
@@ -171,7 +171,7 @@ def _store(settings: Settings) -> Finding:
 
 
 def _negative_balances(settings: Settings) -> Finding:
-    """Count the addresses that the imports of the own store leave below zero."""
+    """Count the addresses of the own store with a balance below zero."""
     try:
         with open_own_store(settings) as store:
             counts = negative_counts(store, utc_now())
@@ -184,7 +184,7 @@ def _negative_balances(settings: Settings) -> Finding:
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:
-    """Return rules as a person reads them: ``supernode_degree 10,000, …``."""
+    """Format rules: ``supernode_degree 10,000, …``."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in rules.items())
 
 
@@ -194,7 +194,7 @@ def _plain(value: Any) -> str:
     return " ".join(value) or "none"
 
 
-async def _ask_rules(workspace: Workspace) -> dict[str, Any]:
+async def _fetch_rules(workspace: Workspace) -> dict[str, Any]:
     async with workspace.provider("doctor") as provider:
         fetched = await provider.fetch(RulesRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
         rules: MapRules = fetched.answer
@@ -205,18 +205,18 @@ def _alerts(settings: Settings) -> Finding:
     try:
         webhook = webhook_of(settings)
     except SettingsError as error:
-        return Finding("alerts", False, str(error), "mend [alerts] in holderlake.toml or the environment")
+        return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
     where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
     book = Outbox(settings.alerts_book)
     deliveries = [one for each in book.deliveries().values() for one in each] if settings.alerts_book.exists() else []
     late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
-    found = f"{len(settings.alerts.in_force)} rules, told to {where}"
+    found = f"{len(settings.alerts.in_force)} rules, delivered to {where}"
     if late:
         return Finding(
             "alerts",
             False,
             f"{found}; {len(late)} could not be delivered: {late[-1].error}",
-            "'holderlake alerts --test-webhook' tries it; they are sent when it answers again",
+            "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
         )
     return Finding("alerts", True, found)
 

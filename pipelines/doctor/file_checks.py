@@ -1,6 +1,6 @@
 """Checks of ``holderlake doctor`` on the files of a home: lake, archive, journal, SQLite files, warehouse.
 
-They read and change nothing. Up to a size every byte is read; beyond it, sizes only.
+The checks read every byte of small homes, and only the sizes of the files of large ones.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from holderlake.workspace import Workspace
 from pipelines.doctor.finding import Finding
 
 _EVERY_BYTE: Final = 2 << 30
-"""A lake or an archive of up to this size is read as a whole, which takes some seconds."""
+"""Every byte of a lake or an archive up to this size is read, which takes some seconds."""
 _SHOWN: Final = 10
 _REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
 _DATABASES: Final = {
-    "ledger.sqlite": "move it away; the next command restores from the archive what was spent",
-    "archive/index.sqlite": "move it away; it is made again from the archive's segments",
-    "alerts.sqlite": "move it away; alerts are then found again, and may be sent once more",
+    "ledger.sqlite": "move it away; the next command restores the spent credits from the archive",
+    "archive/index.sqlite": "move it away; it is rebuilt from the archive's segments",
+    "alerts.sqlite": "move it away; alerts are then found again, and may be sent again",
     "dagster/history/runs.db": "move the folder dagster away; it holds the history of runs, and no data",
     "dagster/history/runs/index.db": "move the folder dagster away; it holds the history of runs, and no data",
     "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
 }
-"""SQLite files of a home, and what to do where one is damaged."""
+"""SQLite files of a home, with the remedy for a damaged one."""
 _LEDGER_SUMS: Final = """
     SELECT kept, name
     FROM (
@@ -48,14 +48,14 @@ _LEDGER_SUMS: Final = """
     HAVING sum(cost) <> 0
     LIMIT 1
 """
-"""A day or run whose calls do not add up to the sum that the ledger stores of it, or a state that does not exist.
+"""Finds a day or run whose calls do not add up to its stored sum, or an unknown state.
 
-SQLite's own check of a file that is opened for reading only leaves out CHECK constraints.
+SQLite's own check skips CHECK constraints if the file is opened read-only.
 """
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:
-    """Check all files of a home, one finding for each damaged file or folder that is in order."""
+    """Check all files of a home; yield one finding for each damaged file, and for each folder without damage."""
     yield from _lake(workspace.lake)
     yield from _archive(workspace.archive)
     yield from _databases(workspace.settings)
@@ -80,7 +80,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
     try:
         stored = archive.size().stored_bytes
     except DatabaseError as error:
-        yield Finding("archive", False, str(error), "move the index away; it is made again from the segments")
+        yield Finding("archive", False, str(error), "move the index away; it is rebuilt from the segments")
         return
     found = list(archive.damage(every_byte=stored <= _EVERY_BYTE))
     yield from _each("archive", found, "'holderlake rebuild --damaged' sets it aside and keeps its other answers")
@@ -105,7 +105,7 @@ def _lost(archive: AnswerArchive) -> list[str]:
         for one in group.asked
         if one.digest in lost
     }
-    return [f"lost answer {digest}: {asked.get(digest, 'no commit was made of it')}" for digest in sorted(lost)]
+    return [f"lost answer {digest}: {asked.get(digest, 'no commit uses it')}" for digest in sorted(lost)]
 
 
 def _request(asked: Asked) -> str:
@@ -123,7 +123,7 @@ def _databases(settings: Settings) -> Iterator[Finding]:
 
 
 def _damage_of(path: Path, remedy: str) -> str | None:
-    """Return what is wrong with a SQLite file, opened for reading only."""
+    """Return the damage of a SQLite file, opened read-only, or None."""
     if not path.stat().st_size:
         return f"{path} is empty"
     try:
@@ -134,14 +134,14 @@ def _damage_of(path: Path, remedy: str) -> str | None:
     except sqlite3.DatabaseError as error:
         return str(explained(path, error, remedy)).partition(";")[0]
     except UnicodeDecodeError:  # sqlite3 quotes a damaged name in its error
-        return f"{path} is damaged (a name in it is no UTF-8)"
+        return f"{path} is damaged (a name in it is not UTF-8)"
     return None if found == "ok" else f"{path} is damaged ({found})"
 
 
 def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     path = warehouse.path
     if not path.exists():
-        yield Finding("warehouse", True, "not made yet", "'holderlake demo' or 'holderlake ingest' makes it")
+        yield Finding("warehouse", True, "not created yet", "'holderlake demo' or 'holderlake ingest' creates it")
         return
     try:
         rows = warehouse.check()

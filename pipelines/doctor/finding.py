@@ -1,4 +1,4 @@
-"""What ``holderlake doctor`` found about one thing."""
+"""The result of one check of ``holderlake doctor``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: in order or not, what was found, and the way out where it is not."""
+    """The result of a check: its subject, whether it is fine, the finding, and advice for a problem."""
 
     what: str
     fine: bool

@@ -38,7 +38,7 @@ ORDER BY
     coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
     maps > 0 DESC,
-    token_address = 'native', -- coins are hardly ever what is looked for
+    token_address = 'native', -- people rarely search for coins, so they come last
     maps DESC,
     latest DESC,
     symbol,

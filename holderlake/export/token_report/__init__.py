@@ -1,5 +1,4 @@
-"""``holderlake report``: a page about one token and period, in one file that needs nothing else.
+"""The report: a self-contained HTML page about one token and period.
 
-``content`` gathers what it says, ``pictures`` draws, ``page`` writes it. What commands print stands in
-``pipelines.cli.ingest.credits``.
+``content`` queries the warehouse, ``pictures`` draws, and ``page`` writes the file.
 """

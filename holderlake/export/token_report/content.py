@@ -1,4 +1,4 @@
-"""What a report says: the answers to all questions about a token and period, and the instants they are of."""
+"""The data of a report: results of all queries about a token and period."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _QUESTIONS = (
 
 @dataclass(frozen=True)
 class Content:
-    """All that a report is made of. ``token`` is its name, ticker and instants; ``maps`` its first and last map, by
-    instant, one where they are the same."""
+    """Data of a report. ``token`` has name, symbol and instants, ``maps`` the first and the last map by instant."""
 
     period: Period
     token: dict[str, Any]
@@ -35,21 +34,21 @@ class Content:
     maps: dict[datetime, dict[str, pa.Table]]
 
     def rows(self, question: str) -> list[dict[str, Any]]:
-        """An answer's rows."""
+        """Return the rows of a query."""
         found: list[dict[str, Any]] = self.answers[question].to_pylist()
         return found
 
 
 def gather(warehouse: Warehouse, period: Period) -> Content:
-    """What the warehouse tells. Raises ``ValueError`` on a token or a period that it knows nothing of."""
+    """Query the warehouse. Raises ``ValueError`` if it has no data of the token or the period."""
     with token_history(warehouse, period) as history:
         token = history.ask("token").to_pylist()[0]
         if token["known_from"] is None:
             raise ValueError(_unknown(warehouse, period))
         if not token["instants"]:
             raise ValueError(
-                f"nothing is known of {period.token_address} on {period.chain} from {period.since:%Y-%m-%d %H:%M} to "
-                f"{period.until:%Y-%m-%d %H:%M}; there is data from {token['known_from']:%Y-%m-%d %H:%M} to "
+                f"no data of {period.token_address} on {period.chain} from {period.since:%Y-%m-%d %H:%M} to "
+                f"{period.until:%Y-%m-%d %H:%M}; the warehouse has data from {token['known_from']:%Y-%m-%d %H:%M} to "
                 f"{token['known_to']:%Y-%m-%d %H:%M}"
             )
         answers = {question: history.ask(question) for question in _QUESTIONS}
@@ -62,16 +61,16 @@ def _maps(history: TokenHistory, token: dict[str, Any]) -> dict[datetime, dict[s
 
 
 def _unknown(warehouse: Warehouse, period: Period) -> str:
-    """Why there can't be a report, with the tokens that there may be one of."""
+    """Return the error for a token without data, with alternatives."""
     elsewhere = warehouse.query(
         "SELECT DISTINCT chain FROM tokens WHERE token_address = ? ORDER BY chain", [period.token_address]
     )["chain"].to_pylist()
-    said = f"the warehouse knows nothing of {period.token_address} on {period.chain}"
+    problem = f"the warehouse has no data of {period.token_address} on {period.chain}"
     if elsewhere:
-        return f"{said}, but on {', '.join(elsewhere)}"
+        return f"{problem}, but on {', '.join(elsewhere)}"
     known = warehouse.query(
         "SELECT DISTINCT token_address FROM maps WHERE chain = ? ORDER BY ALL LIMIT 5", [period.chain]
     )["token_address"].to_pylist()
     if not known:
-        return f"{said}, nor of any token there; 'holderlake ingest --chain {period.chain} --token …' fetches one"
-    return f"{said}; of that chain it knows {', '.join(known)}{' and more' if len(known) == 5 else ''}"
+        return f"{problem}, nor of any token there; 'holderlake ingest --chain {period.chain} --token …' fetches one"
+    return f"{problem}; on that chain it has {', '.join(known)}{' and more' if len(known) == 5 else ''}"

@@ -1,4 +1,4 @@
-"""Writes a report as one HTML page: no script, nothing from elsewhere, every text escaped."""
+"""Write a report as one HTML page: no script, no external resource, every text escaped."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _FIGURES: Final = (
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
     ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
 )
-"""Columns of a map, what they are called, how they are scaled, and their digits."""
+"""Columns of a map with their titles, scales and digits."""
 _MOST_EVENTS: Final = 60
 
 
 @dataclass(frozen=True)
 class Written:
-    """A page that was written: where, how large, and of how many instants it tells."""
+    """A written page: path, size and instants."""
 
     path: Path
     bytes: int
@@ -53,7 +53,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the maps at the beginning and at the end, as texts."""
+    """A figure of the first and the last map, as texts."""
 
     name: str
     first: str
@@ -62,9 +62,9 @@ class Figure:
 
 
 def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: datetime) -> Written:
-    """Writes the report of a token and period, whole or not at all.
+    """Write the report of a token and period. The file appears when it is complete.
 
-    Raises ``ValueError`` on a token or a period of which nothing is known, and where the file can't be written.
+    Raises ``ValueError`` if there is no data of the token or the period, or the file cannot be written.
     """
     content = gather(warehouse, period)
     page = report_page(content, made_at).encode()
@@ -72,13 +72,13 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
         with whole_file(path) as part:
             part.write_bytes(page)
     except OSError as error:
-        raise ValueError(f"{path} can't be written: {error.strerror}") from error
+        raise ValueError(f"cannot write {path}: {error.strerror}") from error
     token = content.token
     return Written(path, len(page), token["instants"], token["first_instant"], token["last_instant"])
 
 
 def report_page(content: Content, made_at: datetime) -> str:
-    """The page."""
+    """Return the page's HTML."""
     style = files("holderlake.export.token_report").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     events = [row for row in content.rows("clusters") if row["event"] != "same"]
@@ -86,7 +86,7 @@ def report_page(content: Content, made_at: datetime) -> str:
         _environment()
         .get_template("page.html")
         .render(
-            style=Markup(style),  # noqa: S704 - ours, and no text of anybody else's is in it
+            style=Markup(style),  # noqa: S704 - our own file, without foreign text
             policy=_POLICY.format(digest),
             content=content,
             token=content.token,
@@ -105,20 +105,20 @@ def report_page(content: Content, made_at: datetime) -> str:
 
 
 def _summary(content: Content) -> str:
-    """The period in a few sentences."""
-    told = []
+    """Return a few sentences about the period."""
+    sentences = []
     maps, holders = content.rows("concentration"), content.rows("holders")
     scores = [row["service_score"] for row in maps if row["service_score"] is not None]
     if len(scores) > 1:
         moved = "fell" if scores[-1] < scores[0] else "rose"
-        told.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
+        sentences.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
     if maps and maps[-1]["top_10_share"] is not None:
-        told.append(f"The ten largest holders have {text_format.percent(maps[-1]['top_10_share'])} of the supply")
-        told[-1] += f", clusters {text_format.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
+        sentences.append(f"The ten largest holders have {text_format.percent(maps[-1]['top_10_share'])} of the supply")
+        sentences[-1] += f", clusters {text_format.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
     new = sum(1 for row in holders[:10] if row["rank_before"] is None)
     if content.rows("turnover"):
-        told.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
-    return " ".join(told)
+        sentences.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
+    return " ".join(sentences)
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
@@ -147,7 +147,7 @@ def _change(first: float | None, last: float | None, scale: float, digits: int) 
 
 
 def _plain_text(value: Any) -> Any:
-    """Return a text without characters that change the page around it; markup of our own stays."""
+    """Return a text without characters that change the page around it; our own markup stays."""
     return printable(value, kept="\n\t\u00a0") if type(value) is str else value
 
 

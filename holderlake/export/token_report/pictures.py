@@ -1,4 +1,4 @@
-"""The pictures of a report, each for light and for dark pages: plots through time, and the first and the last map."""
+"""The pictures of a report, for light and dark pages: plots through time, and the first and the last map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAP_WIDTH = 600
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as data addresses, and what it shows in words."""
+    """A picture as data URLs, with its alternative text."""
 
     light: str
     dark: str
@@ -28,19 +28,19 @@ class Picture:
 
 
 def plots_of(content: Content) -> dict[str, Picture]:
-    """The plots through time, by question; none of an answer without rows."""
+    """Return the plots through time by query; a query without rows has none."""
     pictures = {}
     for question in PLOTS:
         rows = content.answers[question]
         if rows.num_rows:
             with _left_out_on_failure(question):
-                light, dark = (_address(plot(question, rows, look)) for look in (LIGHT, DARK))
-                pictures[question] = Picture(light, dark, _said(content, question))
+                light, dark = (_data_url(plot(question, rows, look)) for look in (LIGHT, DARK))
+                pictures[question] = Picture(light, dark, _alternative_text(content, question))
     return pictures
 
 
 def maps_of(content: Content) -> dict[datetime, Picture]:
-    """The bubble maps by instant."""
+    """Return the bubble maps by instant."""
     from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     pictures = {}
@@ -50,41 +50,41 @@ def maps_of(content: Content) -> dict[datetime, Picture]:
         )
         nodes, clusters = tables["map_nodes"].to_pylist(), tables["clusters"].num_rows
         shown = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
-        said = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {shown} holders, {clusters} clusters."
+        alt = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {shown} holders, {clusters} clusters."
         with _left_out_on_failure(f"map at {at:%Y-%m-%d %H:%M}"):
             light, dark = (
-                _address(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
+                _data_url(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
                 for theme in (Theme.LIGHT, Theme.DARK)
             )
-            pictures[at] = Picture(light, dark, said)
+            pictures[at] = Picture(light, dark, alt)
     return pictures
 
 
 @contextmanager
 def _left_out_on_failure(picture: str) -> Iterator[None]:
-    """Log a picture that cannot be drawn and go on: the report has the numbers without it."""
+    """Log and skip a picture that cannot be drawn; the report has its numbers anyway."""
     try:
         yield
     except Exception as error:
         _log.warning("the picture %s is left out of the report: %s", picture, error)
 
 
-def _said(content: Content, question: str) -> str:
+def _alternative_text(content: Content, question: str) -> str:
     rows = content.rows(question)
     first, last = rows[0]["timestamp"], rows[-1]["timestamp"]
-    told = f"{PLOTS[question].__doc__}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
+    text = f"{PLOTS[question].__doc__}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
     if question == "concentration":
         scores = [row["service_score"] for row in rows if row["service_score"] is not None]
         if scores:
-            told += f" The score goes from {scores[0]:.1f} to {scores[-1]:.1f}."
+            text += f" The score goes from {scores[0]:.1f} to {scores[-1]:.1f}."
     elif question == "turnover":
-        told += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left_it'] for row in rows):,} left."
+        text += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left_it'] for row in rows):,} left."
     elif question == "clusters":
-        told += f" The largest held {percent(max(row['share'] or 0 for row in rows))} of the supply."
+        text += f" The largest held {percent(max(row['share'] or 0 for row in rows))} of the supply."
     else:
-        told += f" The largest share was {percent(max(row['share'] or 0 for row in rows))} of the supply."
-    return f"{told} The table below has the numbers."
+        text += f" The largest share was {percent(max(row['share'] or 0 for row in rows))} of the supply."
+    return f"{text} The table below has the numbers."
 
 
-def _address(svg: bytes) -> str:
+def _data_url(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

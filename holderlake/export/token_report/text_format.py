@@ -1,4 +1,4 @@
-"""How a report writes numbers, instants and names; None is a dash."""
+"""Format numbers, instants and names for a report; None becomes a dash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EXACT: Final = Context(prec=120)
 
 
 def percent(share: float | None) -> str:
-    """A share of the supply (0 to 1)."""
+    """Return a share of the supply (0 to 1) as a percentage."""
     if share is None:
         return _NOTHING
     parts = 100 * share
@@ -19,19 +19,19 @@ def percent(share: float | None) -> str:
 
 
 def points(share: float | None) -> str:
-    """A change of a share, in percentage points, with its sign."""
+    """Return a change of a share in percentage points, with its sign."""
     return _NOTHING if share is None else f"{100 * share:+.2f}".replace("-", "\u2212")
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number; whole ones have no digits after the point."""
+    """Return a number; integers have no decimals."""
     if value is None:
         return _NOTHING
     return f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}".replace("-", "\u2212")
 
 
 def amount(text: str | None) -> str:
-    """An exact amount to read: six places where it is small, else two; never rounded up."""
+    """Return an exact amount with six decimals below 1, else two; never rounded up."""
     if text is None:
         return _NOTHING
     value = Decimal(text)
@@ -41,12 +41,12 @@ def amount(text: str | None) -> str:
 
 
 def instant(when: datetime | None) -> str:
-    """An instant to the minute, UTC."""
+    """Return an instant to the minute, UTC."""
     return _NOTHING if when is None else f"{when:%Y-%m-%d %H:%M}"
 
 
 def short(address: str | None) -> str:
-    """An address in few letters."""
+    """Return the beginning and end of an address."""
     if address is None:
         return _NOTHING
     return address if len(address) < 14 else f"{address[:8]}…{address[-6:]}"

@@ -1,7 +1,7 @@
-"""Pictures of maps: an address of its own for each, that needs no key, and the picture that is drawn at it.
+"""Screenshots: signed picture addresses, and the pictures behind them.
 
-The address is signed, so only who paid for a screenshot has one; it names token and instant, so any process of the
-service can draw it, now or in a year.
+A picture's address needs no key. It names token and instant, so any process of the service can draw it at any time;
+its signature proves that the service issued it for a paid screenshot.
 """
 
 from __future__ import annotations
@@ -31,29 +31,32 @@ Width = Annotated[Literal[600, 1200, 1600], OneOfIntegers]
 
 @dataclass(frozen=True)
 class Picture:
-    """What a picture shows: a token's map as of an instant (unix seconds)."""
+    """The subject of a picture: a token's map as of an instant (unix seconds)."""
 
     chain: str
     token_address: str
     as_of: int
 
     def path(self, secret: bytes, form: Form = "png") -> str:
-        """The picture's signed path below the service's address."""
+        """Return the picture's signed path below the service's address."""
         chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
         return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
 
     def signature(self, secret: bytes) -> str:
-        """What only this service can write."""
+        """Return the signature of the picture with the service's secret."""
         text = f"picture {self.chain}/{self.token_address}/{self.as_of}"
         return hmac.digest(secret, text.encode(), "sha256")[:16].hex()
 
     def is_signed(self, signature: str, secret: bytes) -> bool:
-        """Whether the signature is ours."""
+        """Return whether the signature is the service's own."""
         return hmac.compare_digest(self.signature(secret).encode(), signature.encode())
 
 
 def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
-    """GET /v0/tokens/screenshot: where the picture is. The map is computed, so that what has none says so here."""
+    """Answer GET /v0/tokens/screenshot with the picture's address.
+
+    The map is computed first, so that a token without a map is an error here.
+    """
     as_of, _ = instant_of(None, now)
     map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     path = Picture(request.chain, request.token_address, to_unix(as_of)).path(secret)
@@ -62,8 +65,8 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 
 
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
-    """The picture's bytes. Raises what a map raises."""
-    # Half a second of imports (matplotlib, networkx) that a process which draws nothing does without.
+    """Return the picture's bytes. Raises the errors of a map."""
+    # imported here, because matplotlib and networkx take half a second
     from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
 
     snapshot = store.snapshot()

@@ -1,1 +1,4 @@
-"""Pictures of maps, drawn by the service itself: what is on them, where it stands, and how it looks."""
+"""Pictures of maps: the scene to show, its ``layout``, and the ``drawing``.
+
+Inputs are Arrow tables of a map, outputs bytes of a file; nothing here knows HTTP or billing.
+"""

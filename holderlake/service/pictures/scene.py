@@ -1,6 +1,6 @@
-"""The content of a map's picture as plain data: bubbles, rings, dots, lines and clusters, read from the map's tables.
+"""The content of a map's picture: bubbles, rings, dots, lines and clusters, read from the map's tables.
 
-Their places are in ``layout``, their looks in ``draw``.
+Their positions are computed in ``layout``, their shapes and colours in ``drawing``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ class Node:
     """A bubble (a shown holder, with its ``share`` of supply, 0 to 1), a ring (a magic node) or a dot (a time node).
 
     Only holders have a ``share`` and a ``rank`` among all holders. ``cluster`` is the number of the node's cluster, 1
-    the largest, and None outside clusters. ``time_node`` is the number of a time node, which tells the windows of one
-    exchange apart.
+    the largest, and None outside clusters. ``time_node`` numbers the time nodes of one exchange, one a window.
     """
 
     address: str
@@ -30,13 +29,13 @@ class Node:
 
     @property
     def key(self) -> str:
-        """The address, with the number of a time node: no two nodes have the same."""
+        """The unique name of the node: its address, with the number of a time node."""
         return self.address if self.time_node is None else f"{self.address}#{self.time_node}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Two nodes by their places in the scene and how many transfers went between them, either way, of any token."""
+    """Two nodes by index, and the number of transfers between them in both directions, of any token."""
 
     first: int
     second: int
@@ -45,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ClusterFigures:
-    """A cluster's line of the legend."""
+    """A cluster's line in the legend."""
 
     number: int
     share: float
@@ -64,9 +63,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that a picture shows: bubbles by rank, then rings, then dots; lines among them; clusters by falling share.
+    """The content of a picture: bubbles by rank, then rings, then dots; lines; clusters by falling share.
 
-    ``listed`` counts the top holders, those that are not drawn too.
+    ``listed`` counts all top holders, including those that are not drawn.
     """
 
     nodes: tuple[Node, ...]
@@ -77,12 +76,12 @@ class Scene:
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
-    """The scene of the tables of ``holderlake.engine.maps.maps.map_as_of``."""
+    """Return the scene of the tables of ``holderlake.engine.maps.maps.map_as_of``."""
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
     columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]
     rows = tables["map_nodes"].select(columns).to_pylist()
-    # in an order of their own, so that the picture does not depend on that of the rows
+    # the picture must not depend on the order of the rows
     rows.sort(key=lambda row: (row["rank"] or 0, row["address"], row["time_node"] or 0))
     linked = _clusters_of_time_nodes(tables["grouped_transfers"], cluster)
     holders = [row for row in rows if row["kind"] == "top_holder"]
@@ -103,7 +102,7 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
-    """The cluster of each time node that links holders: that of the wallets that used it."""
+    """Return the cluster of each time node that links holders: the cluster of the wallets that used it."""
     columns = transfers.select(["time_node", "from_address", "to_address"]).to_pydict()
     return {
         number: cluster[end]

@@ -1,1 +1,4 @@
-"""The parts of a picture, drawn: bubbles, lines, title and legend."""
+"""Shapes, text and colours of a picture: bubbles, lines, title and legend.
+
+Positions and sizes are computed in ``layout``.
+"""

@@ -1,4 +1,4 @@
-"""The map itself: tints around the clusters; lines, bubbles, rings and dots; names in the bubbles that have room."""
+"""Draw the map: tints around clusters; lines, bubbles, rings and dots; names in bubbles that have room for them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from holderlake.service.pictures.drawing.canvas import Point
 from holderlake.service.pictures.drawing.colours import mixed, quiet_on, text_on
 from holderlake.service.pictures.drawing.sheet import Sheet
 from holderlake.service.pictures.drawing.text import broken, printable, shortened, width
-from holderlake.service.pictures.drawing.text_format import called, percent
+from holderlake.service.pictures.drawing.text_format import display_name, percent
 from holderlake.service.pictures.scene import Node
 
 
 def draw_bubbles(sheet: Sheet) -> None:
-    """The panel and all that stands on it."""
+    """Draw the panel with its bubbles and lines."""
     panel = sheet.page.panel
     sheet.canvas.box(panel.left, panel.top, panel.width, panel.height, sheet.colours.panel, 0.7 * sheet.unit)
     if not sheet.scene.nodes:
-        _say_nothing(sheet)
+        _draw_empty(sheet)
         return
     _tint_clusters(sheet)
     _draw_lines(sheet)
@@ -28,12 +28,12 @@ def draw_bubbles(sheet: Sheet) -> None:
             _name(sheet, node, _at(sheet, number), float(sheet.layout.radius[number]))
 
 
-def _say_nothing(sheet: Sheet) -> None:
+def _draw_empty(sheet: Sheet) -> None:
     panel, unit = sheet.page.panel, sheet.unit
     across, down = panel.left + panel.width / 2, panel.top + panel.height / 2
     sheet.canvas.text((across, down), "No holder to draw", 1.3 * unit, sheet.colours.ink, bold=True, across="center")
-    why = "All listed holders are exchanges, contracts or among the busiest wallets."
-    shown = shortened(why, 0.95 * panel.width, 0.95 * unit)
+    reason = "All listed holders are exchanges, contracts or among the busiest wallets."
+    shown = shortened(reason, 0.95 * panel.width, 0.95 * unit)
     sheet.canvas.text((across, down + 1.8 * unit), shown, 0.95 * unit, sheet.colours.soft, across="center")
 
 
@@ -42,7 +42,7 @@ def _at(sheet: Sheet, node: int) -> Point:
 
 
 def _tint_clusters(sheet: Sheet) -> None:
-    """A tint around the nodes and lines of each cluster, so that it reads as one even without its colour."""
+    """Tint the panel around each cluster's nodes and lines, to show the cluster without relying on colour."""
     nodes, wide = sheet.scene.nodes, 0.95 * sheet.layout.gap
     tints = [mixed(sheet.colours.panel, sheet.hue(node), sheet.colours.halo) for node in nodes]
     lines = [line for line in sheet.scene.lines if nodes[line.first].cluster is not None]
@@ -55,7 +55,7 @@ def _tint_clusters(sheet: Sheet) -> None:
 
 
 def _draw_lines(sheet: Sheet) -> None:
-    """Thicker the more transfers; fainter the more lines in the less room, or they would hide each other."""
+    """Draw lines: thicker for more transfers, fainter if there are many, so that they do not hide each other."""
     lines, unit = sheet.scene.lines, sheet.unit
     ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
     colours = [mixed(sheet.hue(sheet.scene.nodes[line.first]), sheet.colours.ink, 0.25) for line in lines]
@@ -84,8 +84,8 @@ def _draw_nodes(sheet: Sheet) -> None:
 
 
 def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
-    """Name, rank and share where they fit into the bubble, else the rank where that fits, else nothing."""
-    fill, unit, name = sheet.hue(node), sheet.unit, called(node)
+    """Write name, rank and share into the bubble if they fit, else the rank if it fits, else nothing."""
+    fill, unit, name = sheet.hue(node), sheet.unit, display_name(node)
     rank = "" if node.rank is None else f"#{node.rank}"
     held = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
     for size, most, may_cut in _tries(unit, bool(printable(node.label or ""))):
@@ -100,9 +100,9 @@ def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
 
 
 def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
-    """Sizes, lines for the name, and whether it may be cut, best first.
+    """Yield text sizes, lines for the name, and whether it may be cut, best first.
 
-    An address is there whole or not at all; of a label, the beginning says something too.
+    A label may be cut, because its beginning is useful; an address may not.
     """
     sizes = [part * unit for part in (1.7, 1.4, 1.2, 1.0, 0.85)]
     yield from ((size, lines, False) for size in sizes for lines in (1, 2))
@@ -111,7 +111,7 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
 
 
 def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
-    """The name in at most so many lines and what is held below it, or nothing where that does not fit."""
+    """Return the name in at most ``most`` lines with ``held`` below it, or nothing if that does not fit."""
     room = _room(most + 1, radius, size)
     if width(held, size) > room or (may_cut and room < 7 * size):
         return []
@@ -121,13 +121,13 @@ def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cu
 
 
 def _room(lines: int, radius: float, size: float) -> float:
-    """The width that so many stacked lines have within a bubble."""
+    """Return the width of stacked lines that fit within a bubble."""
     half, inner = lines * 0.6 * size, 0.93 * radius
     return 2 * math.sqrt(inner**2 - half**2) if half < inner else 0.0
 
 
 def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
-    """Lines of text, their middle at a point."""
+    """Write lines of text, centred at a point."""
     first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
     for number, line in enumerate(lines):
         sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")

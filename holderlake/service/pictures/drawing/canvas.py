@@ -1,6 +1,7 @@
-"""Shapes and text in pixels from a picture's top left, over matplotlib's objects; what is drawn is others' choice.
+"""Draw shapes and text, in pixels from a picture's top left, with matplotlib.
 
-pyplot is never used: it keeps global state. One picture is drawn at a time, since matplotlib does not promise more.
+pyplot is not used, because it keeps global state. A lock allows one drawing at a time, because matplotlib is not
+thread-safe.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ _SETTINGS: Final[Any] = {
     "text.usetex": False,
     "path.sketch": None,
 }
-"""What would make two drawings of one map differ, or text other than it was measured; the user's file may set it."""
+"""Settings that must not come from the user's matplotlibrc: text would differ from its measured size."""
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """The time in which one picture is drawn and written, with nobody else drawing."""
+    """Hold the lock and the settings for one drawing."""
     with _DRAWING, matplotlib.rc_context(_SETTINGS):
         yield
 
 
 class Canvas:
-    """A picture being drawn, within ``drawing()``; later shapes cover earlier ones."""
+    """A picture that is being drawn, within ``drawing()``; later shapes cover earlier ones."""
 
     def __init__(self, width: int, height: int, ground: str) -> None:
         self._width, self._height = width, height
@@ -58,7 +59,7 @@ class Canvas:
         return self._order
 
     def box(self, left: float, top: float, wide: float, high: float, fill: str, corner: float) -> None:
-        """A rectangle with round corners."""
+        """Draw a rectangle with round corners."""
         style = f"round,pad=0,rounding_size={corner}"
         self._axes.add_patch(
             FancyBboxPatch((left, top), wide, high, boxstyle=style, facecolor=fill, linewidth=0, zorder=self._next())
@@ -67,7 +68,7 @@ class Canvas:
     def circles(
         self, at: Sequence[Point], radii: Sequence[float], fill: Sequence[str], rim: Sequence[str], rim_width: float
     ) -> None:
-        """Many circles; the rim lies within the radius."""
+        """Draw circles; the rim is within the radius."""
         across = [2 * radius - rim_width for radius in radii]
         self._axes.add_collection(
             EllipseCollection(
@@ -88,7 +89,7 @@ class Canvas:
     def lines(
         self, ends: Sequence[tuple[Point, Point]], colours: Sequence[str], widths: Sequence[float], opacity: float = 1.0
     ) -> None:
-        """Straight lines with round ends."""
+        """Draw straight lines with round ends."""
         self._axes.add_collection(
             LineCollection(
                 list(ends),
@@ -111,7 +112,7 @@ class Canvas:
         bold: bool = False,
         across: Literal["left", "center", "right"] = "left",
     ) -> None:
-        """One line of printable text, ``at`` on its base line."""
+        """Write one line of printable text with its base line at a point."""
         if text:
             self._axes.text(
                 *at,
@@ -125,14 +126,13 @@ class Canvas:
                 zorder=self._next(),
             )
 
-    def written(self, form: Form, title: str) -> bytes:
-        """The picture's file, the same for the same drawing; ``title`` (printable) is in its metadata."""
+    def encode(self, form: Form, title: str) -> bytes:
+        """Return the picture's file, equal for equal drawings; its metadata has ``title``, which must be printable."""
         file = io.BytesIO()
         if form == "png":
-            known = {"Title": title, "Software": "Holderlake"}
-            FigureCanvasAgg(self._figure).print_png(file, metadata=known)  # type: ignore[no-untyped-call]
+            FigureCanvasAgg(self._figure).print_png(file, metadata={"Title": title, "Software": "Holderlake"})  # type: ignore[no-untyped-call]
             return file.getvalue()
-        said = {"Title": title, "Creator": "Holderlake", "Date": None}
-        FigureCanvasSVG(self._figure).print_svg(file, metadata=said)  # type: ignore[no-untyped-call]
+        metadata = {"Title": title, "Creator": "Holderlake", "Date": None}
+        FigureCanvasSVG(self._figure).print_svg(file, metadata=metadata)  # type: ignore[no-untyped-call]
         points, pixels = (f'width="{self._width}{unit}" height="{self._height}{unit}"' for unit in ("pt", "px"))
         return file.getvalue().replace(points.encode(), pixels.encode(), 1)

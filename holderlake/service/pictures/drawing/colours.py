@@ -1,6 +1,6 @@
-"""The colours of pictures, light and dark: hues that colour-blind readers can tell apart, text that stands out.
+"""The colours of pictures in the light and the dark theme.
 
-The cluster hues are Okabe and Ito's, blue a little lighter in the dark.
+The cluster hues are Okabe and Ito's, which colour-blind readers can distinguish; the dark theme has lighter blues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Theme(StrEnum):
-    """The ground that a picture is drawn for."""
+    """The background that a picture is drawn for."""
 
     LIGHT = "light"
     DARK = "dark"
@@ -24,9 +24,9 @@ class Theme(StrEnum):
 class Colours:
     """Colours as #rrggbb.
 
-    ``page`` lies under everything and ``panel`` under the map; ``ink`` and ``soft`` are text on either; ``track`` is
-    the empty part of a bar and ``bar`` the full one; ``alone`` fills bubbles outside clusters, ``other`` those of
-    clusters beyond the ``clusters`` hues. ``halo`` is how strongly a cluster tints the panel around it.
+    ``page`` is the background and ``panel`` the map's; ``ink`` and ``soft`` are text; ``track`` is the empty part of a
+    bar and ``bar`` the full one; ``alone`` fills bubbles outside clusters, ``other`` those of clusters beyond the
+    ``clusters`` hues. ``halo`` is the strength of a cluster's tint, 0 to 1.
     """
 
     page: str
@@ -41,7 +41,7 @@ class Colours:
     halo: float
 
     def of_cluster(self, number: int | None) -> str:
-        """The hue of a cluster, 1 the largest, or of what is in none."""
+        """Return the hue of a cluster, 1 the largest, or of nodes outside clusters."""
         if number is None:
             return self.alone
         return self.clusters[number - 1] if number <= len(self.clusters) else self.other
@@ -81,25 +81,25 @@ _WHITE: Final = "#ffffff"
 
 
 def mixed(colour: str, other: str, part: float) -> str:
-    """A colour with a ``part`` (0 to 1) of another in it."""
+    """Mix a ``part`` (0 to 1) of another colour into a colour."""
     pairs = zip(_channels(colour), _channels(other), strict=True)
     return "#" + "".join(f"{round(255 * (one * (1 - part) + two * part)):02x}" for one, two in pairs)
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours by WCAG 2, from 1 to 21; text is to have 4.5."""
+    """Return the contrast ratio of two colours by WCAG 2, from 1 to 21; text needs 4.5."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def text_on(fill: str) -> str:
-    """Black or white, whichever stands out more."""
+    """Return black or white, the one with more contrast."""
     return max(_WHITE, _BLACK, key=lambda ink: contrast(ink, fill))
 
 
 @cache
 def quiet_on(fill: str) -> str:
-    """The text colour of a fill with as much of the fill in it as leaves it readable."""
+    """Return a text colour as near to the fill as is still readable."""
     ink = text_on(fill)
     parts = (part / 20 for part in range(10, 0, -1))
     return next((quiet for part in parts if contrast(quiet := mixed(ink, fill, part), fill) >= 5), ink)

@@ -1,7 +1,7 @@
-"""A token's map as a picture: title and figures, the bubble map, and beside or below it what its colours and sizes say.
+"""Draw a token's map as a picture: title and figures, the bubble map, lists and legend.
 
-The same tables give the same bytes. ``scene`` chooses what is shown and ``layout`` where; ``page`` divides the picture,
-and ``head``, ``bubbles`` and ``legend`` draw its parts.
+The same tables give the same bytes. ``scene`` selects the content and ``layout`` places it; ``header``, ``bubbles`` and
+``legend`` draw the parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holderlake.service.pictures.drawing.bubbles import draw_bubbles
 from holderlake.service.pictures.drawing.canvas import Canvas, Form, drawing
 from holderlake.service.pictures.drawing.colours import COLOURS, Theme
 from holderlake.service.pictures.drawing.header import TokenTitle, draw_figures, draw_title
-from holderlake.service.pictures.drawing.legend import draw_beside
+from holderlake.service.pictures.drawing.legend import draw_lists_and_legend
 from holderlake.service.pictures.drawing.sheet import Sheet
 from holderlake.service.pictures.layout.bubbles import place
 from holderlake.service.pictures.layout.page import page_of
@@ -24,10 +24,10 @@ __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 
 
 def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, theme: Theme, form: Form) -> bytes:
-    """The picture of a map, as a PNG or SVG file.
+    """Return the picture of a map as a PNG or SVG file.
 
     ``tables`` are those of ``engine.maps.maps.map_as_of``. ``width`` is in pixels, at least 600; the height follows
-    from it. May be called from many threads at once.
+    from it. Thread-safe.
     """
     scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
     layout = place(scene, page.frame, page.unit)
@@ -36,5 +36,5 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
         draw_title(sheet, token)
         draw_figures(sheet)
         draw_bubbles(sheet)
-        draw_beside(sheet)
-        return sheet.canvas.written(form, f"{token.shown_name[:80]}: map of holders")
+        draw_lists_and_legend(sheet)
+        return sheet.canvas.encode(form, f"{token.shown_name[:80]}: map of holders")

@@ -1,4 +1,4 @@
-"""What stands above the map: the token, the instant, how much is drawn, and the key figures."""
+"""Draw the header above the map: token, instant, number of drawn holders, and key figures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holderlake.service.pictures.drawing.text_format import count, instant, perc
 from holderlake.service.pictures.scene import Scene
 
 FINEST: Final = 0.0001
-"""Shares of the map's figures below this are only said to be below it."""
+"""Smaller shares are shown as "less than" this one."""
 
 
 @dataclass(frozen=True)
 class TokenTitle:
-    """What stands above a map: the token, its chain's id, and the instant of the map (UTC, without zone)."""
+    """Content of the title: the token, its chain's id, and the instant of the map (UTC, without zone)."""
 
     name: str
     symbol: str
@@ -27,17 +27,17 @@ class TokenTitle:
 
     @property
     def shown_name(self) -> str:
-        """The name as far as it can be shown, or what there is instead."""
+        """The printable part of the name, or else of the symbol."""
         return printable(self.name) or printable(self.symbol) or "Unnamed token"
 
 
 def draw_title(sheet: Sheet, token: TokenTitle) -> None:
-    """Name and symbol, chain and instant, and how much of the token is drawn."""
+    """Draw name and symbol, chain and instant, and the drawn part of the supply."""
     area, unit, colours = sheet.page.title, sheet.unit, sheet.colours
     size, lesser = 2.1 * unit, 1.5 * unit
     symbol = "" if token.symbol == token.name else shortened(printable(token.symbol), 0.4 * area.width, lesser)
-    beside = width(symbol, lesser) + 0.6 * unit if symbol else 0.0
-    name = shortened(token.shown_name, area.width - beside, size, bold=True)
+    symbol_room = width(symbol, lesser) + 0.6 * unit if symbol else 0.0
+    name = shortened(token.shown_name, area.width - symbol_room, size, bold=True)
     base = area.top + 1.75 * unit
     sheet.canvas.text((area.left, base), name, size, colours.ink, bold=True)
     after = area.left + width(name, size, bold=True) + 0.6 * unit
@@ -50,7 +50,7 @@ def draw_title(sheet: Sheet, token: TokenTitle) -> None:
 
 
 def draw_figures(sheet: Sheet) -> None:
-    """The score and three shares of supply, each with a bar."""
+    """Draw the score and three shares of supply, each with a bar."""
     area, figures, between = sheet.page.figures, sheet.scene.figures, 1.6 * sheet.unit
     step = (area.width + between) / 4
     score = figures.score
@@ -66,9 +66,9 @@ def draw_figures(sheet: Sheet) -> None:
         _figure(sheet, area.left + number * step, step - between, (caption, value, ""), share or 0)
 
 
-def _figure(sheet: Sheet, left: float, wide: float, words: tuple[str, str | None, str], part: float) -> None:
-    """A caption, a large value with what follows it, and a bar."""
-    caption, value, after = words
+def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None, str], part: float) -> None:
+    """Draw a caption, a large value with its unit, and a bar."""
+    caption, value, after = texts
     top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
     sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
     base = top + 2.85 * unit
@@ -76,13 +76,13 @@ def _figure(sheet: Sheet, left: float, wide: float, words: tuple[str, str | None
         sheet.soft((left, base - 0.1 * unit), "not applicable", wide, 0.95)
     else:
         sheet.canvas.text((left, base), value, 1.75 * unit, colours.ink, bold=True)
-        beside = left + width(value, 1.75 * unit, bold=True) + 0.35 * unit
-        sheet.canvas.text((beside, base), after, 0.95 * unit, colours.soft)
+        right = left + width(value, 1.75 * unit, bold=True) + 0.35 * unit
+        sheet.canvas.text((right, base), after, 0.95 * unit, colours.soft)
     sheet.bar(left, top + 3.5 * unit, wide, part)
 
 
 def _drawn(scene: Scene) -> str:
-    """How many of the listed holders are drawn, and what they hold."""
+    """Return how many of the listed holders are drawn, and their share."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
         return f"None of {count(scene.listed, 'holder')} drawn"

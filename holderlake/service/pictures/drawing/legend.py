@@ -1,4 +1,4 @@
-"""What stands beside or below the map: the clusters, the largest holders, and what colours, sizes and marks mean."""
+"""Draw the lists and the legend: clusters, largest holders, and the meaning of colours, sizes and marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holderlake.service.pictures.drawing.canvas import Point
 from holderlake.service.pictures.drawing.header import FINEST
 from holderlake.service.pictures.drawing.sheet import Sheet
 from holderlake.service.pictures.drawing.text import broken, shortened, width
-from holderlake.service.pictures.drawing.text_format import called, count, percent
+from holderlake.service.pictures.drawing.text_format import count, display_name, percent
 from holderlake.service.pictures.layout.bubbles import Layout
 from holderlake.service.pictures.layout.page import Area
 
@@ -20,14 +20,14 @@ _MOST_HOLDERS: Final = 10
 
 @dataclass(frozen=True)
 class _Part:
-    """Something of a known height, in pixels, that draws itself below a given line."""
+    """A block of a known height in pixels, with a function that draws it at a given top."""
 
     height: float
     draw: Callable[[float], None]
 
 
-def draw_beside(sheet: Sheet) -> None:
-    """The clusters, the legend, and the largest holders in what room is left."""
+def draw_lists_and_legend(sheet: Sheet) -> None:
+    """Draw the clusters, the legend, and as many of the largest holders as fit."""
     page, between = sheet.page, 1.6 * sheet.unit
     legend = _legend(sheet)
     top = page.legend.bottom - sum(part.height for part in legend) if page.in_one_column else page.legend.top
@@ -38,7 +38,7 @@ def draw_beside(sheet: Sheet) -> None:
 
 
 def _stack(parts: Sequence[_Part], top: float) -> float:
-    """Draws parts below each other; gives where the last one ends."""
+    """Draw parts below each other; return the bottom of the last one."""
     for part in parts:
         part.draw(top)
         top += part.height
@@ -48,19 +48,19 @@ def _stack(parts: Sequence[_Part], top: float) -> float:
 # ---------------------------------------------------------------------- kinds of parts
 
 
-def _heading(sheet: Sheet, area: Area, text: str, aside: str = "") -> _Part:
+def _heading(sheet: Sheet, area: Area, text: str, at_right: str = "") -> _Part:
     unit = sheet.unit
 
     def draw(top: float) -> None:
         base = top + 0.85 * unit
         sheet.canvas.text((area.left, base), text, 1.05 * unit, sheet.colours.ink, bold=True)
-        sheet.canvas.text((area.right, base), aside, 0.9 * unit, sheet.colours.soft, across="right")
+        sheet.canvas.text((area.right, base), at_right, 0.9 * unit, sheet.colours.soft, across="right")
 
     return _Part(1.75 * unit, draw)
 
 
 def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) -> _Part:
-    """Small text of the legend in as many lines as it takes, after a mark if it has one."""
+    """Return small text of the legend, broken into lines, after an optional mark."""
     area, unit, size = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     left = area.left + (2.4 * unit if mark else 0.0)
     lines = broken(text, area.right - left, size)
@@ -75,19 +75,19 @@ def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) 
     return _Part((1.26 * len(lines) + 0.25) * unit, draw)
 
 
-def _row(sheet: Sheet, hue: str, text: str, aside: str, after: str = "", *, bold: bool) -> _Part:
-    """A line of a list: a dot, a text and what follows it, and another text at the line's end."""
+def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, bold: bool) -> _Part:
+    """Return a line of a list: a dot, a text, soft text ``after`` it, and text at the right end."""
     area, unit, small = sheet.page.lists, sheet.unit, 0.9 * sheet.unit
     left, size = area.left + 1.4 * unit, unit if bold else small
-    shown = shortened(text, area.right - left - width(aside, small) - 0.8 * unit, size, bold)
+    shown = shortened(text, area.right - left - width(at_right, small) - 0.8 * unit, size, bold)
 
     def draw(top: float) -> None:
         base = top + 0.95 * unit
         sheet.bubble((area.left + 0.45 * unit, base - 0.35 * unit), 0.45 * unit, hue)
         sheet.canvas.text((left, base), shown, size, sheet.colours.ink, bold=bold)
-        beside = left + width(shown, size, bold) + 0.5 * unit
-        sheet.canvas.text((beside, base), after, small, sheet.colours.soft)
-        sheet.canvas.text((area.right, base), aside, small, sheet.colours.soft, across="right")
+        right = left + width(shown, size, bold) + 0.5 * unit
+        sheet.canvas.text((right, base), after, small, sheet.colours.soft)
+        sheet.canvas.text((area.right, base), at_right, small, sheet.colours.soft, across="right")
 
     return _Part(1.6 * unit, draw)
 
@@ -96,12 +96,12 @@ def _row(sheet: Sheet, hue: str, text: str, aside: str, after: str = "", *, bold
 
 
 def _clusters(sheet: Sheet) -> list[_Part]:
-    """The clusters that have a colour of their own, and all others in one line."""
+    """Return lines for the clusters with their own colour, and one line for all others."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
         none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
         return [_heading(sheet, area, "Clusters"), *(_plain(sheet, line) for line in none)]
-    aside = f"{len(clusters)}, {percent(sum(each.share for each in clusters))} of supply"
+    total = f"{len(clusters)}, {percent(sum(each.share for each in clusters))} of supply"
     named, rest = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
     rows = [
         _row(sheet, colours.of_cluster(each.number), percent(each.share), count(each.holders, "holder"), bold=True)
@@ -110,7 +110,7 @@ def _clusters(sheet: Sheet) -> list[_Part]:
     if rest:
         held, holders = percent(sum(each.share for each in rest)), count(sum(each.holders for each in rest), "holder")
         rows.append(_row(sheet, colours.other, held, holders, f"+{len(rest)} more", bold=True))
-    return [_heading(sheet, area, "Clusters", aside), *rows]
+    return [_heading(sheet, area, "Clusters", total), *rows]
 
 
 def _plain(sheet: Sheet, line: str) -> _Part:
@@ -119,10 +119,10 @@ def _plain(sheet: Sheet, line: str) -> _Part:
 
 
 def _largest(sheet: Sheet, room: float) -> list[_Part]:
-    """The largest bubbles by name, as many as there is room for; nothing where that is hardly any."""
+    """Return lines for the largest bubbles, as many as fit; none if fewer than three fit."""
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [
-        _row(sheet, sheet.hue(node), called(node), percent(node.share or 0.0), bold=False)
+        _row(sheet, sheet.hue(node), display_name(node), percent(node.share or 0.0), bold=False)
         for node in bubbles[:_MOST_HOLDERS]
     ]
     heading = _heading(sheet, sheet.page.lists, "Largest holders drawn")
@@ -134,7 +134,7 @@ def _largest(sheet: Sheet, room: float) -> list[_Part]:
 
 
 def _legend(sheet: Sheet) -> list[_Part]:
-    """Of colours, sizes and marks, those that are on this map."""
+    """Return the explanations of the colours, sizes and marks that this map uses."""
     scene, alone = sheet.scene, sheet.colours.alone
     bubbles = [node for node in scene.nodes if node.share is not None]
     parts = [_heading(sheet, sheet.page.legend, "How to read it", "Holderlake")]
@@ -158,7 +158,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
 
 
 def _left_out(sheet: Sheet) -> str:
-    """What has no bubble, and what it holds."""
+    """Return a sentence about the holders without a bubble."""
     figures = sheet.scene.figures
     exchanges = "" if figures.exchanges is None else f" ({percent(figures.exchanges, FINEST)} of supply)"
     contracts = "" if figures.contracts is None else f" ({percent(figures.contracts, FINEST)}, exchanges' own too)"
@@ -166,7 +166,7 @@ def _left_out(sheet: Sheet) -> str:
 
 
 def _sizes(sheet: Sheet) -> _Part:
-    """Bubbles of round shares, as large as they are on the map."""
+    """Return sample bubbles of round shares, in the map's scale."""
     area, unit, small = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     bubbles: list[tuple[float, float, str]] = []
     left = area.left
@@ -182,14 +182,14 @@ def _sizes(sheet: Sheet) -> _Part:
         middle = top + high + 0.1 * unit
         for across, radius, text in bubbles:
             sheet.bubble((across, middle), radius, sheet.colours.alone)
-            beside = (across + radius + 0.4 * unit, middle + 0.33 * unit)
-            sheet.canvas.text(beside, text, small, sheet.colours.soft)
+            right = (across + radius + 0.4 * unit, middle + 0.33 * unit)
+            sheet.canvas.text(right, text, small, sheet.colours.soft)
 
     return _Part(2 * high + 0.7 * unit, draw)
 
 
 def _round_shares(layout: Layout, largest: float) -> list[float]:
-    """Up to three shares of one digit, whose bubbles are at most so large and well apart in size, largest first."""
+    """Return up to three one-digit shares, largest first, with bubbles of clearly different sizes up to ``largest``."""
     found: list[float] = []
     for power in range(0, -15, -1):
         for digit in (5, 2, 1):

@@ -1,4 +1,4 @@
-"""What every part of a picture needs to draw itself: the canvas, the page, the colours, and what is shown where."""
+"""The context that every part of a picture draws with, and the shapes that parts share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holderlake.service.pictures.scene import Node, Scene
 
 @dataclass(frozen=True)
 class Sheet:
-    """A picture in the making, with the shapes and texts that its parts have in common."""
+    """Canvas, page, colours, content and layout of one picture."""
 
     canvas: Canvas
     page: Page
@@ -28,37 +28,37 @@ class Sheet:
         return self.page.unit
 
     def hue(self, node: Node) -> str:
-        """The colour of a node, by its cluster."""
+        """Return the colour of a node's cluster."""
         return self.colours.of_cluster(node.cluster)
 
     def rim(self, hue: str) -> str:
-        """The colour of the edge of something of a hue; it stands out from the panel, as WCAG asks of shapes (3:1)."""
+        """Return the edge colour for a hue, with the contrast to the panel that WCAG requires of shapes (3:1)."""
         rims = (mixed(hue, self.colours.ink, part / 20) for part in range(4, 20))
         return next((rim for rim in rims if contrast(rim, self.colours.panel) >= 3), self.colours.ink)
 
     def bubble(self, at: Point, radius: float, hue: str) -> None:
-        """One bubble, as a sample or a mark."""
+        """Draw one bubble, as a sample or a mark."""
         self.canvas.circles([at], [radius], [hue], [self.rim(hue)], 0.05 * self.unit)
 
     def ring(self, at: Point) -> None:
-        """One ring, as a mark."""
+        """Draw one ring, as a mark."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
     def dot(self, at: Point) -> None:
-        """One dot, as a mark."""
+        """Draw one dot, as a mark."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
 
     def line(self, at: Point) -> None:
-        """A short line, as a mark."""
+        """Draw a short line, as a mark."""
         ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))
         self.canvas.lines([ends], [self.colours.soft], [0.14 * self.unit])
 
     def soft(self, at: Point, text: str, room: float, size: float = 1.0) -> None:
-        """Plain text in the softer colour, shortened to the room; ``size`` is in units."""
+        """Write text in the softer colour, shortened to ``room`` pixels; ``size`` is in units."""
         self.canvas.text(at, shortened(text, room, size * self.unit), size * self.unit, self.colours.soft)
 
     def bar(self, left: float, top: float, wide: float, part: float) -> None:
-        """A bar of which a part (0 to 1) is full."""
+        """Draw a bar, filled to a part (0 to 1)."""
         high = 0.3 * self.unit
         self.canvas.box(left, top, wide, high, self.colours.track, high / 2)
         if part > 0:

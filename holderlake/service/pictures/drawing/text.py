@@ -1,7 +1,7 @@
-"""Text that is safe to draw: only what the fonts can show, measured, and shortened or broken to the room there is.
+"""Make text safe to draw: keep what the fonts can show, measure it, and shorten or break it to fit.
 
-Names and labels come from strangers. Controls, marks that change direction or pile up, and symbols that the fonts
-lack are left out; a letter that they lack becomes a box.
+Names and labels are untrusted. Control characters, direction marks, combining marks and symbols that the fonts lack are
+dropped; a letter that they lack becomes a box.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from matplotlib.ft2font import LoadFlags
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _FILES: Final = {False: str(_FONTS / "DejaVuSans.ttf"), True: str(_FONTS / "DejaVuSans-Bold.ttf")}
 FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items()}
-"""The fonts that come with matplotlib, by file, so that a picture does not hang on what else a machine has."""
+"""matplotlib's own fonts, by file, so that pictures do not depend on the machine's fonts."""
 
 _MEASURED_AT: Final = 64.0
 _LONGEST: Final = 200
-"""Characters of a text that are looked at; nothing longer could be drawn."""
+"""Characters beyond this one are cut."""
 _BOX: Final = "□"
 
 
@@ -33,7 +33,7 @@ def _drawable() -> frozenset[str]:
 
 
 def printable(text: str) -> str:
-    """The text on one line, as far as the fonts can show it; nothing is left of one that they can't show at all."""
+    """Return the text on one line, without characters that the fonts cannot show; possibly empty."""
     plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
     return " ".join("".join(_shown(character) for character in plain).split())
 
@@ -51,7 +51,7 @@ def _shown(character: str) -> str:
 
 @lru_cache(maxsize=4096)
 def width(text: str, size: float, bold: bool = False) -> float:
-    """Pixels that a printable text of ``size`` pixels takes."""
+    """Return the width in pixels of a printable text of ``size`` pixels."""
     font = get_font(_FILES[bold])
     font.set_size(_MEASURED_AT, 72)
     font.set_text(text, 0.0, flags=LoadFlags.NO_HINTING)
@@ -59,7 +59,7 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
-    """The text, or its beginning and an ellipsis, no wider than ``room`` pixels; empty where not even that fits."""
+    """Return the text, cut with an ellipsis if wider than ``room`` pixels; empty if nothing fits."""
     if width(text, size, bold) <= room:
         return text
     fits, too_long = 0, len(text)
@@ -73,7 +73,7 @@ def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
 
 
 def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
-    """The text in at most so many lines of at most ``room`` pixels; what does not fit ends in an ellipsis."""
+    """Break the text into at most ``lines`` lines of at most ``room`` pixels; the last one is cut with an ellipsis."""
     words, found = text.split(), [""]
     while words:
         longer = f"{found[-1]} {words[0]}".strip()
@@ -89,5 +89,5 @@ def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
 
 
 def short_address(address: str) -> str:
-    """``0x1234…abcd``; an address that is short anyway stays whole."""
+    """Return ``0x1234…abcd``; a short address stays complete."""
     return address if len(address) < 14 else f"{address[:6]}…{address[-4:]}"

@@ -1,4 +1,4 @@
-"""Names, shares, counts and instants as a picture says them. English, whatever the machine's locale is."""
+"""Format names, shares, counts and instants for pictures, in English on every machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def percent(share: float, finest: float = 0.0) -> str:
-    """A share (0 to 1) as a percentage, with as many digits as a small one needs.
+    """Return a share (0 to 1) as a percentage, with more digits for small ones.
 
-    Shares below ``finest`` are only said to be below it.
+    Shares below ``finest`` are shown as ``<`` that value.
     """
     parts = 100 * share
     if 0 < share < finest:
@@ -34,15 +34,15 @@ def percent(share: float, finest: float = 0.0) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 holder``, ``2 holders``."""
+    """Return a count with its noun: ``1 holder``, ``2 holders``."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def instant(when: datetime) -> str:
-    """An instant (UTC, without zone) to the minute."""
+    """Return an instant (UTC, without zone) to the minute."""
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
 
 
-def called(node: Node) -> str:
-    """The name that a holder goes by, printable: its label, or its address in short."""
+def display_name(node: Node) -> str:
+    """Return a holder's printable label, or its short address."""
     return printable(node.label or "") or short_address(printable(node.address))

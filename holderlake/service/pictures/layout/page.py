@@ -1,4 +1,4 @@
-"""Where the parts of a picture are, for any width: beside each other on a wide page, below each other on a narrow."""
+"""The areas of a picture for any width: side by side on a wide page, one below the other on a narrow one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 _WIDE: Final = 960
-"""From this width on, lists and legend stand beside the map; below it, under the map."""
+"""From this width on, lists and legend are to the right of the map; on narrower pages, below it."""
 
 
 @dataclass(frozen=True)
 class Area:
-    """A part of the page, in pixels from its top left."""
+    """A rectangle of the page, in pixels from its top left."""
 
     left: float
     top: float
@@ -35,10 +35,10 @@ class Area:
 
 @dataclass(frozen=True)
 class Page:
-    """A picture's size and parts, in pixels. ``unit`` is the size of plain text, which all else is measured by.
+    """A picture's size and areas, in pixels. ``unit`` is the size of plain text; all other sizes follow from it.
 
-    ``panel`` is for the map, ``lists`` for clusters and holders, and ``legend`` for what colours and sizes mean. On a
-    wide page the last two are one column, with the legend at its foot.
+    ``panel`` is for the map, ``lists`` for clusters and holders, ``legend`` for the meaning of colours and sizes. On a
+    wide page, lists and legend share a column, with the legend at the bottom.
     """
 
     unit: float
@@ -57,12 +57,12 @@ class Page:
 
     @property
     def in_one_column(self) -> bool:
-        """Whether lists and legend share a column."""
+        """Return whether lists and legend share a column."""
         return self.lists == self.legend
 
 
 def page_of(width: int) -> Page:
-    """The page of a width in pixels; text grows more slowly than the page."""
+    """Return the page of a width in pixels; text grows more slowly than the page."""
     unit = 7.7 + 0.0055 * width
     return _wide(width, unit) if width >= _WIDE else _narrow(width, unit)
 
