@@ -1,4 +1,4 @@
-"""The command ``holderlake explore`` as a process, and Debian's Chromium to look at its page with."""
+"""Run ``holderlake explore`` as a process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.processes import PIPE, start_holderlake
 from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
-MODULES: Final = ROOT / "explorer" / "page" / "node_modules"
+MODULES: Final = ROOT / "web" / "node_modules"
 
 
 @contextmanager
 def exploring(home: Path) -> Iterator[str]:
-    """The address of the explorer of a home. It must end in order when it is interrupted."""
+    """Start the explorer of a home and yield its address; it must exit cleanly on an interrupt."""
     environment = os.environ | {"HOLDERLAKE_HOME": str(home)}
     with start_holderlake("explore", "--port", "0", env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
@@ -41,7 +41,7 @@ def exploring(home: Path) -> Iterator[str]:
 
 
 def built_with() -> Path:
-    """The libraries that the page is built of. Skips or fails the test alike."""
+    """Return the folder of the page's libraries. Without it, skip or fail the test."""
     if shutil.which("node") is None or not (MODULES / ".package-lock.json").exists():
-        missing("the page's libraries are not here; 'npm ci --prefix explorer/page' installs them")
+        missing("the page's libraries are not installed; 'npm ci --prefix web' installs them")
     return MODULES

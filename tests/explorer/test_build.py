@@ -1,4 +1,4 @@
-"""The page that is shipped is what its sources are built into, small, and says whose code it contains."""
+"""The shipped page is the build of its sources, small, and lists the licences of bundled code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_building_the_page_again_gives_the_same_bytes(tmp_path: Path) -> None:
     subprocess.run(["node", "build.mjs", str(tmp_path / "built")], cwd=PAGE, check=True, timeout=120)
     built, shipped = files(tmp_path / "built"), files(STATIC)
     changed = [name for name in {*built, *shipped} if built.get(name) != shipped.get(name)]
-    assert not changed, f"{changed} differ: run 'npm run build' in explorer/page"
+    assert not changed, f"{changed} differ: run 'npm run build' in web"
 
 
 def test_the_sources_of_the_page_are_typed() -> None:
@@ -41,7 +41,7 @@ def test_the_page_is_small_and_names_no_other_host() -> None:
     assert hosts == {b"www.w3.org"}  # names of XML's namespaces; nothing is fetched there
 
 
-def test_every_bundled_library_stands_in_the_licences() -> None:
+def test_licences_list_every_bundled_library() -> None:
     licences = (STATIC / "licences.txt").read_text()
     for name, version in json.loads((PAGE / "package.json").read_text())["dependencies"].items():
         assert f"\n{name} {version} (" in licences

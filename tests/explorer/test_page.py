@@ -1,4 +1,4 @@
-"""The page in real Chromium, over the real command: whatever is done there, no request leaves, nothing goes wrong."""
+"""The page in Chromium, served by the real command, without foreign requests and without errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def open_page(browser: Browser, address: str) -> Iterator[Open]:
-    """Opens a view. At the end nothing may have been asked elsewhere, said in the console, or thrown."""
+    """Open views. At the end, there must be no foreign request, console message or exception."""
     asked: list[str] = []
     faults: list[str] = []
     contexts = []
@@ -82,7 +82,7 @@ def of(token: str, more: str = "") -> str:
 
 
 def settled(page: Page, at: str = "") -> None:
-    """Waits until the map is drawn, of that instant where one is named."""
+    """Wait until the map is drawn, optionally of an instant."""
     of_instant = f"^='{at}'" if at else ""
     page.wait_for_selector(f".map[data-at{of_instant}][aria-busy=false]")
 
@@ -113,7 +113,7 @@ def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> No
     expect(page.get_by_role("heading", level=1)).to_contain_text("Crowd")
 
 
-def test_bubbles_keep_their_place_while_the_slider_moves_through_time(open_page: Open) -> None:
+def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     page = open_page(of(TIDE))
     slider = page.get_by_role("slider", name="Date")
     latest = places(page)
@@ -130,7 +130,7 @@ def test_bubbles_keep_their_place_while_the_slider_moves_through_time(open_page:
     assert "at=20260101T000000Z" in page.url
 
 
-def test_the_history_plays_by_itself_to_its_end(open_page: Open) -> None:
+def test_history_plays_to_its_end(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260501T000000Z"))
     page.get_by_role("button", name="Play the history").click()
     settled(page, "20260601")
@@ -155,7 +155,7 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
 
 
-def test_an_address_shows_the_same_view_to_somebody_else(open_page: Open) -> None:
+def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))
     page.get_by_role("tab", name="Links").click()
     page.get_by_label("Search links").fill("team")
@@ -169,7 +169,7 @@ def test_an_address_shows_the_same_view_to_somebody_else(open_page: Open) -> Non
     expect(other.get_by_label("Search links")).to_have_value("team")
 
 
-def test_the_keyboard_reaches_and_works_everything(open_page: Open) -> None:
+def test_keyboard_controls_everything(open_page: Open) -> None:
     page = open_page(of(TIDE))
     reached = []
     for _ in range(24):
@@ -204,7 +204,7 @@ def test_the_keyboard_reaches_and_works_everything(open_page: Open) -> None:
     expect(page.get_by_role("dialog")).not_to_be_visible()
 
 
-def test_a_bubble_is_chosen_and_a_link_is_told_with_the_mouse(open_page: Open) -> None:
+def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
     page = open_page(of(TIDE))
     stage = page.locator("#map")
     at = places(page)
@@ -216,7 +216,7 @@ def test_a_bubble_is_chosen_and_a_link_is_told_with_the_mouse(open_page: Open) -
     expect(page.locator(".tip")).to_contain_text("450 TIDE in 2 transfers")
 
 
-def test_a_cluster_shows_its_members_and_the_transfers_that_connect_them(open_page: Open) -> None:
+def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=clusters"))
     page.get_by_role("button", name="Cluster 1").click()
     card = page.get_by_role("region", name="Selection", exact=True)
@@ -227,9 +227,9 @@ def test_a_cluster_shows_its_members_and_the_transfers_that_connect_them(open_pa
     assert "cluster=1" in page.url
 
 
-def test_a_cluster_stays_chosen_when_its_number_changes_through_time(open_page: Open) -> None:
+def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
-    page.get_by_role("button", name="Date after").click()
+    page.get_by_role("button", name="Next date").click()
     settled(page, "20260301")
     card = page.get_by_role("region", name="Selection", exact=True)
     expect(card.get_by_role("heading", name="Cluster 2")).to_be_visible()
@@ -237,14 +237,14 @@ def test_a_cluster_stays_chosen_when_its_number_changes_through_time(open_page: 
     assert "cluster=2" in page.url
 
 
-def test_magic_and_time_nodes_are_told_apart_and_exchanges_and_contracts_listed_aside(open_page: Open) -> None:
+def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")
     drawn = places(page)
     assert f"{EXCHANGE}#1" in drawn
     assert EXCHANGE not in drawn
-    aside = page.get_by_role("region", name="Not drawn: exchanges and contracts")
-    assert aside.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
+    excluded = page.get_by_role("region", name="Not drawn: exchanges and contracts")
+    assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
     expect(page.get_by_role("status")).to_contain_text("Time node 1 of Bourse")
 
@@ -263,7 +263,7 @@ def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     expect(rows).to_have_count(0)
 
 
-def test_charts_tell_concentration_through_time_and_lead_to_a_date(open_page: Open) -> None:
+def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=concentration"))
     expect(page.locator(".chart canvas")).to_have_count(4)
     page.locator(".chart .u-over").first.click(position={"x": 2, "y": 40})
@@ -277,7 +277,7 @@ def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Op
     expect(page.get_by_role("tabpanel")).to_contain_text("5000 links")
     first = places(page)
     assert len(first) == 500
-    page.get_by_role("button", name="Date before").click()
+    page.get_by_role("button", name="Previous date").click()
     settled(page, "20260501")
     second = places(page)
     assert len(second) == 500
@@ -309,12 +309,12 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (of(MAPLESS), f"nobody holds {MAPLESS}. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
+        (of(MAPLESS), f"{MAPLESS} has no holders. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
         (of("<b>0xnowhere"), "This token is not in the warehouse"),
         (of(TIDE, "&at=once"), ""),
     ],
 )
-def test_what_is_not_there_is_said_with_the_way_out(open_page: Open, query: str, said: str) -> None:
+def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said: str) -> None:
     page = open_page(query, drawn=not said)
     if said:
         expect(page.get_by_role("alert")).to_contain_text(said)
@@ -331,17 +331,17 @@ def test_what_is_not_there_is_said_with_the_way_out(open_page: Open, query: str,
     ],
     ids=["light", "dark", "phone"],
 )
-def test_no_rule_of_accessibility_is_broken(open_page: Open, view: str, options: dict[str, Any]) -> None:
+def test_page_breaks_no_accessibility_rule(open_page: Open, view: str, options: dict[str, Any]) -> None:
     page = open_page(of(TIDE, view), **options)
     page.evaluate((built_with() / "axe-core" / "axe.min.js").read_text())
     broken = page.evaluate("async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])")
     assert broken == []
 
 
-def test_a_phone_shows_all_in_one_column_and_is_worked_by_touch(open_page: Open) -> None:
+def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
     page = open_page(of(TIDE), **PHONE)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-    boxes = [page.locator(one).bounding_box() for one in (".map", ".time", ".aside", ".side")]
+    boxes = [page.locator(one).bounding_box() for one in (".map", ".time", ".excluded", ".side")]
     tops = [box["y"] for box in boxes if box]
     assert tops == sorted(tops)
     x, y = places(page)[TEAM]
@@ -349,7 +349,7 @@ def test_a_phone_shows_all_in_one_column_and_is_worked_by_touch(open_page: Open)
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
-def test_dark_mode_follows_the_system_until_another_is_chosen(open_page: Open) -> None:
+def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     page = open_page(of(TIDE), color_scheme="dark")
     ground = "() => getComputedStyle(document.documentElement).backgroundColor"
     assert page.evaluate(ground) == "rgb(20, 23, 27)"

@@ -1,4 +1,4 @@
-"""What the explorer's server answers, to whom, and of which version of the warehouse."""
+"""The explorer's server: answers, access control, and versions of the warehouse."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def http(home: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def told(http: httpx.Client, path: str, **query: Any) -> Any:
+def fetch(http: httpx.Client, path: str, **query: Any) -> Any:
     answer = http.get(f"/api/{path}", params={"chain": "eth", "token": TOKEN} | query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-# What it answers
+# Answers
 
 
 @pytest.mark.parametrize("text", ["", "tide", "POOL tide", "ETH 0xaaaa", TOKEN.upper().replace("X", "x")])
-def test_tokens_are_found_by_any_words_of_name_symbol_address_and_chain(http: httpx.Client, text: str) -> None:
+def test_search_matches_words_of_name_symbol_address_and_chain(http: httpx.Client, text: str) -> None:
     assert http.get("/api/tokens", params={"q": text}).json()["symbol"] == ["TIDE"]
 
 
@@ -62,23 +62,23 @@ def test_other_words_find_nothing(http: httpx.Client, text: str) -> None:
 
 
 def test_the_history_has_every_instant_in_order(http: httpx.Client) -> None:
-    instants = told(http, "history")["instants"]
+    instants = fetch(http, "history")["instants"]
     assert (instants["at"], instants["service_score"]) == (["20261101T000000Z", "20261103T000000Z"], [10.0, 30.0])
 
 
 def test_an_address_may_be_written_in_any_case(http: httpx.Client) -> None:
-    assert told(http, "history", token="0x" + "A" * 40) == told(http, "history")
+    assert fetch(http, "history", token="0x" + "A" * 40) == fetch(http, "history")
 
 
-def test_a_token_that_failed_says_why(http: httpx.Client) -> None:
-    assert told(http, "history", token="0xnone")["failures"]["reason"] == ["nobody holds 0xnone"]
+def test_failed_token_has_a_reason(http: httpx.Client) -> None:
+    assert fetch(http, "history", token="0xnone")["failures"]["reason"] == ["0xnone has no holders"]
 
 
 def test_amounts_are_exact_however_small_or_large(http: httpx.Client) -> None:
-    nodes = told(http, "map", at="2026-11-03")["nodes"]
+    nodes = fetch(http, "map", at="2026-11-03")["nodes"]
     listed = dict(zip(nodes["address"], nodes["kind"], strict=True))
     assert listed == {ONE: "top_holder", TWO: "top_holder", THREE: "top_holder"}
-    changed = told(http, "compare", before="2026-11-01", after="2026-11-03")
+    changed = fetch(http, "compare", before="2026-11-01", after="2026-11-03")
     by_address = dict(
         zip(changed["address"], zip(changed["change"], changed["amount_change"], strict=True), strict=True)
     )
@@ -86,32 +86,32 @@ def test_amounts_are_exact_however_small_or_large(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {}])
-def test_a_faulty_question_is_refused(http: httpx.Client, query: dict[str, str]) -> None:
+def test_invalid_parameters_are_refused(http: httpx.Client, query: dict[str, str]) -> None:
     assert http.get("/api/map", params={"chain": "eth", "token": TOKEN} | query).status_code == 422
 
 
-def test_what_the_browser_has_is_not_sent_again(http: httpx.Client) -> None:
+def test_unchanged_answer_is_304(http: httpx.Client) -> None:
     first = http.get("/api/tokens")
     again = http.get("/api/tokens", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
-# To whom
+# Access control
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8015", "127.0.0.1.evil.example", ""])
-def test_a_name_that_was_pointed_here_is_not_answered(http: httpx.Client, host: str) -> None:
+def test_foreign_host_name_is_refused(http: httpx.Client, host: str) -> None:
     for path in ("/", "/api/tokens"):
         assert http.get(path, headers={"Host": host}).status_code == 421
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8015", "127.0.0.1", "[::1]:8015"])
-def test_this_machine_is_answered(http: httpx.Client, host: str) -> None:
+def test_local_host_name_is_accepted(http: httpx.Client, host: str) -> None:
     assert http.get("/api/tokens", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_nothing_but_reading_is_answered(http: httpx.Client, method: str) -> None:
+def test_only_read_methods_are_accepted(http: httpx.Client, method: str) -> None:
     assert http.request(method, "/api/tokens").status_code == 405
 
 
@@ -125,14 +125,14 @@ def test_every_answer_forbids_foreign_code_and_frames(http: httpx.Client, path: 
 
 
 @pytest.mark.parametrize("path", ["/..%2fapp.py", "/%2e%2e/app.py", "/docs", "/openapi.json"])
-def test_nothing_but_the_page_is_served(http: httpx.Client, path: str) -> None:
+def test_other_paths_are_not_found(http: httpx.Client, path: str) -> None:
     assert http.get(path).status_code == 404
 
 
-# Of which version
+# Versions
 
 
-def test_a_version_that_is_published_meanwhile_is_shown_without_a_restart(http: httpx.Client, home: Path) -> None:
+def test_new_version_is_shown_without_a_restart(http: httpx.Client, home: Path) -> None:
     before = http.get("/api/tokens")
     lake = Lake(home / "lake")
     later = {"holders": holders("eth", DAYS[4], {TOKEN: {ONE: 1}})}
@@ -140,20 +140,20 @@ def test_a_version_that_is_published_meanwhile_is_shown_without_a_restart(http: 
     Warehouse(home / "warehouse.duckdb").load(lake)
     after = http.get("/api/tokens", headers={"If-None-Match": before.headers["ETag"]})
     assert (after.status_code, after.json()["instants"]) == (200, [3])
-    assert told(http, "history")["instants"]["has_map"] == [True, True, False]
+    assert fetch(http, "history")["instants"]["has_map"] == [True, True, False]
 
 
-def test_questions_that_are_asked_while_versions_change_are_all_answered(http: httpx.Client, home: Path) -> None:
-    before = told(http, "map", at="2026-11-03")
+def test_requests_during_a_change_of_version_are_answered(http: httpx.Client, home: Path) -> None:
+    before = fetch(http, "map", at="2026-11-03")
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(told, http, "map", at="2026-11-03") for _ in range(40)]
+        asked = [pool.submit(fetch, http, "map", at="2026-11-03") for _ in range(40)]
         for _ in range(10):
             shutil.copy(home / "warehouse.duckdb", home / "next")
             (home / "next").replace(home / "warehouse.duckdb")
         assert all(one.result() == before for one in asked)
 
 
-def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path: Path) -> None:
+def test_command_without_a_warehouse_names_the_remedy(tmp_path: Path) -> None:
     done = holderlake("explore", "--port", "0", env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""})
     assert done.returncode == 1
     assert "'holderlake demo'" in done.stderr.replace("\n", " ")

@@ -1,8 +1,8 @@
-/** Colours: clusters in a palette that colour-blind people can tell apart, kept by a cluster through time. */
+/** Colours of the page and of clusters. A cluster keeps its colour through time; colour-blind people can distinguish all. */
 import { computed, signal } from "@preact/signals";
 import type { TokenMap } from "./data";
 
-/** Okabe and Ito's, with an olive of Tol's; a cluster's number is told beside its colour wherever it is shown. */
+/** Okabe and Ito's colours, with an olive of Tol's. A cluster's number is always shown next to its colour. */
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933"] as const;
 
 export const CHANGES = { entered: "#0072b2", grew: "#009e73", shrank: "#e69f00", same: "", left: "#d55e00" } as const;
@@ -42,10 +42,10 @@ export function setTheme(chosen: (typeof THEMES)[number]): void {
   localStorage.setItem("theme", chosen);
 }
 
-/** Which of the palette's colours an address had in the map before. */
-let worn = new Map<string, number>();
+/** The palette index of each address in the previous map. */
+let previous = new Map<string, number>();
 
-/** The colour of each cluster of a map: that which most of its members had, else the next that is free. */
+/** Returns the colour of each cluster: the one that most of its members had, else the next free one. */
 export function clusterColours(map: TokenMap): Map<number, string> {
   const members = new Map<number, string[]>();
   for (const node of map.nodes) {
@@ -59,7 +59,7 @@ export function clusterColours(map: TokenMap): Map<number, string> {
   for (const [cluster, addresses] of [...members].sort(([one], [two]) => one - two)) {
     const votes = new Map<number, number>();
     for (const address of addresses) {
-      const before = worn.get(address);
+      const before = previous.get(address);
       if (before !== undefined) votes.set(before, (votes.get(before) ?? 0) + 1);
     }
     const [most] = [...votes].filter(([colour]) => !taken.has(colour)).sort((one, two) => two[1] - one[1]);
@@ -74,15 +74,15 @@ export function clusterColours(map: TokenMap): Map<number, string> {
     chosen.set(cluster, colour);
     taken.add(colour);
   }
-  worn = new Map([...worn, ...[...members].flatMap(([cluster, all]) => all.map((one) => [one, chosen.get(cluster) ?? 0] as const))]);
+  previous = new Map([...previous, ...[...members].flatMap(([cluster, all]) => all.map((one) => [one, chosen.get(cluster) ?? 0] as const))]);
   return new Map([...chosen].map(([cluster, colour]) => [cluster, PALETTE[colour] ?? PALETTE[0]]));
 }
 
 export function forgetColours(): void {
-  worn = new Map();
+  previous = new Map();
 }
 
-/** Black or white, whichever is read better on a colour. */
+/** Returns black or white, the one that is easier to read on a colour. */
 export function inkOn(colour: string): string {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111417" : "#ffffff";

@@ -1,4 +1,4 @@
-/** What the server tells, as rows; answers are kept until another version of the warehouse is published. */
+/** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
 import { cut } from "./format";
 
@@ -43,7 +43,7 @@ type Details = {
   is_dex: boolean | null;
 };
 
-/** A node of a map. `kind` holder: listed at that instant, but not one of the map's. Amounts are exact texts. */
+/** A node of a map. Kind "holder" is in the list of holders, but not on the map. Amounts are exact texts. */
 export type Node = Details & {
   id: string;
   kind: "top_holder" | "magic" | "time" | "holder";
@@ -61,7 +61,7 @@ export type Node = Details & {
   cluster_id: number | null;
 };
 
-/** What one node sent another; dates are unix seconds. */
+/** Transfers from one node to another; dates are unix seconds. */
 export type Link = {
   from: string;
   to: string;
@@ -107,18 +107,18 @@ export type Change = Details & {
   change: "entered" | "left" | "grew" | "shrank" | "same";
 };
 
-/** A column of texts of which many are the same comes with each of them once, and its number in each row. */
+/** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
 type Packed = { values: unknown[]; at: (number | null)[] };
 type Columns = Record<string, unknown[] | Packed>;
 
-/** Which version of the warehouse answered last. */
+/** The version of the warehouse that answered last. */
 export const version = signal("");
 
-const kept = new Map<string, Promise<unknown>>();
-const MOST_KEPT = 64;
+const cached = new Map<string, Promise<unknown>>();
+const MAX_CACHED = 64;
 
 export async function findTokens(text: string): Promise<Token[]> {
-  return rows<Token>(await asked<Columns>("tokens", { q: text }));
+  return rows<Token>(await request<Columns>("tokens", { q: text }));
 }
 
 export function history(chain: string, token: string): Promise<History> {
@@ -131,23 +131,23 @@ export function history(chain: string, token: string): Promise<History> {
 }
 
 export function tokenMap(chain: string, token: string, at: string): Promise<TokenMap> {
-  return once("map", { chain, token, at }, (answer: Record<string, Columns>) => arranged(at, answer));
+  return once("map", { chain, token, at }, (answer: Record<string, Columns>) => toMap(at, answer));
 }
 
 export function comparison(chain: string, token: string, before: string, after: string): Promise<Change[]> {
   return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
 }
 
-/** Forgets what was kept of older versions, and asks which is published now. */
-export async function lookAgain(chain: string, token: string): Promise<void> {
-  kept.delete(key("history", { chain, token }));
+/** Requests a history again, which also drops cached answers of an older version. */
+export async function refresh(chain: string, token: string): Promise<void> {
+  cached.delete(key("history", { chain, token }));
   await history(chain, token);
 }
 
-function arranged(at: string, answer: Record<string, Columns>): TokenMap {
+function toMap(at: string, answer: Record<string, Columns>): TokenMap {
   const nodes = rows<Node>(answer.nodes ?? {});
   for (const node of nodes) {
-    if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // of nothing that can be seen
+    if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // without visible characters
     node.id = node.time_node === null ? node.address : `${node.address}#${node.time_node}`;
   }
   const byId = new Map(nodes.map((node) => [node.id, node]));
@@ -175,37 +175,37 @@ function arranged(at: string, answer: Record<string, Columns>): TokenMap {
 
 function once<A, B>(path: string, query: Record<string, string>, read: (answer: A) => B): Promise<B> {
   const name = key(path, query);
-  const found = kept.get(name) as Promise<B> | undefined;
+  const found = cached.get(name) as Promise<B> | undefined;
   if (found) return found;
-  const answer = asked<A>(path, query).then(read);
-  answer.catch(() => kept.delete(name));
-  kept.set(name, answer);
-  const oldest = kept.keys().next().value;
-  if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
+  const answer = request<A>(path, query).then(read);
+  answer.catch(() => cached.delete(name));
+  cached.set(name, answer);
+  const oldest = cached.keys().next().value;
+  if (cached.size > MAX_CACHED && oldest !== undefined) cached.delete(oldest);
   return answer;
 }
 
 const key = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
 
-async function asked<T>(path: string, query: Record<string, string>): Promise<T> {
+async function request<T>(path: string, query: Record<string, string>): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(`api/${key(path, query)}`);
   } catch {
-    throw new Error("The explorer does not answer any more. Start 'holderlake explore' again, then reload this page.");
+    throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(said(body.detail) ?? `The explorer answered ${answer.status}.`);
+  if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
   if (tag !== version.peek()) {
     const mine = key(path, query);
-    if (version.peek()) for (const name of kept.keys()) if (name !== mine) kept.delete(name);
+    if (version.peek()) for (const name of cached.keys()) if (name !== mine) cached.delete(name);
     version.value = tag;
   }
   return body as T;
 }
 
-function said(detail: unknown): string | undefined {
+function errorText(detail: unknown): string | undefined {
   if (Array.isArray(detail)) return detail.map((one) => String(one.msg)).join("; ");
   return typeof detail === "string" ? detail : undefined;
 }

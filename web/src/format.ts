@@ -1,4 +1,4 @@
-/** Numbers, dates and names for people. Everything that others wrote is shown as text, and kept short. */
+/** Formats numbers, dates and names. Foreign texts are untrusted: they are cut and stripped of invisible characters. */
 
 const percents = [0, 1, 2, 3].map(
   (digits) => new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }),
@@ -19,7 +19,7 @@ export function share(value: number | null | undefined): string {
   return (percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat).format(value).replace("-", "−");
 }
 
-/** A difference of two shares, in percentage points. */
+/** Formats a difference of two shares in percentage points. */
 export const points = (value: number) => (value === 0 ? "0" : share(value).replace("%", " pp"));
 
 export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts.format(value));
@@ -31,7 +31,7 @@ export function signed(value: number | null, say: (value: number) => string): st
   return value > 0 ? `+${say(value)}` : say(value).replace("-", "−");
 }
 
-/** An exact amount in groups of three digits; no digit is lost. */
+/** Formats an exact amount with thousands separators and all its digits. */
 export function exact(amount: string | null): string {
   if (amount === null) return NOTHING;
   const [whole = "", rest] = amount.split(".");
@@ -39,7 +39,7 @@ export function exact(amount: string | null): string {
   return rest ? `${grouped}.${rest}` : grouped;
 }
 
-/** About how much an exact amount is. */
+/** Formats an amount with three significant digits. */
 export function rough(amount: string | null): string {
   if (amount === null) return NOTHING;
   const value = Number(amount);
@@ -54,7 +54,7 @@ export function seconds(at: string): number {
   return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
 }
 
-/** The day of unix seconds or of an instant's text, with the time where it is not midnight. UTC. */
+/** Formats unix seconds or an instant's text as a UTC day, with the time unless it is midnight. */
 export function date(of: number | string | null, always = false): string {
   const unix = typeof of === "string" ? seconds(of) : of;
   if (unix === null || Number.isNaN(unix)) return typeof of === "string" ? of : NOTHING;
@@ -64,19 +64,19 @@ export function date(of: number | string | null, always = false): string {
   return unix % 86_400 && (always || typeof of === "string") ? `${days.format(when)}, ${time}` : days.format(when);
 }
 
-/** The beginning and end of an address. */
+/** Returns the beginning and end of an address. */
 export const brief = (address: string) => (address.length > 15 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address);
 
-const UNSEEN = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu; // but what joins emoji
+const UNSEEN = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu; // except the joiner of emoji
 const letters = new Intl.Segmenter("en", { granularity: "grapheme" });
 
-/** A text of others cut to a length in letters, without characters that are not seen but turn or break what is near. */
+/** Cuts a foreign text to a number of letters, and removes invisible characters, which could change the text around it. */
 export function cut(text: string, length: number): string {
   const plain = text.slice(0, length * 20).replace(UNSEEN, "");
   let taken = "";
   let used = 0;
   for (const { segment } of letters.segment(plain)) {
-    if (segment.length > 16) continue; // a letter under a tower of marks
+    if (segment.length > 16) continue; // a letter with many combining marks
     if (used++ === length) return `${taken.trimEnd()}…`;
     taken += segment;
   }

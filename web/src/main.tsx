@@ -1,4 +1,4 @@
-/** Puts the page together. */
+/** Builds the page from its parts. */
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -9,7 +9,7 @@ import { BubbleMap } from "./map/map";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
 import { Concentration } from "./panels/concentration";
-import { Aside, Holders } from "./panels/holders";
+import { Excluded, Holders } from "./panels/holders";
 import { Links } from "./panels/links";
 import { Picker } from "./panels/picker";
 import { Copy, Selection } from "./panels/selection";
@@ -40,7 +40,7 @@ function App() {
           <BubbleMap />
           <Legend />
           <TimeBar />
-          <Aside />
+          <Excluded />
         </section>
         <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
           <Selection />
@@ -132,7 +132,7 @@ function Tabs() {
   );
 }
 
-/** The address of the view, with its date said: "the newest" would be another one tomorrow. */
+/** A link to the view with an explicit date, because "the newest" changes. */
 function Share() {
   view.value;
   const address = new URL(location.href);

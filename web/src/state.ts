@@ -1,4 +1,4 @@
-/** What is shown: follows the view, asks for what it needs, and plays the history. */
+/** The state of the page: follows the view, requests its data, and plays the history. */
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { cut, date, NOTHING, number, share } from "./format";
@@ -7,27 +7,27 @@ import { show, view } from "./view";
 export type Trouble = { title: string; advice: string };
 
 export const history = signal<data.History | null>(null);
-/** The map that is on the page; while another one is on its way, the one before. */
+/** The visible map; the previous one while another is loading. */
 export const shown = signal<data.TokenMap | null>(null);
 export const changes = signal<data.Change[] | null>(null);
 export const trouble = signal<Trouble | null>(null);
 export const playing = signal(false);
-/** What a screen reader says next. */
+/** The next text for screen readers. */
 export const spoken = signal("");
 export const instants = computed(() => history.value?.instants ?? []);
 
-/** Where the view's instant stands among the token's: the one at it, or the last before it. */
+/** The index of the view's instant among the token's instants, or of the last one before it. */
 export const place = computed(() => placeOf(view.value.at));
 export const instant = computed(() => instants.value[place.value] ?? null);
 export const selected = computed(() => shown.value?.byId.get(view.value.node) ?? null);
 export const cluster = computed(
   () => shown.value?.clusters.find((one) => one.cluster_id === view.value.cluster) ?? null,
 );
-/** The instant that the map is compared with, where the view says one. */
+/** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
 );
-/** What became of each holder since the other instant, by address. */
+/** The change of each holder since the other instant, by address. */
 export const changeOf = computed(() =>
   view.value.tab === "compare" && other.value && changes.value
     ? new Map(changes.value.map((one) => [one.address, one.change]))
@@ -75,9 +75,9 @@ export function say(text: string): void {
 }
 
 export function described(node: data.Node): string {
-  const called = node.label ? cut(node.label, 60) : node.address;
+  const title = node.label ? cut(node.label, 60) : node.address;
   const parts = [
-    node.kind === "magic" ? `Magic node ${called}` : node.kind === "time" ? `Time node ${node.time_node} of ${called}` : called,
+    node.kind === "magic" ? `Magic node ${title}` : node.kind === "time" ? `Time node ${node.time_node} of ${title}` : title,
   ];
   if (node.rank !== null) parts.push(`rank ${node.rank}, ${share(node.share)} of the supply`);
   if (node.cluster_id !== null) parts.push(`cluster ${node.cluster_id}`);
@@ -88,18 +88,18 @@ export function described(node: data.Node): string {
 const chosen = computed(() => `${view.value.chain}\n${view.value.token}`);
 const wanted = computed(() => instant.value?.at ?? "");
 let last = "";
-/** Whether the map on its way is one that somebody moved to from the map that is shown. */
+/** Whether the loading map was reached by the time slider. */
 let moving = false;
 
 function failed(error: unknown): void {
   playing.value = false;
-  trouble.value = { title: "This can't be shown", advice: error instanceof Error ? error.message : String(error) };
+  trouble.value = { title: "This cannot be shown", advice: error instanceof Error ? error.message : String(error) };
 }
 
-/** Begins to follow the view. */
+/** Starts to follow the view. */
 export function follow(): void {
   effect(() => {
-    data.version.value; // of another version all may be different
+    data.version.value; // a new version can change everything
     const [chain = "", token = ""] = chosen.value.split("\n");
     void openToken(chain, token);
   });
@@ -123,7 +123,7 @@ export function follow(): void {
   });
   addEventListener("focus", () => {
     const of = history.peek();
-    if (of) data.lookAgain(of.chain, of.address).catch(failed);
+    if (of) data.refresh(of.chain, of.address).catch(failed);
   });
 }
 
@@ -138,7 +138,7 @@ async function openToken(chain: string, token: string): Promise<void> {
       return;
     }
     const { at } = view.peek();
-    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // it comes meanwhile
+    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // load it in parallel
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
     trouble.value = null;
@@ -148,7 +148,7 @@ async function openToken(chain: string, token: string): Promise<void> {
     if (!found.instants.length) {
       trouble.value = {
         title: found.name || found.symbol ? "No map of this token yet" : "This token is not in the warehouse",
-        advice: `${found.failures[0] ? `The provider said: ${cut(found.failures[0].reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
+        advice: `${found.failures[0] ? `The provider reported: ${cut(found.failures[0].reason, 200)}. ` : ""}Fetch it with 'holderlake ingest --chain ${cut(chain, 40)} --token ${cut(token, 80)}', or choose another token above.`,
       };
     }
   } catch (error) {
@@ -171,7 +171,7 @@ async function openMap(of: data.History, at: string): Promise<void> {
   }
 }
 
-/** Keeps a cluster selected while its number changes from map to map: it is the one that shares most members. */
+/** Keeps a cluster selected although its number changes: selects the cluster with most of the same members. */
 function followCluster(before: data.TokenMap | null, after: data.TokenMap): void {
   const { cluster: number } = view.peek();
   if (!number || !before || before.at === after.at) return;
@@ -189,31 +189,31 @@ function missing(map: data.TokenMap): Trouble {
   return {
     title: `No map at ${date(map.at)}`,
     advice: why
-      ? `The provider said: ${cut(why.reason, 200)}. Move the slider to another date.`
-      : "Holders are listed beside; move the slider to another date for a map.",
+      ? `The provider reported: ${cut(why.reason, 200)}. Move the slider to another date.`
+      : "The list of holders is on the right. Move the slider to another date for a map.",
   };
 }
 
-/** The instants that are shown next: three on, one back. */
+/** Returns the instants to load early: three ahead, one back. */
 function ahead(of: data.History, at: string): data.Instant[] {
   const here = of.instants.findIndex((one) => one.at === at);
   return [1, 2, 3, -1].flatMap((step) => of.instants[here + step] ?? []);
 }
 
 function summary(of: data.History, at: string): string {
-  const told = of.instants.find((one) => one.at === at);
-  const score = told?.service_score;
+  const instant = of.instants.find((one) => one.at === at);
+  const score = instant?.service_score;
   const parts = [score === null || score === undefined ? "no score" : `score ${number(score)}`];
-  if (told?.holders) parts.push(`${told.holders} holders`);
-  if (told?.clusters) parts.push(`${told.clusters} clusters`);
-  if (told?.top_10 !== null && told?.top_10 !== undefined) parts.push(`the ten largest hold ${share(told.top_10)}`);
+  if (instant?.holders) parts.push(`${instant.holders} holders`);
+  if (instant?.clusters) parts.push(`${instant.clusters} clusters`);
+  if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }
 
 const STEP_MILLISECONDS = 1_100;
 let timer = 0;
 
-/** Plays the history from here, or from its beginning where this is its end; or stops. */
+/** Plays the history from here, from the beginning if this is the end; or stops. */
 export function play(): void {
   playing.value = !playing.value;
   clearTimeout(timer);

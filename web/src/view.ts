@@ -1,4 +1,4 @@
-/** Which view is shown, and its address: each view can be reloaded, kept and sent to somebody. */
+/** The current view and its URL, so that a view can be reloaded, bookmarked and shared. */
 import { signal } from "@preact/signals";
 
 export const TABS = ["holders", "clusters", "links", "concentration", "compare"] as const;
@@ -9,19 +9,19 @@ export type Sort = (typeof SORTS)[number];
 export type View = {
   chain: string;
   token: string;
-  /** Text of an instant's partition; empty is the newest. */
+  /** The partition text of the instant; empty is the newest. */
   at: string;
-  /** The instant it is compared with. */
+  /** The instant to compare with. */
   with: string;
   tab: Tab;
   /** Id of the selected node. */
   node: string;
   /** Number of the selected cluster; 0 is none. */
   cluster: number;
-  /** What the tables are searched for. */
+  /** The search text of the tables. */
   find: string;
   sort: Sort;
-  /** Whether the sort is turned around. */
+  /** Whether the sort is descending. */
   turned: boolean;
 };
 
@@ -40,10 +40,10 @@ const START: View = {
 
 export const view = signal<View>(read(location.search));
 
-/** Shows another view. A step is one that "back" returns from; others only keep the address right. */
+/** Changes the view. A `step` is an entry of the browser's history; other changes only update the URL. */
 export function show(change: Partial<View>, step = false): void {
   view.value = { ...view.peek(), ...change };
-  const address = written(view.peek());
+  const address = toQuery(view.peek());
   if (address === location.search) return;
   history[step ? "pushState" : "replaceState"](null, "", address || location.pathname);
 }
@@ -71,10 +71,10 @@ function read(search: string): View {
   };
 }
 
-function written(of: View): string {
-  const said = new URLSearchParams();
+function toQuery(of: View): string {
+  const query = new URLSearchParams();
   for (const [name, value] of Object.entries(of)) {
-    if (value !== START[name as keyof View]) said.set(name, value === true ? "" : String(value));
+    if (value !== START[name as keyof View]) query.set(name, value === true ? "" : String(value));
   }
-  return said.size ? `?${said}` : "";
+  return query.size ? `?${query}` : "";
 }

@@ -1,4 +1,4 @@
-/** Lays maps out beside the page's own thread, so that it never stutters. */
+/** Computes layouts in a worker, so that the page stays responsive. */
 import { place, type Task } from "./layout";
 
 addEventListener("message", ({ data }: MessageEvent<Task>) => {

@@ -1,4 +1,4 @@
-/** The bubble map: the picture, what the pointer and the keys do on it, its tooltip and its legend. */
+/** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
 import { effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark } from "../colours";
@@ -15,7 +15,7 @@ const scene = signal<Scene | null>(null);
 const palette = signal(new Map<number, string>());
 const busy = signal(false);
 
-/** The colour of a cluster on the map that is shown. */
+/** Returns the colour of a cluster on the visible map. */
 export const colourOf = (cluster: number | null) => (cluster === null ? null : (palette.value.get(cluster) ?? null));
 
 const SIGNS: Record<string, string> = { entered: "+", grew: "▲", shrank: "▼", same: "" };
@@ -31,7 +31,7 @@ export function BubbleMap() {
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
     return () => stops.forEach((stop) => stop());
   }, []);
-  const act = (what: (on: Stage) => void) => () => stage.current && what(stage.current);
+  const act = (action: (on: Stage) => void) => () => stage.current && action(stage.current);
   return (
     <div class="map" aria-busy={scene.value?.map !== shown.value} data-at={scene.value?.map.at}>
       <canvas ref={below} class="links" aria-hidden="true" />
@@ -72,7 +72,7 @@ export function BubbleMap() {
   );
 }
 
-/** Draws each map that is shown; bubbles of one token keep their place. */
+/** Draws each visible map; bubbles of one token keep their positions. */
 function followMap(stage: Stage): () => void {
   let homes = new Map<string, [number, number]>();
   let token = "";
@@ -81,8 +81,8 @@ function followMap(stage: Stage): () => void {
     const of = history.peek();
     if (!map || !of) return;
     const mine = `${of.chain} ${of.address}`;
-    const anew = mine !== token;
-    if (anew) {
+    const isFirst = mine !== token;
+    if (isFirst) {
       homes = new Map();
       token = mine;
       forgetColours();
@@ -91,17 +91,17 @@ function followMap(stage: Stage): () => void {
     void arrange(map, homes, stage.aspect).then((made) => {
       busy.value = false;
       if (shown.peek() !== map) {
-        if (anew) token = "";
+        if (isFirst) token = "";
         return;
       }
       palette.value = clusterColours(map);
       scene.value = made;
-      stage.show(made, anew);
+      stage.show(made, isFirst);
     });
   });
 }
 
-/** Colours by cluster, or by what changed; lets what is selected stand out. */
+/** Colours bubbles by cluster or by change, and highlights the selection. */
 function followLook(stage: Stage): () => void {
   return effect(() => {
     const { value: made } = scene;
@@ -119,14 +119,14 @@ function followLook(stage: Stage): () => void {
         if (changed) return SIGNS[changeAt(bubble)] ?? "";
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
-      chosen: made ? standing(made, node, cluster) : null,
+      chosen: made ? highlighted(made, node, cluster) : null,
       ringed: node,
     });
     if (node) stage.reveal(node);
   });
 }
 
-function standing(made: Scene, node: string, cluster: number): Set<string> | null {
+function highlighted(made: Scene, node: string, cluster: number): Set<string> | null {
   if (cluster) return new Set(made.bubbles.filter((one) => one.node.cluster_id === cluster).map((one) => one.id));
   if (!node || !made.map.byId.has(node)) return null;
   const links = made.map.linksOf.get(node) ?? [];
@@ -157,7 +157,7 @@ function pressed(event: KeyboardEvent, stage: Stage): void {
   };
   if (direction) {
     if (event.shiftKey) stage.panBy(-60 * direction[0], -60 * direction[1]);
-    else goTo(stage.beside(view.peek().node, ...direction));
+    else goTo(stage.neighbour(view.peek().node, ...direction));
   } else if (keys[event.key]) keys[event.key]?.();
   else return;
   event.preventDefault();
@@ -165,7 +165,7 @@ function pressed(event: KeyboardEvent, stage: Stage): void {
 
 function goTo(bubble: Bubble | null): void {
   if (bubble) select(bubble.id);
-  else say("No bubble further that way.");
+  else say("There is no bubble in that direction.");
 }
 
 function unselect(): void {
@@ -239,7 +239,7 @@ function LinkTip({ link, line }: { link: Link; line: Line }) {
   );
 }
 
-/** What a link carried, with the symbol of the token. */
+/** The amount of a link, with the symbol of its token. */
 export function Amount({ link }: { link: Link }) {
   const { value: of } = history;
   const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;

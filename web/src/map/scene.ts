@@ -1,4 +1,4 @@
-/** What of a map is drawn: its bubbles with their places, and one line for all links between two of them. */
+/** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
 import type { Link, Node, TokenMap } from "../data";
 import type { Placed, Task } from "./layout";
 
@@ -6,13 +6,13 @@ export type Bubble = { id: string; node: Node; radius: number; x: number; y: num
 export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean };
 export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[] };
 
-/** The radius of a holder of the whole supply, in the map's own units; a bubble's area tells its share. */
+/** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
 const WHOLE = 120;
 const SMALLEST = 2.2;
 const MAGIC = 3.8;
 const TIME = 4.4;
 
-export const isAside = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
+export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
 export function radiusOf(node: Node): number {
   if (node.kind === "magic") return MAGIC;
@@ -28,7 +28,7 @@ worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
   waiting.delete(data.number);
 });
 
-/** Lays a map out. Bubbles of which `homes` knows a place keep to it; the places of others are added. */
+/** Lays a map out. Bubbles with a position in `homes` keep it; the positions of others are added there. */
 export async function arrange(map: TokenMap, homes: Map<string, [number, number]>, aspect: number): Promise<Scene> {
   const drawn = drawnNodes(map);
   const at = new Map(drawn.map((node, index) => [node.id, index]));
@@ -68,16 +68,16 @@ export async function arrange(map: TokenMap, homes: Map<string, [number, number]
   return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines };
 }
 
-/** Holders that are shown on the map, magic nodes, and time nodes that connect two of them or more. */
+/** Returns the shown holders, the magic nodes, and the time nodes that connect at least two of them. */
 function drawnNodes(map: TokenMap): Node[] {
   const holders = new Set(
-    map.nodes.filter((node) => node.kind === "magic" || (node.kind === "top_holder" && !isAside(node))).map((node) => node.id),
+    map.nodes.filter((node) => node.kind === "magic" || (node.kind === "top_holder" && !isExcluded(node))).map((node) => node.id),
   );
-  const friends = (node: Node) => (map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id));
-  return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "time" && new Set(friends(node)).size > 1));
+  const neighbours = (node: Node) => (map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id));
+  return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "time" && new Set(neighbours(node)).size > 1));
 }
 
-/** The box around all bubbles: left, top, right, bottom. */
+/** Returns the box around all bubbles: left, top, right, bottom. */
 export function bounds(bubbles: Bubble[]): [number, number, number, number] {
   const box: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const { x, y, radius } of bubbles) {

@@ -1,6 +1,6 @@
-/** The picture of a map on two canvases: links below, bubbles above. Moves from one map to the next; pans and zooms.
+/** Draws a map on two canvases: links below, bubbles above. Animates changes; pans and zooms.
  *
- * Canvas 2D and not WebGL, since it is as quick with a graphics card, and many times quicker where there is none.
+ * It uses Canvas 2D, which is as fast as WebGL with a graphics card, and many times faster without one.
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
@@ -8,23 +8,23 @@ import { colours, inkOn } from "../colours";
 import { cut, share } from "../format";
 import { bounds, type Bubble, type Line, type Scene } from "./scene";
 
-/** How bubbles look just now: set by whoever knows of clusters, comparison and selection. */
+/** The look of bubbles, which follows clusters, comparison and selection. */
 export type Look = {
   fill: (bubble: Bubble) => string;
-  /** Said in a bubble that is large enough, as the number of its cluster. */
+  /** Text in a bubble that is large enough, for example the number of its cluster. */
   sign: (bubble: Bubble) => string;
-  /** Those that stand out, all others step back; null is none. */
+  /** Ids of the highlighted bubbles; all others are dimmed. Null: no highlight. */
   chosen: Set<string> | null;
-  /** The one with a ring. */
+  /** Id of the bubble with a ring. */
   ringed: string;
 };
 
 type Drawn = { bubble: Bubble; x: number; y: number; radius: number; alpha: number; from: [number, number, number, number]; to: [number, number, number, number] };
 
 const MOVE_MILLISECONDS = 550;
-/** From more lines on they are drawn when a movement has ended, and shown as they were meanwhile. */
+/** With more lines than this, lines are redrawn only after a movement has ended. */
 const MANY_LINES = 900;
-/** So many are drawn in one frame where nobody sees them yet, lest it be late. */
+/** Lines to draw in one frame while they are hidden. */
 const LINES_AT_ONCE = 1_000;
 const ARROWS_UP_TO = 700;
 const SETTLED_MILLISECONDS = 140;
@@ -48,7 +48,7 @@ export class Stage {
   private font = "";
   private bubblesStale = true;
   private fitting = true;
-  /** What was fitted in: it stays while the map moves through time, so that the picture stays too. */
+  /** The fitted box. It does not change while the map moves through time, so that the picture stays steady. */
   private box = bounds([]);
   private readonly links: CanvasRenderingContext2D;
   private readonly top: CanvasRenderingContext2D;
@@ -73,13 +73,13 @@ export class Stage {
     });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
-    Object.assign(above, { bubbles: () => this.places() }); // where they are in the window, for who tests the page
+    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window
   }
 
-  /** Goes over to another map. */
-  show(scene: Scene, anew: boolean): void {
+  /** Changes to another map. */
+  show(scene: Scene, isFirst: boolean): void {
     this.scene = scene;
-    if (anew) {
+    if (isFirst) {
       this.drawn.clear();
       this.fitting = true;
     }
@@ -91,17 +91,17 @@ export class Stage {
     for (const bubble of scene.bubbles) {
       const to: Drawn["to"] = [bubble.x, bubble.y, bubble.radius, 1];
       const before = this.drawn.get(bubble.id);
-      const from: Drawn["from"] = before?.from ?? [bubble.x, bubble.y, anew ? bubble.radius : bubble.radius * 0.5, 0];
+      const from: Drawn["from"] = before?.from ?? [bubble.x, bubble.y, isFirst ? bubble.radius : bubble.radius * 0.5, 0];
       const [x, y, radius, alpha] = from;
       this.drawn.set(bubble.id, { bubble, x, y, radius, alpha, from, to });
     }
-    if (anew) this.fit();
+    if (isFirst) this.fit();
     this.moving = this.calm.matches ? -Infinity : performance.now();
     if (scene.lines.length > MANY_LINES) this.below.style.opacity = "0";
     this.changed();
   }
 
-  /** How wide the picture is for its height. */
+  /** Width divided by height. */
   get aspect(): number {
     return this.width > 1 ? this.width / this.height : 1.5;
   }
@@ -113,7 +113,7 @@ export class Stage {
     this.wake();
   }
 
-  /** Draws all anew, as when colours changed. */
+  /** Redraws everything, for example after a change of colours. */
   changed(): void {
     this.linksStale = this.bubblesStale = true;
     this.linesPainted = 0;
@@ -149,7 +149,7 @@ export class Stage {
     select(this.above).call(this.zoomed.translateBy, x / this.camera.k, y / this.camera.k);
   }
 
-  /** Moves a bubble into sight where it is outside. */
+  /** Pans to a bubble that is outside the visible area. */
   reveal(id: string): void {
     const bubble = this.scene?.byId.get(id);
     if (!bubble) return;
@@ -159,7 +159,7 @@ export class Stage {
     select(this.above).call(this.zoomed.translateTo, bubble.x, bubble.y);
   }
 
-  /** The bubble at a point of the canvas, or near it. */
+  /** Returns the bubble at or near a point of the canvas. */
   bubbleAt(x: number, y: number, near = 3): Bubble | null {
     const [worldX, worldY] = this.camera.invert([x, y]);
     let best: Bubble | null = null;
@@ -171,13 +171,13 @@ export class Stage {
     return best;
   }
 
-  /** The line within some pixels of a point of the canvas; with a choice, only lines of it. */
+  /** Returns the line near a point of the canvas; with a highlight, only highlighted lines. */
   lineAt(x: number, y: number): Line | null {
     const [worldX, worldY] = this.camera.invert([x, y]);
     let best: Line | null = null;
     let least = 5 / this.camera.k;
     for (const line of this.scene?.lines ?? []) {
-      if (this.look.chosen && !this.stands(line)) continue;
+      if (this.look.chosen && !this.isHighlighted(line)) continue;
       const { from, to } = line;
       const [width, height] = [to.x - from.x, to.y - from.y];
       const along = ((worldX - from.x) * width + (worldY - from.y) * height) / (width * width + height * height || 1);
@@ -188,8 +188,8 @@ export class Stage {
     return best;
   }
 
-  /** The nearest bubble in a direction: within 50 degrees to either side, the closer to its axis the better. */
-  beside(id: string, x: number, y: number): Bubble | null {
+  /** Returns the nearest bubble within 50 degrees of a direction; closer to the axis is better. */
+  neighbour(id: string, x: number, y: number): Bubble | null {
     const here = this.scene?.byId.get(id);
     if (!here) return this.largest();
     let best: Bubble | null = null;
@@ -197,9 +197,9 @@ export class Stage {
     for (const bubble of this.scene?.bubbles ?? []) {
       const [width, height] = [bubble.x - here.x, bubble.y - here.y];
       const along = width * x + height * y;
-      const aside = Math.abs(width * y - height * x);
-      if (bubble.id === id || along <= 0 || aside > along * 1.2) continue;
-      if (along + aside * 2 < least) [best, least] = [bubble, along + aside * 2];
+      const across = Math.abs(width * y - height * x);
+      if (bubble.id === id || along <= 0 || across > along * 1.2) continue;
+      if (along + across * 2 < least) [best, least] = [bubble, along + across * 2];
     }
     return best;
   }
@@ -208,7 +208,7 @@ export class Stage {
     return (this.scene?.bubbles ?? []).reduce<Bubble | null>((best, one) => (!best || one.radius > best.radius ? one : best), null);
   }
 
-  private stands(line: Line): boolean {
+  private isHighlighted(line: Line): boolean {
     const { chosen, ringed } = this.look;
     if (ringed) return line.from.id === ringed || line.to.id === ringed;
     return chosen !== null && chosen.has(line.from.id) && chosen.has(line.to.id);
@@ -230,7 +230,7 @@ export class Stage {
       canvas.width = Math.round(this.width * this.density);
       canvas.height = Math.round(this.height * this.density);
     }
-    this.font = ""; // a canvas of another size has forgotten it
+    this.font = ""; // resizing a canvas resets its font
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
     if (this.fitting) this.fitBox();
     this.changed();
@@ -298,7 +298,7 @@ export class Stage {
     context.setTransform(k * density, 0, 0, k * density, x * density, y * density);
   }
 
-  /** Paints so many lines after those that are painted; tells whether some are left. */
+  /** Paints the next lines; returns whether some are left. */
   private paintLinks(most: number): boolean {
     const context = this.links;
     if (this.linesPainted === 0) {
@@ -310,7 +310,7 @@ export class Stage {
     context.strokeStyle = context.fillStyle = colours.peek().link;
     context.lineWidth = 1 / this.camera.k;
     const arrows = lines.length <= ARROWS_UP_TO;
-    const faint = Math.max(0.3, Math.min(1, 700 / lines.length)); // thousands of them would cover each other
+    const faint = Math.max(0.3, Math.min(1, 700 / lines.length)); // thousands of lines would hide each other
     const end = Math.min(lines.length, this.linesPainted + most);
     for (const line of lines.slice(this.linesPainted, end)) {
       const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
@@ -347,8 +347,8 @@ export class Stage {
     const { chosen, ringed } = this.look;
     if (chosen) this.paintChosenLinks(context);
     for (const one of this.drawn.values()) {
-      const stands = !chosen || chosen.has(one.bubble.id);
-      context.globalAlpha = one.alpha * (stands ? 1 : 0.22);
+      const isBright = !chosen || chosen.has(one.bubble.id);
+      context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);
       this.paintBubble(context, one, one.bubble.id === ringed);
     }
     context.globalAlpha = 1;
@@ -361,7 +361,7 @@ export class Stage {
     context.strokeStyle = context.fillStyle = colours.peek().quiet;
     context.lineWidth = 1.4 / this.camera.k;
     for (const line of this.scene?.lines ?? []) {
-      if (!this.stands(line)) continue;
+      if (!this.isHighlighted(line)) continue;
       const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
       if (!from || !to) continue;
       context.beginPath();
@@ -407,7 +407,7 @@ export class Stage {
     context.stroke();
   }
 
-  /** Reading a font takes the browser longer than drawing a word in it. */
+  /** Sets the font only if it changed, because parsing a font is slower than drawing a word. */
   private setFont(context: CanvasRenderingContext2D, font: string): void {
     if (this.font !== font) context.font = this.font = font;
   }
@@ -418,15 +418,15 @@ export class Stage {
     if (seen < 9 || bubble.node.kind !== "top_holder") return;
     const sign = this.look.sign(bubble);
     const lines = seen < 26 ? [sign] : [seen > 34 && bubble.node.label ? cut(bubble.node.label, Math.floor(seen / 4.2)) : "", share(bubble.node.share), sign];
-    const said = lines.filter(Boolean);
-    if (!said.length) return;
+    const texts = lines.filter(Boolean);
+    if (!texts.length) return;
     context.fillStyle = inkOn(this.look.fill(bubble));
     context.textAlign = "center";
     context.textBaseline = "middle";
     const size = Math.round(Math.min(13, seen < 26 ? seen * 0.95 : 11.5) * 2) / 2 / k;
-    said.forEach((text, at) => {
+    texts.forEach((text, at) => {
       this.setFont(context, `${text === sign ? 600 : 450} ${size}px system-ui, sans-serif`);
-      context.fillText(text, x, y + (at - (said.length - 1) / 2) * size * 1.25, radius * 1.8);
+      context.fillText(text, x, y + (at - (texts.length - 1) / 2) * size * 1.25, radius * 1.8);
     });
   }
 }

@@ -1,4 +1,4 @@
-/** Clusters: the list of them, and of a chosen one its members and the evidence that connects them. */
+/** The list of clusters, and the members and evidence of the selected one. */
 import type { Cluster, Node } from "../data";
 import { count, date, exact, rough, share } from "../format";
 import { instant, shown } from "../state";
@@ -40,7 +40,7 @@ export function Clusters() {
   );
 }
 
-/** A cluster's members and its evidence: all links between two of them, and their links with time nodes. */
+/** Members of a cluster, and its evidence: links between members, and links with time nodes. */
 export function ClusterCard({ cluster }: { cluster: Cluster }) {
   const map = shown.value;
   const members = (map?.nodes ?? []).filter((node) => node.cluster_id === cluster.cluster_id && node.kind !== "time");
@@ -81,7 +81,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
   );
 }
 
-/** Links of members with time nodes that two or more of them used. */
+/** Returns links of members with time nodes that at least two of them used. */
 function timeLinks(members: Node[]) {
   const map = shown.value;
   const ids = new Set(members.map((node) => node.id));

@@ -1,4 +1,4 @@
-/** Two dates beside each other: how the numbers moved, and who entered, left, grew or shrank. */
+/** Comparison of two dates: changes of the figures, and holders who entered, left, grew or shrank. */
 import type { Change, Instant } from "../data";
 import { CHANGES } from "../colours";
 import { count, date, number, points, rough, share, signed } from "../format";

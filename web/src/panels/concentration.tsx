@@ -1,4 +1,4 @@
-/** Charts of how concentrated the token was through time; a click shows the map of that date. */
+/** Charts of concentration through time; a click shows the map of that date. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";

@@ -1,8 +1,8 @@
-/** The holders at the chosen date: the map as a table, with search and sort; and those that the map keeps aside. */
+/** The table of holders at the chosen date, with search and sort, and the holders that the map does not draw. */
 import { computed } from "@preact/signals";
 import type { Node } from "../data";
 import { brief, cut, date, exact, rough, share } from "../format";
-import { isAside } from "../map/scene";
+import { isExcluded } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { show, view, type Sort } from "../view";
 import { ClusterMark, Find, Holder, matches, Rows } from "./parts";
@@ -78,17 +78,17 @@ function Head({ sort, children, ...rest }: { sort: Sort; children: string; class
   );
 }
 
-const aside = computed(() => (shown.value?.nodes ?? []).filter(isAside));
+const excluded = computed(() => (shown.value?.nodes ?? []).filter(isExcluded));
 
 /** Exchanges and contracts, which the map does not draw. */
-export function Aside() {
-  if (!aside.value.length) return null;
-  const together = aside.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
+export function Excluded() {
+  if (!excluded.value.length) return null;
+  const together = excluded.value.reduce((sum, node) => sum + (node.share ?? 0), 0);
   return (
-    <section class="aside" aria-labelledby="aside-title">
-      <h2 id="aside-title">Not drawn: exchanges and contracts <span class="quiet">{share(together)} of the supply</span></h2>
+    <section class="excluded" aria-labelledby="excluded-title">
+      <h2 id="excluded-title">Not drawn: exchanges and contracts <span class="quiet">{share(together)} of the supply</span></h2>
       <ul>
-        {aside.value.map((node) => (
+        {excluded.value.map((node) => (
           <li key={node.id}>
             <button type="button" aria-pressed={view.value.node === node.id} title={node.address.slice(0, 200)} onClick={() => select(node.id)}>
               <HolderText node={node} /> <b>{share(node.share)}</b>

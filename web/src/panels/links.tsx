@@ -1,4 +1,4 @@
-/** Links as a table: those of the whole map, of a holder, or the evidence of a cluster. */
+/** Tables of links: of the map, of a holder, or the evidence of a cluster. */
 import type { Link } from "../data";
 import { date } from "../format";
 import { Amount } from "../map/map";
@@ -19,7 +19,7 @@ export function Links() {
         found={find ? `${found.length} of ${map.links.length}` : `${map.links.length} links`}
         onFind={(words) => show({ find: words })}
       />
-      <LinkTable links={found} caption="Links of the map, those of most transfers first" first={60} />
+      <LinkTable links={found} caption="Links of the map, by number of transfers" first={60} />
     </>
   );
 }
@@ -63,7 +63,7 @@ function End({ id }: { id: string }) {
   return <Holder node={node ?? { address: id, label: null, is_cex: null, is_dex: null, is_contract: null }} />;
 }
 
-/** First and last date and number of transfers of several links, in words. */
+/** Describes links: number of transfers, first and last date. */
 export function span(links: Link[]): string {
   const firsts = links.flatMap((link) => link.first_date ?? []);
   const lasts = links.flatMap((link) => link.last_date ?? []);

@@ -1,4 +1,4 @@
-/** Small parts that several panels use: names of holders, cluster numbers, tables that show more when asked. */
+/** Parts that several panels use: names of holders, cluster numbers, expandable tables. */
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { brief, cut } from "../format";
@@ -17,7 +17,7 @@ type Named = {
   time_node?: number | null;
 };
 
-/** A holder's name, by which it is selected where it stands on this map. */
+/** A holder's name; a click selects it if it is on this map. */
 export function Holder({ node }: { node: Named }) {
   const id = node.id ?? node.address;
   const shownName = node.label ? <bdi class="cut">{cut(node.label, 60)}</bdi> : <bdi class="code">{brief(node.address)}</bdi>;
@@ -64,7 +64,7 @@ export function ClusterMark({ number, called }: { number: number | null; called?
   );
 }
 
-/** Rows, the first so many at first: thousands of them at once would make everything slow. */
+/** The first rows of a table, with a button for more: thousands of rows would be slow. */
 export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number; children: (row: T, at: number) => ComponentChildren }) {
   const [all, setAll] = useState(false);
   const listed = all ? of : of.slice(0, first);
@@ -82,7 +82,7 @@ export function Rows<T>({ of, first = 60, children }: { of: T[]; first?: number;
   );
 }
 
-/** The box that searches a panel's rows; what is in it stands in the address. */
+/** The search box of a panel; its text is part of the URL. */
 export function Find({ what, found, onFind }: { what: string; found: string; onFind: (text: string) => void }) {
   return (
     <div class="find">
@@ -100,7 +100,7 @@ export function Find({ what, found, onFind }: { what: string; found: string; onF
   );
 }
 
-/** Whether a text that others wrote holds all words that are searched for. */
+/** Returns whether a text contains all words of the search. */
 export function matches(find: string, ...texts: (string | null | undefined)[]): boolean {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const whole = texts.join(" ").toLowerCase();

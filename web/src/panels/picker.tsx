@@ -1,4 +1,4 @@
-/** Choosing a token: a box to type into and the list of what is found, by name, symbol, address or chain. */
+/** The token picker: a search box over name, symbol, address and chain, and the list of matches. */
 import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { findTokens, type Token } from "../data";
@@ -72,7 +72,7 @@ export function Picker() {
         ))}
         {open.value && !found.value.length && (
           <li role="option" aria-selected="false" aria-disabled="true" class="none">
-            {problem.value || "No token has all of these words."}
+            {problem.value || "No token matches all of these words."}
           </li>
         )}
         {(found.value[0]?.found ?? 0) > found.value.length && (

@@ -1,4 +1,4 @@
-/** What is selected: a holder with all its address is known for, or a cluster with its evidence. */
+/** Details of the selection: a holder and its address, or a cluster and its evidence. */
 import { signal } from "@preact/signals";
 import type { Node } from "../data";
 import { brief, count, cut, date, exact, share } from "../format";
@@ -63,7 +63,7 @@ function Fact({ name, wide = false, children }: { name: string; wide?: boolean; 
 
 const copied = signal("");
 
-/** A button that copies a text, and says so. */
+/** A button that copies a text, and confirms it. */
 export function Copy({ text, what, shows }: { text: string; what: string; shows?: string }) {
   const done = copied.value === text;
   const copy = async () => {

@@ -1,4 +1,4 @@
-/** The time slider: goes through all instants of the token, by hand or by itself. */
+/** The time slider over all instants of the token, with a play button. */
 import { date, share } from "../format";
 import { instant, instants, place, play, playing, showPlace } from "../state";
 
@@ -14,7 +14,7 @@ export function TimeBar() {
           {playing.value ? <path d="M4 2h3v12H4zM9 2h3v12H9z" /> : <path d="M4 2l10 6-10 6z" />}
         </svg>
       </button>
-      <Step label="Date before" path="M10 3 5 8l5 5" disabled={place.value === 0} onClick={() => showPlace(place.value - 1)} />
+      <Step label="Previous date" path="M10 3 5 8l5 5" disabled={place.value === 0} onClick={() => showPlace(place.value - 1)} />
       <div class="track">
         <div class="marks" aria-hidden="true">
           {listed.length <= 60 &&
@@ -38,7 +38,7 @@ export function TimeBar() {
           }}
         />
       </div>
-      <Step label="Date after" path="M6 3l5 5-5 5" disabled={place.value === last} onClick={() => showPlace(place.value + 1)} />
+      <Step label="Next date" path="M6 3l5 5-5 5" disabled={place.value === last} onClick={() => showPlace(place.value + 1)} />
       <p class="when">
         <strong>{date(at.at)}</strong> <span>UTC, {place.value + 1} of {last + 1}</span>
       </p>
