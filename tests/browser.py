@@ -1,4 +1,4 @@
-"""Debian's Chromium, in which tests open pages."""
+"""Chromium, in which tests open pages."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PHONE: Final[dict[str, Any]] = {
     "is_mobile": True,
     "device_scale_factor": 2,
 }
-"""A new context's options."""
+"""Options of a browser context that imitates a phone."""
 
 
 def chromium() -> str:
-    """Chromium's program. Skips the test without it, or fails it where real parts are required."""
+    """Return the path of Chromium. Without it, skip the test, or fail it if real parts are required."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    return found or missing("Chromium is not here; Debian has it in the package 'chromium'")
+    return found or missing("Chromium is not installed; on Debian: apt-get install chromium")
 
 
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    arguments = ["--disable-gpu"]  # or it plays one in software
+    """Start Chromium without a window."""
+    arguments = ["--disable-gpu"]  # otherwise Chromium emulates a GPU
     arguments += [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)

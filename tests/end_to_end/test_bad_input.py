@@ -1,4 +1,4 @@
-"""Bad input, by name: each has the right outcome, and nothing is half written."""
+"""Bad input: each kind has the right outcome, and nothing is half written."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MAP: dict[str, Any] = {
 }
 
 
-def _filled(workspace: Any, family: Stream, server: Misbehaving) -> Any:
+def _fill(workspace: Any, family: Stream, server: Misbehaving) -> Any:
     async def run() -> list[PartitionResult]:
         async with server:
             endpoint = workspace._endpoint()
@@ -94,28 +94,26 @@ ODD: dict[str, tuple[Step, int, list[tuple[str, str]]]] = {
         [("unreadable_row", "$[1].address")],
     ),
 }
-"""Answers, the rows that land, and what is named as unreadable."""
+"""Answers, the number of committed rows, and the unreadable places."""
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_a_malformed_answer_becomes_a_failure_and_the_other_token_lands(
-    make_workspace: MakeWorkspace, kind: str
-) -> None:
+def test_malformed_answer_becomes_failure_and_other_token_lands(make_workspace: MakeWorkspace, kind: str) -> None:
     workspace = _workspace(make_workspace, BAD, GOOD)
-    (landed,) = _filled(workspace, HOLDERS, Misbehaving([MALFORMED[kind], answer([HOLDER])]))
+    (landed,) = _fill(workspace, HOLDERS, Misbehaving([MALFORMED[kind], answer([HOLDER])]))
     (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
     assert failure["code"] == "malformed_answer"
     assert landed.rows == {"holders": 1}
-    kept = {answer.sha256 for answer in workspace.archive}  # what was paid for is kept, readable or not
+    kept = {answer.sha256 for answer in workspace.archive}  # every paid answer is kept, readable or not
     assert len(kept) == 2
     assert failure["answer_hash"] in kept
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_an_odd_answer_lands_and_its_unreadable_places_are_named(make_workspace: MakeWorkspace, kind: str) -> None:
+def test_odd_answer_lands_and_its_unreadable_places_are_named(make_workspace: MakeWorkspace, kind: str) -> None:
     step, rows, places = ODD[kind]
     workspace = _workspace(make_workspace, BAD, GOOD)
-    (landed,) = _filled(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
+    (landed,) = _fill(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
     failures = workspace.lake.read("failures", "eth", MAY).to_pylist()
     assert [(row["code"], row["place"]) for row in failures] == places
     assert {row["subject"] for row in failures} <= {BAD}
@@ -131,7 +129,7 @@ def test_no_reason_repeats_the_key(make_workspace: MakeWorkspace, key: str) -> N
     settings = {"attempts": 1, "timeout_seconds": 5}
     workspace = make_workspace(watchlist={"eth": [BAD, GOOD]}, provider=settings, secret=key)
     odd = HOLDER | {"holder_data": {"rank": key}}
-    _filled(workspace, HOLDERS, Misbehaving([answer([odd]), answer(f"<html>{key}".encode())]))
+    _fill(workspace, HOLDERS, Misbehaving([answer([odd]), answer(f"<html>{key}".encode())]))
     reasons = workspace.lake.read("failures", "eth", MAY)["reason"].to_pylist()
     assert len(reasons) == 2
     assert not any(key in reason for reason in reasons)
@@ -141,7 +139,7 @@ def test_a_bad_item_of_a_batch_costs_only_its_own_token(make_workspace: MakeWork
     key = {"chain": "eth", "address": GOOD}
     good = {"token_key": key, "metadata": {"name": "N", "symbol": "S", "is_indexed": True}}
     workspace = _workspace(make_workspace, BAD, GOOD)
-    (landed,) = _filled(
+    (landed,) = _fill(
         workspace, TOKENS, Misbehaving([answer([good | {"token_key": {"chain": 5, "address": BAD}}, good])])
     )
     assert landed.rows == {"tokens": 1}
@@ -167,9 +165,9 @@ def test_chains_are_listed_without_the_one_that_cannot_be_read(make_workspace: M
     assert asyncio.run(ask()) == ["eth", "base"]
 
 
-def test_the_reason_of_a_failure_and_its_hash_name_the_same_answer(make_workspace: MakeWorkspace) -> None:
+def test_reason_and_hash_of_a_failure_name_the_same_answer(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, GOOD)
-    _filled(workspace, HOLDERS, Misbehaving([answer(b"<html>")]))
+    _fill(workspace, HOLDERS, Misbehaving([answer(b"<html>")]))
     (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
     assert re.findall("[0-9a-f]{64}", failure["reason"]) == [failure["answer_hash"]]
 
@@ -177,28 +175,26 @@ def test_the_reason_of_a_failure_and_its_hash_name_the_same_answer(make_workspac
 @pytest.mark.parametrize(
     ("step", "code"), [(error(500), "unavailable"), (reset(), "unreachable"), (half(MAP), "broken_answer")]
 )
-def test_a_provider_that_fails_for_one_token_fails_it_alone(
-    make_workspace: MakeWorkspace, step: Step, code: str
-) -> None:
+def test_error_for_one_token_fails_only_that_token(make_workspace: MakeWorkspace, step: Step, code: str) -> None:
     workspace = _workspace(make_workspace, BAD, GOOD)
-    (landed,) = _filled(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
+    (landed,) = _fill(workspace, HOLDERS, Misbehaving([step, answer([HOLDER])]))
     assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == [code]
     assert landed.rows == {"holders": 1}
 
 
-def test_a_provider_that_answers_for_no_token_fails_the_run_and_the_next_one_goes_on(
+def test_run_fails_if_no_token_is_answered_and_the_next_run_resumes(
     make_workspace: MakeWorkspace,
 ) -> None:
     workspace = _workspace(make_workspace, BAD, GOOD)
     with pytest.raises(Unavailable):
-        _filled(workspace, HOLDERS, Misbehaving([error(503)]))
-    (landed,) = _filled(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
+        _fill(workspace, HOLDERS, Misbehaving([error(503)]))
+    (landed,) = _fill(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
     assert (landed.rows, landed.failures) == ({"holders": 2}, 0)
 
 
-def test_a_lake_takes_no_answers_of_another_provider(make_workspace: MakeWorkspace) -> None:
+def test_lake_refuses_answers_of_another_provider(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, GOOD)
-    _filled(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
+    _fill(workspace, HOLDERS, Misbehaving([answer([HOLDER])]))
     with pytest.raises(LakeError, match="HOLDERLAKE_HOME"):
         make_workspace().check()
 
@@ -212,13 +208,13 @@ def test_a_lake_takes_no_answers_of_another_provider(make_workspace: MakeWorkspa
         (error(429, "credits_exhausted"), CreditsExhausted, []),
     ],
 )
-def test_a_refusal_of_everything_stops_the_run_after_one_call(
+def test_permanent_refusal_stops_the_run_after_one_call(
     make_workspace: MakeWorkspace, step: Step, raised: type[Exception], failed: list[str]
 ) -> None:
     workspace = _workspace(make_workspace, BAD, GOOD)
     server = Misbehaving([step])
     with pytest.raises(raised):
-        _filled(workspace, HOLDERS, server)
+        _fill(workspace, HOLDERS, server)
     assert len(server.received) == 1
     assert not workspace.lake.read("holders", "eth", MAY).num_rows
     assert [row["code"] for row in workspace.lake.read("failures", "eth", MAY).to_pylist()] == failed
@@ -227,18 +223,18 @@ def test_a_refusal_of_everything_stops_the_run_after_one_call(
 def test_a_null_score_lands_as_null(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, GOOD)
     scores = MAP["metrics"]["scores"] | {"service_score": None}
-    _filled(workspace, MAPS, Misbehaving([answer(MAP | {"metrics": MAP["metrics"] | {"scores": scores}})]))
+    _fill(workspace, MAPS, Misbehaving([answer(MAP | {"metrics": MAP["metrics"] | {"scores": scores}})]))
     assert workspace.lake.read("maps", "eth", MAY)["service_score"].to_pylist() == [None]
 
 
-def test_unknown_chains_and_relationship_types_land_and_keep_what_they_said(make_workspace: MakeWorkspace) -> None:
+def test_unknown_chains_and_relationship_types_keep_their_data(make_workspace: MakeWorkspace) -> None:
     key = {"chain": "chain-of-tomorrow", "address": "0xt"}
     relationships = [
         {"from_address": "0xa", "to_address": "0xb", "data": LINK | {"token_key": key}},
         {"from_address": "0xa", "to_address": "0xb", "rel_type": "FRIENDSHIP", "data": {"since": 1.10}},
     ]
     workspace = _workspace(make_workspace, GOOD)
-    _filled(workspace, MAPS, Misbehaving([answer(MAP | {"relationships": relationships, "surprise": 1})]))
+    _fill(workspace, MAPS, Misbehaving([answer(MAP | {"relationships": relationships, "surprise": 1})]))
     rows = workspace.lake.read("grouped_transfers", "eth", MAY).to_pylist()
     assert [row["transfer_chain"] for row in rows] == ["chain-of-tomorrow", None]
     assert (rows[1]["rel_type"], json.loads(rows[1]["unknown_data"])) == ("FRIENDSHIP", {"since": 1.1})
@@ -253,7 +249,7 @@ def test_the_older_map_shape_lands_in_the_same_tables(make_workspace: MakeWorksp
         "decentralization_score": 42.5,
     }
     workspace = _workspace(make_workspace, GOOD)
-    _filled(workspace, MAPS, Misbehaving([answer(older)]))
+    _fill(workspace, MAPS, Misbehaving([answer(older)]))
     (row,) = workspace.lake.read("maps", "eth", MAY).to_pylist()
     assert (row["service_score"], row["cexs"], row["gini_index"]) == (42.5, 0.25, None)
 
@@ -282,13 +278,13 @@ def _transfers(**changes: Any) -> pa.Table:
     ("changes", "named"),
     [({"value": "-5"}, "-5"), ({"value": "five"}, "five"), ({"value": str(2**256)}, "256")],
 )
-def test_a_file_with_one_bad_amount_is_refused_whole(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+def test_file_with_one_bad_amount_is_refused_completely(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     path = tmp_path / "bad.parquet"
     pq.write_table(_transfers(**changes), path)
     _refused(tmp_path, path, named)
 
 
-def test_a_file_of_an_unknown_layout_is_refused_with_the_layouts_that_are_known(tmp_path: Path) -> None:
+def test_file_of_unknown_layout_is_refused_with_the_known_layouts(tmp_path: Path) -> None:
     path = tmp_path / "strange.csv"
     path.write_text("when,who\n1,2\n")
     _refused(tmp_path, path, "ethereum-etl")

@@ -1,4 +1,4 @@
-"""The command as a person runs it: a process of its own, from its first word to its end."""
+"""The command in its own process, with all its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_command_with_the_embedded_service_ends_in_order_and_says_nothing_of_it(tmp_path: Path) -> None:
+def test_command_stops_the_embedded_service_without_output(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     ended = subprocess.run(
         [sys.executable, "-m", "pipelines.cli.main", "doctor"],

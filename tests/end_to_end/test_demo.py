@@ -1,4 +1,4 @@
-"""``holderlake demo`` as a new user runs it: everything is filled, and a second run costs and changes nothing."""
+"""``holderlake demo`` as a new user runs it: it fills every table, and a second run costs and changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _counts(home: Path) -> dict[str, tuple[Any, ...]]:
         }
 
 
-def test_all_ten_tables_are_filled_for_three_chains_and_eight_timestamps(first: dict[str, Any], home: Path) -> None:
+def test_demo_fills_ten_tables_for_three_chains_and_eight_instants(first: dict[str, Any], home: Path) -> None:
     for name, (rows, chains, timestamps, _) in _counts(home).items():
         if name not in SIDE_TABLES:
             assert rows > 0, name
@@ -62,7 +62,7 @@ def test_all_ten_tables_are_filled_for_three_chains_and_eight_timestamps(first: 
             assert timestamps >= 8, name
 
 
-def test_it_says_what_landed_and_what_it_cost(first: dict[str, Any], home: Path) -> None:
+def test_demo_reports_rows_and_costs(first: dict[str, Any], home: Path) -> None:
     counts = _counts(home)
     assert {line["table"]: line["rows"] for line in first["tables"]} == {name: counts[name][0] for name in TABLES}
     assert first["credits_hundredths"] > 0
@@ -79,7 +79,7 @@ def test_a_second_run_spends_nothing_and_changes_no_row(first: dict[str, Any], h
     assert _counts(home) == before
 
 
-def test_every_asset_is_materialised_and_every_check_has_passed(first: dict[str, Any], home: Path) -> None:
+def test_every_asset_is_materialised_and_every_check_passes(first: dict[str, Any], home: Path) -> None:
     script = """
 import json, os
 from dagster import DagsterInstance
@@ -101,27 +101,27 @@ print(json.dumps({"keys": keys, "checks": checks}))
     assert set(state["keys"]) == {*TABLES, "warehouse"} - set(SIDE_TABLES)
     assert all(state["keys"].values()), state["keys"]
     alerts = {name: status for name, status in state["checks"].items() if name.startswith("alert_")}
-    assert set(alerts.values()) <= {"SUCCEEDED", "FAILED"}, alerts  # the sample world has something to tell
+    assert set(alerts.values()) <= {"SUCCEEDED", "FAILED"}, alerts  # the sample world triggers alerts
     others = {name: status for name, status in state["checks"].items() if name not in alerts}
     assert {status for name, status in others.items() if not name.startswith("is_fresh")} == {"SUCCEEDED"}, others
     assert {status for name, status in others.items() if name.startswith("is_fresh")} == {"never"}, others
 
 
-def test_the_warehouse_answers_sql_and_lists_its_tables(first: dict[str, Any], home: Path) -> None:
+def test_warehouse_answers_sql_and_lists_its_tables(first: dict[str, Any], home: Path) -> None:
     asked = _holderlake(home, "sql", "SELECT count(*) AS n FROM maps", "--json")
     assert json.loads(asked.stdout)[0]["n"] == _counts(home)["maps"][0]
     listed = _holderlake(home, "tables", "--json")
     assert set(TABLES) <= {line["name"] for line in json.loads(listed.stdout)}
 
 
-def test_writing_through_sql_is_refused_in_a_sentence(first: dict[str, Any], home: Path) -> None:
+def test_sql_refuses_to_write(first: dict[str, Any], home: Path) -> None:
     refused = _holderlake(home, "sql", "DELETE FROM maps")
     assert refused.returncode == 1
     assert "read-only" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], home: Path) -> None:
+def test_page_of_questions_shows_the_answers_of_the_demo(first: dict[str, Any], home: Path) -> None:
     from docs.reference.pages import FOLDER, with_answers
 
     page = (FOLDER / "questions.md").read_text()
@@ -130,9 +130,7 @@ def test_the_page_of_questions_shows_the_demo_s_answers(first: dict[str, Any], h
     assert page == renewed, "run 'python -m docs.reference.pages data/warehouse.duckdb' after a demo"
 
 
-def test_every_query_of_the_docs_runs_and_those_of_the_tables_pages_find_rows(
-    first: dict[str, Any], home: Path
-) -> None:
+def test_every_query_of_the_docs_runs(first: dict[str, Any], home: Path) -> None:
     tried_elsewhere = {"connect", "questions", "sql"}  # below, above, and in the tests of the warehouse's SQL
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.stem not in tried_elsewhere]
     queries = [
@@ -142,10 +140,10 @@ def test_every_query_of_the_docs_runs_and_those_of_the_tables_pages_find_rows(
     with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
         for page, query in queries:
             rows = warehouse.execute(query).fetchall()
-            assert rows or page.parent.name != "tables" or page.stem == "revisions", page  # nothing was told otherwise
+            assert rows or page.parent.name != "tables" or page.stem == "revisions", page  # no answer was revised
 
 
-def test_the_python_examples_of_the_page_on_connecting_work(
+def test_python_examples_of_the_connect_page_work(
     first: dict[str, Any],
     sample_service: Any,
     home: Path,
@@ -167,12 +165,10 @@ def test_the_python_examples_of_the_page_on_connecting_work(
     assert "token_address" in capsys.readouterr().out
 
 
-def test_duckdb_1_5_opens_the_file_read_only_and_answers_every_view_macro_and_question_alike(
-    first: dict[str, Any], home: Path
-) -> None:
+def test_duckdb_1_5_answers_every_view_macro_and_question_alike(first: dict[str, Any], home: Path) -> None:
     shell = Path(sys.executable).with_name("duckdb")
     if not shell.exists():
-        missing("DuckDB's shell of 1.5, which stands for older drivers, is not here: 'make extras' installs it")
+        missing("DuckDB's shell of 1.5 is not installed; run 'make extras'")
     questions = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "questions.md").read_text(), re.DOTALL)
     queries = [*(query.example for query in schema.queries()), *questions]
     counts = [f"SELECT count(*) FROM ({query.strip().removesuffix(';')})" for query in queries]
@@ -190,7 +186,7 @@ def test_each_cell_of_the_notebook_answers_its_question(
     first: dict[str, Any], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if importlib.util.find_spec("marimo") is None:
-        missing("the notebook can't run here, for marimo is missing: 'make extras' or 'make notebook' installs it")
+        missing("the notebook needs marimo; run 'make extras' or 'make notebook'")
     monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
     monkeypatch.setenv("MPLBACKEND", "agg")
     spec = importlib.util.spec_from_file_location("notebook", ROOT / "notebooks" / "warehouse.py")

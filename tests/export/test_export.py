@@ -1,4 +1,4 @@
-"""Exports: what each format holds, whole or not at all, in flat memory, and nothing that a spreadsheet would run."""
+"""Exports: exact contents of each format, complete files only, constant memory, and no formulas."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def cells(path: Path) -> list[list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.feather"])
-def test_a_table_comes_back_as_it_is(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+def test_exported_table_equals_the_table(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
     done = exported(warehouse, tmp_path, name)
     read = pq.read_table(tmp_path / name) if name.endswith("parquet") else pa.ipc.open_file(tmp_path / name).read_all()
     assert read.equals(warehouse.query("FROM holders"))
     assert (done.rows, done.columns, done.bytes) == (len(LABELS), read.num_columns, (tmp_path / name).stat().st_size)
 
 
-def test_csv_comes_back_as_it_is_where_it_is_wanted_raw(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_raw_csv_equals_the_table(warehouse: Warehouse, tmp_path: Path) -> None:
     exported(warehouse, tmp_path, "x.csv", raw=True)
     columns = {field.name: str(kind) for field, kind in zip(*_described(warehouse), strict=True)}
     read = duckdb.connect().read_csv(str(tmp_path / "x.csv"), columns=columns, header=True, allow_quoted_nulls=False)
@@ -96,7 +96,7 @@ def _described(warehouse: Warehouse) -> tuple[pa.Schema, list[Any]]:
         return answer.to_arrow_table().schema, answer.types
 
 
-def test_no_text_of_csv_is_a_formula_and_numbers_stay_numbers(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_csv_has_no_formulas_and_keeps_numbers(warehouse: Warehouse, tmp_path: Path) -> None:
     done = exported(warehouse, tmp_path, "x.csv.gz", "SELECT label, -1.5 AS change FROM holders ORDER BY rank")
     text = gzip.decompress((tmp_path / "x.csv.gz").read_bytes()).decode()
     assert done.notes == {"defused": 6}
@@ -105,7 +105,7 @@ def test_no_text_of_csv_is_a_formula_and_numbers_stay_numbers(warehouse: Warehou
     assert '\n"-12.50",-1.5\n' in text
 
 
-def test_no_text_of_excel_is_a_formula_or_a_link(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_excel_has_no_formulas_or_links(warehouse: Warehouse, tmp_path: Path) -> None:
     exported(warehouse, tmp_path, "x.xlsx", "SELECT label, label AS again FROM holders WHERE label <> '' ORDER BY rank")
     with zipfile.ZipFile(tmp_path / "x.xlsx") as book:
         sheet = book.read("xl/worksheets/sheet1.xml").decode()
@@ -114,7 +114,7 @@ def test_no_text_of_excel_is_a_formula_or_a_link(warehouse: Warehouse, tmp_path:
     assert {kind for row in cells(tmp_path / "x.xlsx") for kind, _ in row} == {"inlineStr"}
 
 
-def test_excel_holds_what_its_numbers_can_and_the_rest_exactly_as_text(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_excel_stores_long_numbers_exactly_as_text(warehouse: Warehouse, tmp_path: Path) -> None:
     done = exported(warehouse, tmp_path, "x.xlsx", "SELECT amount, rank, timestamp FROM holders ORDER BY rank LIMIT 3")
     head, *body = cells(tmp_path / "x.xlsx")
     assert head == [("inlineStr", name) for name in ("amount", "rank", "timestamp")]
@@ -127,22 +127,24 @@ def test_excel_holds_what_its_numbers_can_and_the_rest_exactly_as_text(warehouse
     assert done.notes == {"sheets": 1, "as_text": 1}
 
 
-def test_excel_goes_on_in_another_sheet(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excel_continues_in_another_sheet(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(formats, "EXCEL_ROWS", 5)
     done = exported(warehouse, tmp_path, "x.xlsx", "SELECT rank FROM holders ORDER BY rank")
-    told = [row[0][1] for row in cells(tmp_path / "x.xlsx")]
+    written = [row[0][1] for row in cells(tmp_path / "x.xlsx")]
     assert done.notes["sheets"] == 3
-    assert [one for one in told if one != "rank"] == [str(rank) for rank in range(1, 11)]
+    assert [one for one in written if one != "rank"] == [str(rank) for rank in range(1, 11)]
 
 
-def test_a_text_too_long_for_excel_leaves_no_file(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_text_too_long_for_excel_leaves_no_file(warehouse: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="40,000 characters"):
         exported(warehouse, tmp_path, "x.xlsx", "SELECT repeat('x', 40_000) AS label")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.xlsx", "x.parquet", "x.arrow"])
-def test_every_type_has_a_place(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+def test_every_type_can_be_exported(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
     query = (
         "SELECT 170141183460469231731687303715884105727::HUGEINT::VARCHAR AS text, sum(rank) AS huge, {'a': '=1'} AS s,"
         " [1.5, 2] AS l, TIME '12:00' AS t, INTERVAL 1 DAY AS i, uuid() AS u, 'a'::BLOB AS b, true AS o,"
@@ -170,16 +172,14 @@ def test_views_macros_and_empty_answers_are_exported(warehouse: Warehouse, tmp_p
         ("SELECT 1; SELECT 2", "one SELECT"),
     ],
 )
-def test_what_fails_says_why_and_leaves_what_was_there(
-    warehouse: Warehouse, tmp_path: Path, what: str, message: str
-) -> None:
+def test_failed_export_keeps_the_existing_file(warehouse: Warehouse, tmp_path: Path, what: str, message: str) -> None:
     (tmp_path / "x.csv").write_text("old")
     with pytest.raises((ValueError, WarehouseError), match=message):
         exported(warehouse, tmp_path, "x.csv", what, replace=True)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.csv", "old")]
 
 
-def test_a_file_that_is_there_is_replaced_only_where_that_is_asked_for(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_existing_file_is_replaced_only_with_replace(warehouse: Warehouse, tmp_path: Path) -> None:
     exported(warehouse, tmp_path, "x.csv", "SELECT 1 AS a")
     with pytest.raises(ValueError, match="--force"):
         exported(warehouse, tmp_path, "x.csv", "SELECT 2 AS a")
@@ -187,7 +187,7 @@ def test_a_file_that_is_there_is_replaced_only_where_that_is_asked_for(warehouse
     assert (tmp_path / "x.csv").read_text() == '"a"\n2\n'
 
 
-def test_memory_stays_flat_whatever_is_exported(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_exports_use_constant_memory(warehouse: Warehouse, tmp_path: Path) -> None:
     code = """
 import resource, sys
 from pathlib import Path
@@ -211,27 +211,27 @@ for rows in (100_000, 1_000_000):
     ("name", "given", "expected"),
     [("X.PARQUET", None, "parquet"), ("a.csv.gz", None, "csv"), ("a", "xlsx", "xlsx"), ("a.csv", "arrow", "arrow")],
 )
-def test_the_format_is_what_is_given_or_what_the_name_says(name: str, given: FormatName | None, expected: str) -> None:
+def test_format_is_explicit_or_from_the_suffix(name: str, given: FormatName | None, expected: str) -> None:
     assert format_of(Path(name), given) == expected
 
 
-def test_a_name_without_a_format_is_refused_with_the_formats() -> None:
+def test_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"\.parquet.*--format"):
         format_of(Path("holders.txt"), None)
 
 
-def test_the_command_tells_what_it_wrote_for_machines(
+def test_command_prints_the_export_as_json(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(warehouse.path.parent))
     for variable in [name for name in os.environ if name.startswith("HOLDERLAKE_ALERTS")]:
         monkeypatch.delenv(variable)
     answer = CliRunner().invoke(app, ["export", "holders", str(tmp_path / "x.csv"), "--json"])
-    told = json.loads(answer.stdout)
-    assert (told["rows"], told["format"], told["notes"]) == (len(LABELS), "csv", {"defused": 6})
+    written = json.loads(answer.stdout)
+    assert (written["rows"], written["format"], written["notes"]) == (len(LABELS), "csv", {"defused": 6})
 
 
-def test_leftovers_of_killed_exports_are_removed_and_nothing_else(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_only_leftovers_of_killed_exports_are_removed(warehouse: Warehouse, tmp_path: Path) -> None:
     name = f".x.{'0a' * 16}.parquet"
     old, living, foreign, young = (tmp_path / one / name for one in ("old", "living", "foreign", "young"))
     for path in (old, living, foreign, young):

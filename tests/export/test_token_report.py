@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing else, says what the warehouse says, and runs nothing that strangers wrote."""
+"""The report: a self-contained page with the warehouse's data, which runs no foreign code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MADE = datetime(2026, 11, 30)
 
 
 def fill(lake: Lake, *days: int) -> None:
-    """Three instants: two holders grow together as a cluster, one leaves, one comes; names are hostile."""
+    """Three instants: two holders form a cluster, one leaves, one enters; names are hostile."""
     for day in days:
         as_of = DAYS[day]
         addresses = ["0x1", "0x2", "0x3" if day < 2 else "0x4"]
@@ -113,7 +113,7 @@ def parsed(page: Path) -> Parsed:
     return found
 
 
-def test_the_page_asks_nothing_of_anybody_and_runs_nothing(parsed: Parsed) -> None:
+def test_page_loads_and_runs_nothing(parsed: Parsed) -> None:
     assert not {"script", "iframe", "object", "link", "form", "base"} & {tag for tag, _ in parsed.elements}
     addresses = [
         value or ""
@@ -126,7 +126,7 @@ def test_the_page_asks_nothing_of_anybody_and_runs_nothing(parsed: Parsed) -> No
     assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
 
 
-def test_the_policy_allows_its_own_style_and_nothing_else(page: Path, parsed: Parsed) -> None:
+def test_policy_allows_only_its_own_style(page: Path, parsed: Parsed) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", page.read_text(), re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     (policy,) = [one["content"] for one in parsed.of("meta") if one.get("http-equiv") == "Content-Security-Policy"]
@@ -136,14 +136,14 @@ def test_the_policy_allows_its_own_style_and_nothing_else(page: Path, parsed: Pa
     assert "unsafe" not in policy
 
 
-def test_what_strangers_wrote_is_text(page: Path, parsed: Parsed) -> None:
+def test_foreign_text_is_escaped(page: Path, parsed: Parsed) -> None:
     assert "<script>" not in page.read_text()
     assert "</style><script>alert(1)</script>" in parsed.text
     pictures = [base64.b64decode((one["src"] or "").partition(",")[2]) for one in parsed.of("img")]
     assert not [one for one in pictures if b"<script" in one]
 
 
-def test_every_picture_has_words_and_a_dark_sister_and_every_table_its_heads(parsed: Parsed) -> None:
+def test_pictures_have_alt_text_and_dark_variants_and_tables_headers(parsed: Parsed) -> None:
     assert len(parsed.of("img")) == len(parsed.of("source")) == 6
     assert all(len(one["alt"] or "") > 20 for one in parsed.of("img"))
     assert {one.get("scope") for one in parsed.of("th")} == {"row", "col"}
@@ -155,16 +155,16 @@ def test_every_picture_has_words_and_a_dark_sister_and_every_table_its_heads(par
     assert linked == {f"#{one['id']}" for one in parsed.of("section")}
 
 
-def test_the_page_says_what_the_warehouse_says(parsed: Parsed) -> None:
+def test_page_shows_the_data_of_the_warehouse(parsed: Parsed) -> None:
     text = " ".join(parsed.text.split())
     assert "The score fell from 60.0 to 40.0." in text
     assert f"{2**200:,d}" in text
-    assert "nobody holds" in text
+    assert "has no holders" in text
     assert "2026-11-01 00:00 to 2026-11-03 00:00 UTC" in text
     assert "Of the first 3, 1 were not listed at the beginning." in text
 
 
-def test_the_same_warehouse_gives_the_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
+def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
     write_report(warehouse, period(), tmp_path / "again.html", MADE)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
@@ -178,14 +178,14 @@ def test_one_instant_is_enough_for_a_page(warehouse: Warehouse, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (period(token="0xb"), f"nothing of 0xb on eth; of that chain it knows {TOKEN}"),
+        (period(token="0xb"), f"no data of 0xb on eth; on that chain it has {TOKEN}"),
         (period(chain="base"), f"{TOKEN} on base, but on eth"),
         (period(chain="base", token="0xb"), "nor of any token there; 'holderlake ingest --chain base"),
-        (period(since=DAYS[5]), "there is data from 2026-11-01 00:00 to 2026-11-03 00:00"),
+        (period(since=DAYS[5]), "the warehouse has data from 2026-11-01 00:00 to 2026-11-03 00:00"),
     ],
     ids=["token", "chain", "both", "period"],
 )
-def test_what_is_not_known_is_said_with_what_is(
+def test_missing_data_is_an_error_that_names_existing_data(
     warehouse: Warehouse, tmp_path: Path, wanted: Period, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -193,9 +193,9 @@ def test_what_is_not_known_is_said_with_what_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_chromium_shows_the_page_and_finds_nothing_to_refuse(page: Path, tmp_path: Path) -> None:
+def test_chromium_shows_the_page_without_errors(page: Path, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    told = subprocess.run(
+    log = subprocess.run(
         [
             *(chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
             *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=900,1400"),
@@ -207,10 +207,10 @@ def test_chromium_shows_the_page_and_finds_nothing_to_refuse(page: Path, tmp_pat
         check=True,
     ).stderr
     assert picture.stat().st_size > 20_000
-    assert "CONSOLE" not in told
+    assert "CONSOLE" not in log
 
 
-def test_the_command_writes_a_file_and_keeps_one_that_is_there(
+def test_command_writes_a_file_and_keeps_an_existing_one(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(warehouse.path.parent))
@@ -226,7 +226,7 @@ def test_the_command_writes_a_file_and_keeps_one_that_is_there(
 # The same plots in Dagster
 
 
-def test_the_warehouse_asset_shows_the_plots_of_the_history(warehouse: Warehouse) -> None:
+def test_warehouse_asset_shows_plots_of_the_history(warehouse: Warehouse) -> None:
     settings = Settings(home=warehouse.path.parent, watchlist={"eth": [TOKEN]})
     workspace = Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, "tests"))
     with DagsterInstance.ephemeral() as instance:
@@ -242,7 +242,7 @@ def test_the_warehouse_asset_shows_the_plots_of_the_history(warehouse: Warehouse
         assert picture.startswith(b"\x89PNG")
 
 
-def test_a_plot_is_drawn_for_light_and_for_dark_pages(warehouse: Warehouse) -> None:
+def test_plots_have_a_light_and_a_dark_variant(warehouse: Warehouse) -> None:
     with token_history(warehouse, period()) as history:
         answer = history.ask("shares")
     light, dark = plot("shares", answer, LIGHT), plot("shares", answer, DARK)
@@ -251,7 +251,7 @@ def test_a_plot_is_drawn_for_light_and_for_dark_pages(warehouse: Warehouse) -> N
     assert light != dark
 
 
-def test_a_cluster_is_followed_by_what_it_grew_from_and_of_two_parts_the_larger_goes_on() -> None:
+def test_line_of_a_split_cluster_continues_with_the_larger_part() -> None:
     def cluster(day: int, number: int, before: int | None, share: float) -> dict[str, Any]:
         previous = None if before is None else DAYS[day - 1]
         return {
@@ -259,6 +259,6 @@ def test_a_cluster_is_followed_by_what_it_grew_from_and_of_two_parts_the_larger_
             **{"previous_timestamp": previous, "previous_cluster_id": before},
         }
 
-    told = [cluster(0, 1, None, 0.3), cluster(1, 1, None, 0.5), cluster(1, 2, 1, 0.2), cluster(1, 3, 1, 0.1)]
-    lines = followed(pa.Table.from_pylist(told))
+    rows = [cluster(0, 1, None, 0.3), cluster(1, 1, None, 0.5), cluster(1, 2, 1, 0.2), cluster(1, 3, 1, 0.1)]
+    lines = followed(pa.Table.from_pylist(rows))
     assert sorted([share for _, share in line] for line in lines) == [[0.1], [0.3, 0.2], [0.5]]

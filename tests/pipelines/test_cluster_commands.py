@@ -1,4 +1,4 @@
-"""``holderlake cluster``: from own transfers into lake and warehouse, here without a cluster, on DuckDB."""
+"""``holderlake cluster``: own transfers into lake and warehouse, here on DuckDB instead of a cluster."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> dict[str, object]:
-    """What a command tells as JSON."""
+    """Return a command's JSON."""
     done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
     assert done.exit_code == 0
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
+    printed: dict[str, object] = json.loads(done.stdout)
+    return printed
 
 
 FILL = ("cluster", "fill", "--from", "1970-01-03", "--to", "1970-01-05", "--every", "1d", "--chain", "eth")
 TOKENS = ("--token", COIN[1], "--token", SHELL[1])
 
 
-def test_a_fill_gives_the_lake_the_engine_s_rows_and_its_failures(home: Path) -> None:
+def test_fill_writes_the_rows_and_failures_of_the_engine(home: Path) -> None:
     run("cluster", "build")
     assert run(*FILL, *TOKENS)["partitions"] == 3
     lake = Lake(home / "lake")
@@ -60,10 +60,10 @@ def test_a_fill_gives_the_lake_the_engine_s_rows_and_its_failures(home: Path) ->
         for rows in map_batches(store, [COIN, SHELL], instants, MapOptions()):
             for name, ours in rows.items():
                 keys = [(key, "ascending") for key in ("as_of", "token_address")]
-                told = lake.read(name).select(TABLES[name].engine_schema.names)
+                stored = lake.read(name).select(TABLES[name].engine_schema.names)
                 own = {"dt_update", "holder_limit", "use_magic_nodes", "use_time_nodes", "rules"}  # of the request
                 plain = [column for column in ours.column_names if column not in own]
-                assert told.sort_by(keys).select(plain).equals(ours.sort_by(keys).select(plain))
+                assert stored.sort_by(keys).select(plain).equals(ours.sort_by(keys).select(plain))
     failed = lake.read("failures").to_pylist()
     assert {(row["endpoint"], row["subject"], row["code"]) for row in failed} == {
         ("map", SHELL[1], "no_holders"),
@@ -71,7 +71,7 @@ def test_a_fill_gives_the_lake_the_engine_s_rows_and_its_failures(home: Path) ->
     }
 
 
-def test_a_fill_goes_on_where_it_stopped_and_then_computes_nothing(home: Path) -> None:
+def test_fill_resumes_and_then_computes_nothing(home: Path) -> None:
     run("cluster", "build")
     run("cluster", "fill", "--from", "1970-01-04", "--to", "1970-01-04", "--chain", "eth", *TOKENS)
     done = run(*FILL, *TOKENS)
@@ -80,7 +80,7 @@ def test_a_fill_goes_on_where_it_stopped_and_then_computes_nothing(home: Path) -
     assert (done["partitions"], done["already"]) == (0, 3)
 
 
-def test_a_fill_of_a_store_that_was_not_built_or_has_changed_since_says_what_to_do(home: Path) -> None:
+def test_fill_of_unbuilt_or_changed_store_names_the_remedy(home: Path) -> None:
     from holderlake.settings import SettingsError
 
     def refused() -> str:

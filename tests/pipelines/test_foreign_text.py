@@ -1,4 +1,4 @@
-"""Text from chains and providers is only text: on terminals, in JSON, on plots and in files."""
+"""Untrusted text from chains and providers stays plain text: on terminals, in JSON, on plots and in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Screenshots: an address that was paid for, and the picture that anyone who has it can look at."""
+"""Screenshots: a paid request returns the address of a picture, which everyone with the address can open."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def shot(caller, world):
     return exact_json.decode(answer.content, Screenshot)
 
 
-def test_the_picture_needs_no_key_and_costs_nothing_more(caller, shot):
+def test_picture_needs_no_key_and_is_free(caller, shot):
     answer = httpx.get(shot.image_url)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert answer.content.startswith(b"\x89PNG")
     assert caller.spent == 25_00
 
 
-def test_an_svg_lies_beside_it(shot):
+def test_picture_is_available_as_svg(shot):
     answer = httpx.get(shot.image_url.removesuffix("png") + "svg")
     assert answer.headers["content-type"] == "image/svg+xml"
     assert b"<svg" in answer.content
@@ -42,32 +42,32 @@ def test_other_widths_and_themes_are_refused(shot, query):
     assert httpx.get(f"{shot.image_url}?{query}").status_code == 422
 
 
-def test_an_address_that_we_did_not_sign_has_no_picture(shot, world):
+def test_unsigned_address_has_no_picture(shot, world):
     path, signature = shot.image_url.removesuffix(".png").rsplit("/", 1)
     other = ("0" if signature[0] != "0" else "1") + signature[1:]
     assert httpx.get(f"{path}/{other}.png").json()["code"] == "not_found"
     assert httpx.get(shot.image_url.replace(world.token, world.young)).json()["code"] == "not_found"
 
 
-def test_the_same_picture_is_drawn_once_and_known_by_its_tag(shot):
+def test_unchanged_picture_answers_304(shot):
     first = httpx.get(shot.image_url)
     again = httpx.get(shot.image_url, headers={"If-None-Match": first.headers["ETag"]})
     assert again.status_code == 304
 
 
-def test_the_picture_is_at_the_public_address_where_one_is_set(start, world):
+def test_picture_address_uses_the_public_url(start, world):
     caller = start(settings=ServiceSettings(public_url="https://maps.example/api/")).caller()
     found = caller.http.get(f"/v0/tokens/screenshot/eth/{world.token}").json()
     assert found["image_url"].startswith("https://maps.example/api/v0/x/pictures/eth/")
 
 
-def test_each_caller_gets_the_address_that_it_came_by(caller, world):
+def test_picture_address_uses_the_host_of_the_request(caller, world):
     path = f"/v0/tokens/screenshot/eth/{world.token}"
     answers = [caller.http.get(path, headers={"Host": host}).json() for host in ("one.example", "two.example")]
     assert [answer["image_url"].split("/")[2] for answer in answers] == ["one.example", "two.example"]
 
 
-def test_what_has_no_map_has_no_picture_and_costs_nothing(caller, world):
+def test_token_without_map_has_no_picture_and_no_charge(caller, world):
     assert caller.http.get(f"/v0/tokens/screenshot/eth/{world.unsupported}").status_code == 400
     assert caller.http.get(f"/v0/tokens/screenshot/eth/0x{'f' * 40}").status_code == 404
     assert caller.spent == 0

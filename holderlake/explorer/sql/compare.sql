@@ -1,5 +1,5 @@
--- Who stood on a token's list of holders at either of two instants, and what became of them. The list is as long as was
--- asked for: who left it may have fallen below its end.
+-- The holders in a token's list at two instants, and their changes. The list has the fetched length: a holder that left
+-- it may have fallen below its end.
 WITH listed AS (
     SELECT timestamp, address, rank, share, amount, amount_exact, label, is_cex, is_dex, is_contract
     FROM holders
