@@ -9,19 +9,23 @@ SITE := site
 READY := $(VENV)/ready
 TOOLS := $(VENV)/tools
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
 	--no-header --upgrade
 
-.PHONY: demo test extras notebook docs ui lint lock clean help
+.PHONY: demo test test-long extras notebook docs ui lint lock clean help
 
 help: ## what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 demo: $(READY) ## the main job on the built-in sample world: Dagster, Parquet, DuckDB, two queries
 	@$(BIN)/holderlake demo
 
-test: $(TOOLS) ## the whole test suite
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+test: $(TOOLS) ## the test suite without its long tests
+	@$(PYTEST) -m "not long"
+
+test-long: $(TOOLS) ## the long tests: Spark, large scale, load, repeated kills, real data
+	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) -m long
 
 extras: $(TOOLS) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
 	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock

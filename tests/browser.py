@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.real import missing
 
@@ -33,6 +33,7 @@ def opened_browser() -> Iterator[Browser]:
     arguments = ["--disable-gpu"]  # otherwise Chromium emulates a GPU
     arguments += [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
     with sync_playwright() as playwright:
+        expect.set_options(timeout=600_000)  # five seconds are too short on a busy machine
         browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
         yield browser
         browser.close()

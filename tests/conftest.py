@@ -1,4 +1,4 @@
-"""What tests of several rooms share: real data, PostgreSQL, a chain's node, the service over the sample world."""
+"""Fixtures that tests of several rooms share: real data, PostgreSQL, a chain's node, the service with sample data."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from tests.postgres import PostgresServer, programs
 ROOT = Path(__file__).parents[1]
 
 pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures"]
-ROOM = 4 << 30
+NEEDED_MEMORY = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
-# how long an example takes depends on who else computes here
+# no deadline, because the time of an example depends on the load of the machine
 settings.register_profile("holderlake", deadline=None, max_examples=some(100))
 settings.load_profile("holderlake")
 
 
 def pytest_configure() -> None:
-    """Has all that tests write in memory where there is room, so that nothing waits for a disk."""
+    """Write temporary files to memory if there is space, so that tests do not wait for a disk."""
     memory = Path("/dev/shm")
-    if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > ROOM:
+    if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_MEMORY:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # what was imported stays; no collection looks at it again
+    gc.freeze()  # imported modules stay, so that no collection has to look at them
 
 
 def pytest_sessionfinish() -> None:
     processes.close()
-    gc.unfreeze()  # or DuckDB's binding prints what is never freed
+    gc.unfreeze()  # otherwise DuckDB's binding prints objects that were never freed
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data; tests that need it are skipped where it is not."""
+    """The folder of real data. Skips the test if it is missing."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.exists():
-        pytest.skip(f"real data is not here: {folder.name} is expected beside the checkout, under shared")
+        pytest.skip(f"there is no real data: {folder} is missing")
     return folder
 
 
 @pytest.fixture(scope="session")
 def contract_page() -> Path:
-    """The page that closes the contract's gaps; tests that read it are skipped where it is not."""
+    """The page of the contract. Skips the test if it is missing."""
     page = ROOT.parent / "shared" / "contract.md"
     if not page.exists():
-        pytest.skip(f"the contract is not here: {page.name} is expected beside the checkout, under shared")
+        pytest.skip(f"there is no contract: {page} is missing")
     return page
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that runs."""
+    """A running PostgreSQL server."""
     server = PostgresServer(programs())
     try:
         server.make()
@@ -78,7 +78,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
-    """The address of a new database of its own."""
+    """The address of a new database."""
     return postgres_server.new_database()
 
 
@@ -100,7 +100,7 @@ def anvil() -> Iterator[Anvil]:
 
 @dataclass(frozen=True)
 class RunningService:
-    """A service in this process: where it listens, its store and keys, and a key with a large allowance."""
+    """A service in this process: its address, store and keys, and a key with a large allowance."""
 
     base_url: str
     store: object
@@ -134,7 +134,7 @@ def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Makes workspaces of one home; ``secret`` and ``base_url`` may be others than the sample service's."""
+    """Make workspaces of one home. ``secret`` and ``base_url`` are the sample service's by default."""
 
     from pydantic import SecretStr
 
@@ -145,10 +145,10 @@ def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[...
     def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
         chosen = with_sample_watchlist(Settings(home=tmp_path, **settings))
         key = SecretStr(secret or sample_service.secret)
-        made.append(Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample")))
-        return made[-1]
+        workspaces.append(Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample")))
+        return workspaces[-1]
 
-    made: list[Workspace] = []
+    workspaces: list[Workspace] = []
     yield make
-    for workspace in made:
+    for workspace in workspaces:
         workspace.close()

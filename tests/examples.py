@@ -1,7 +1,7 @@
-"""How many examples a property is tried on.
+"""The number of examples that a property is tested with.
 
-A fault shows in the first few dozen or in none of hundreds, mostly: of a hundred and more the suite tries a quarter,
-and all of them where ``HOLDERLAKE_ALL_EXAMPLES`` is 1.
+Most faults show in the first few dozen examples. So a property with a hundred or more examples is tested with a quarter
+of them, and with all if ``HOLDERLAKE_ALL_EXAMPLES`` is 1.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ MANY: Final = 100
 
 
 def some(examples: int) -> int:
-    """How many of so many examples are tried."""
+    """Return the number of examples to test."""
     return examples if examples < MANY or os.environ.get("HOLDERLAKE_ALL_EXAMPLES") == "1" else examples // 4

@@ -125,7 +125,6 @@ class PostgresServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # a pipe would stay open for as long as the server runs
             stderr=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
-            timeout=60,
             check=False,
         )
         if done.returncode:

@@ -67,7 +67,7 @@ _SQL_HEAD: Final = """\
 |---|---|
 | `latest_holders` | each token's newest partition |
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
-| `holders_known_at(t, known)` | the same, as it was known at the time `known`: two axes of time |
+| `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
 **Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. **Addresses**
 in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its newest answer

@@ -99,7 +99,7 @@ class Lake:
             return None, f"does not name a provider: {error}"
 
     def glob(self, table: str) -> str:
-        """Return a pattern of a table's files for tools that read Parquet. It ignores what is committed."""
+        """Return a pattern of a table's files for tools that read Parquet. It includes uncommitted files."""
         return str(self.root / _known(table) / "chain=*" / "timestamp=*" / "*.parquet")
 
     def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
@@ -195,7 +195,7 @@ class Lake:
             return None
         return data if is_intact(data, file) else None
 
-    def write(  # noqa: PLR0913 - the rows, and what they are
+    def write(  # noqa: PLR0913 - the rows with their partition, subjects and provider
         self,
         family: str,
         chain: str,

@@ -30,7 +30,7 @@ def distinct(texts: list[str]) -> list[str]:
 
 
 def secret_matching(pattern: str, expected: str) -> Callable[[SecretStr], SecretStr]:
-    """Return a validator of a secret. Its error says what is expected and never repeats the secret."""
+    """Return a validator of a secret. Its error is ``expected``, which never repeats the secret."""
 
     def check(secret: SecretStr) -> SecretStr:
         if not re.fullmatch(pattern, secret.get_secret_value()):

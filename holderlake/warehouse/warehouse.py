@@ -189,9 +189,9 @@ class Warehouse:
                 self._set_aside(error)
 
     def _set_aside(self, error: Exception) -> None:
-        aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
-        self.path.rename(aside)
-        _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), aside)
+        moved = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
+        self.path.rename(moved)
+        _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), moved)
 
     def _load(self, lake: Lake) -> Loading:
         state = self._state()

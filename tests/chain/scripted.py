@@ -103,7 +103,7 @@ def _topic(number: int) -> str:
 @contextmanager
 def way_to(url: str) -> Iterator[Answer]:
     """What the node at another address answers."""
-    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=url, timeout=None, trust_env=False) as client:
 
         def answer(method: str, params: list[Any]) -> Any:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
 from tests.spark import WORKERS, SparkCluster
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

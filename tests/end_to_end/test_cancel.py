@@ -156,7 +156,7 @@ def test_ctrl_c_lands_calls_in_flight_and_ends_the_command(home: Path, provider:
     provider.wait_for(3 * CONCURRENCY)
     at = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate()
     assert process.returncode == 3, said
     assert "Traceback" not in said
     _all_landed(home, provider, at)

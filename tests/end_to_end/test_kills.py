@@ -74,6 +74,7 @@ def test_an_undisturbed_backfill_pays_for_each_request_once(undisturbed: Backfil
     warehouse_holds_the_lake(undisturbed)
 
 
+@pytest.mark.long
 def test_a_backfill_killed_again_and_again_ends_like_one_left_alone_and_pays_at_most_what_was_in_flight_twice(
     service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:

@@ -60,7 +60,7 @@ def open_page(browser: Browser, address: str) -> Iterator[Open]:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         context.on("request", lambda request: asked.append(request.url))
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(0)  # pytest ends a test that hangs
         page.on("console", lambda message: faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("dialog", lambda dialog: faults.append(dialog.message))

@@ -203,7 +203,6 @@ def test_chromium_shows_the_page_without_errors(page: Path, tmp_path: Path) -> N
         ],
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     ).stderr
     assert picture.stat().st_size > 20_000

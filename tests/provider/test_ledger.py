@@ -292,7 +292,7 @@ def test_processes_together_never_pass_a_ceiling(tmp_path: Path) -> None:
     """They also all create the file at once."""
     path = tmp_path / "ledger.db"
     workers = [python(SPEND, path) for _ in range(4)]
-    spent = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    spent = [int(worker.communicate()[0]) for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4
     with fresh(path) as ledger:
         assert 2_900 < sum(spent) == ledger.totals().spent <= 3_000
@@ -323,7 +323,7 @@ def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> N
             maker.stdin.write(f"{start}\n")
             maker.stdin.flush()
         for maker in makers:
-            maker.wait(timeout=60)
+            maker.wait()
         assert [maker.returncode for maker in makers] == [0] * 3
     finally:
         for maker in makers:

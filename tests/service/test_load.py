@@ -36,7 +36,7 @@ with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as key
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The database of keys, shared by several processes."""
     if request.param == "postgresql":

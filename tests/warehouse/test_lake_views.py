@@ -60,9 +60,9 @@ def fill(lake: Lake) -> None:
     again = holders("eth", INSTANTS[1], {"0xb": {ONE: 9}})
     again = again.set_column(again.num_columns - 1, "fetched_at", [[FETCHED_AT + timedelta(days=1)]])
     write(lake, "holders", "eth", INSTANTS[1], {"holders": again}, {"0xb"}, final=True)
-    nobody = TABLES["holders"].schema.empty_table()
+    no_holders = TABLES["holders"].schema.empty_table()
     refused = failures("eth", INSTANTS[3], ("holders", "0xb"))
-    write(lake, "holders", "eth", INSTANTS[3], {"holders": nobody}, {"0xb"}, refused)
+    write(lake, "holders", "eth", INSTANTS[3], {"holders": no_holders}, {"0xb"}, refused)
 
 
 def fill_map(lake: Lake, chain: str, instant: datetime, number: int) -> None:
@@ -86,7 +86,7 @@ def fill_map(lake: Lake, chain: str, instant: datetime, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a lake, a warehouse loaded from it, and, beside what is committed, a file of no manifest."""
+    """A home with a lake, a warehouse loaded from it, and a file that is in no manifest."""
     folder = tmp_path_factory.mktemp("home")
     lake = Lake(folder / "lake")
     fill(lake)

@@ -77,7 +77,7 @@ def a_row(name: str, nulls: bool) -> pa.Table:
     return build(TABLES[name], [{field.name: VALUES[field.type] for field in fields} | {"chain": "x"}], FETCHED_AT)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["nulls wherever they may be", "no null"])
+@pytest.fixture(scope="module", params=[True, False], ids=["all possible nulls", "no null"])
 def one_row_a_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, bool]:
     folder = tmp_path_factory.mktemp("rows")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
@@ -349,7 +349,7 @@ def test_concurrent_loads_wait_for_each_other(lake: Lake, warehouse: Warehouse) 
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
+    """Simulates the end of the process: nothing catches it."""
 
 
 @pytest.mark.parametrize("step", ["os.replace", "os.copy_file_range"])
@@ -463,8 +463,8 @@ def test_a_foreign_file_is_refused_and_kept(lake: Lake, warehouse: Warehouse) ->
     assert query(warehouse, "FROM mine") == [(1,)]
     warehouse.path.write_bytes(b"not DuckDB at all")
     warehouse.load(lake)
-    (aside,) = warehouse.path.parent.glob("warehouse.duckdb.damaged-*")
-    assert aside.read_bytes() == b"not DuckDB at all"
+    (moved,) = warehouse.path.parent.glob("warehouse.duckdb.damaged-*")
+    assert moved.read_bytes() == b"not DuckDB at all"
 
 
 def altered(warehouse: Warehouse, sql: str) -> None:

@@ -227,8 +227,10 @@ def test_flows_between_uses_the_row_with_most_transfers_by_direction(lake: Lake,
 
 def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}, "0xb": {"0x1": 1}})
-    nobody = TABLES["holders"].schema.empty_table()
-    write(lake, "holders", "eth", DAYS[1], {"holders": nobody}, {"0xa"}, failures("eth", DAYS[1], ("holders", "0xa")))
+    no_holders = TABLES["holders"].schema.empty_table()
+    write(
+        lake, "holders", "eth", DAYS[1], {"holders": no_holders}, {"0xa"}, failures("eth", DAYS[1], ("holders", "0xa"))
+    )
     warehouse.load(lake)
     assert query(warehouse, "SELECT token_address FROM latest_holders") == [("0xb",)]
     assert query(warehouse, "SELECT token_address FROM holders_as_of('2026-11-01') ORDER BY 1") == [("0xa",), ("0xb",)]
@@ -254,18 +256,18 @@ def test_an_instant_is_read_from_dates_and_unix_seconds(small: Warehouse, text: 
 
 @pytest.fixture(scope="module")
 def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """Day 1 was learnt on December 1, and told otherwise on December 5; day 2 was learnt on December 3."""
+    """Day 1 was fetched on December 1, and changed on December 5; day 2 was fetched on December 3."""
     folder = tmp_path_factory.mktemp("twice")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
 
-    def learn(day: datetime, learnt: datetime, amount: int, token: str = "0xa") -> None:
-        told = holders("eth", day, {token: {"0x1": amount}})
-        told = told.set_column(told.num_columns - 1, "fetched_at", [[learnt]])
-        write(lake, "holders", "eth", day, {"holders": told}, {token}, final=True)
+    def fetch(day: datetime, fetched_at: datetime, amount: int, token: str = "0xa") -> None:
+        listed = holders("eth", day, {token: {"0x1": amount}})
+        listed = listed.set_column(listed.num_columns - 1, "fetched_at", [[fetched_at]])
+        write(lake, "holders", "eth", day, {"holders": listed}, {token}, final=True)
 
-    learn(DAYS[0], FETCHED_AT, 1)
-    learn(DAYS[0], FETCHED_AT + timedelta(days=4), 5)
-    learn(DAYS[1], FETCHED_AT + timedelta(days=2), 2)
+    fetch(DAYS[0], FETCHED_AT, 1)
+    fetch(DAYS[0], FETCHED_AT + timedelta(days=4), 5)
+    fetch(DAYS[1], FETCHED_AT + timedelta(days=2), 2)
     loaded.load(lake)
     return loaded
 
@@ -274,7 +276,7 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     ("t", "known", "amounts", "replaced"),
     [
         ("2026-11-01", "2026-11-30", [], []),  # nothing was known yet
-        ("2026-11-01", "2026-12-02", [], [True]),  # what was known is gone
+        ("2026-11-01", "2026-12-02", [], [True]),  # the older rows are gone
         ("2026-11-01", "2026-12-06", [5], [False]),
         ("2026-11-02", "2026-12-02", [], [True]),  # only day 1 was known, and that is gone
         ("2026-11-02", "2026-12-04", [2], [False]),
@@ -321,7 +323,7 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
 
 @pytest.fixture(scope="module")
 def changing_holders(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """Four days of a token on Solana, whose addresses differ in case only; another chain's token beside it."""
+    """Four days of a token on Solana, whose addresses differ in case only; and a token of another chain."""
     folder = tmp_path_factory.mktemp("comings")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
     lists = [{"Ab": 9, "aB": 5}, {"Ab": 9, "AB": 3}, {"Ab": 4, "aB": 6}, {"aB": 6}]

@@ -35,7 +35,7 @@ class Budget(Section):
 
 
 class Schedule(Section):
-    """When partitions are fetched, and for which times of a day."""
+    """The times at which partitions are fetched, and the times of a day that they are about."""
 
     cron: Annotated[str, AfterValidator(check_cron)] = Field(
         default="5 0 * * *", description="When runs start: a cron schedule, UTC"

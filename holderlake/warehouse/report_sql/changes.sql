@@ -1,4 +1,4 @@
--- Who entered the list of holders from the beginning of the period to its end, and who left it: the largest of each.
+-- Addresses that entered or left the list of holders between the start and the end of the period: the largest of each.
 WITH listed AS (
     SELECT *
     FROM holders

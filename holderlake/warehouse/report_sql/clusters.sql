@@ -1,4 +1,4 @@
--- The same clusters through time; the first map of the period begins them all.
+-- The same clusters through time, from the first map of the period on.
 SELECT
     timestamp,
     cluster_id,

@@ -1,4 +1,4 @@
--- What did not end in rows for the token.
+-- Requests for the token without rows.
 SELECT timestamp, endpoint, code, reason
 FROM failures
 WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until

@@ -1,4 +1,4 @@
--- The largest sums that went between nodes of the last map, since the first transfer; of an exchange, in one window of time each.
+-- The largest sums between nodes of the last map, since the first transfer; of an exchange, each in one window of time.
 WITH last AS (
     SELECT max(timestamp) AS timestamp
     FROM maps

@@ -1,11 +1,11 @@
--- The first holders at the end of the period, and what each held at its beginning.
+-- The first holders at the end of the period, with their amounts at its start.
 WITH listed AS (
     SELECT *
     FROM holders
     WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
 ),
 ends AS (SELECT min(timestamp) AS first, max(timestamp) AS last FROM listed),
--- labels come with maps, where holders were asked for without
+-- labels from maps, for holders that were fetched without details
 named AS (
     SELECT
         address,

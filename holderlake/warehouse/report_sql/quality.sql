@@ -1,4 +1,4 @@
--- What the pages' figures stand on: partitions of maps and holders, the longest gap, when it was learnt, what was revised.
+-- The data behind the figures: partitions of maps and holders, the longest gap, when they were fetched, and revisions.
 WITH moments AS (
     SELECT timestamp, min(fetched_at) AS fetched_at, 'maps' AS kind, count(*) AS rows
     FROM maps

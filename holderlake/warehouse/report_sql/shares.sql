@@ -1,4 +1,4 @@
--- The shares through time of those eight who once held most; null where one was not listed.
+-- The shares through time of the eight addresses that once held most; null if the list lacks the address.
 WITH listed AS (
     SELECT timestamp, address, share
     FROM holders

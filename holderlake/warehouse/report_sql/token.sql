@@ -1,4 +1,4 @@
--- The token as it was last known: name and ticker, and when anything of it was there at all.
+-- The token's newest name and symbol, and its first and last instant.
 WITH known AS (
     SELECT timestamp, 'maps' AS kind FROM maps WHERE chain = $chain AND token_address = $token
     UNION ALL

@@ -1,4 +1,4 @@
--- How many entered the list of holders and left it, from each partition to the next.
+-- The number of addresses that entered and left the list of holders, from each partition to the next.
 WITH listed AS (
     SELECT timestamp, address
     FROM holders
