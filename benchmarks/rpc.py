@@ -28,7 +28,7 @@ from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.reading import EventReader, in_order
-from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, Wish
+from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
@@ -75,7 +75,7 @@ def import_to_store(url: str, last: int, folder: Path) -> float:
 
     async def run(store: Store) -> None:
         async with Node([SecretStr(url)]) as node:
-            await ChainImport(store, node, "test", Wish(last=last), Manners(blocks=50, most_blocks=50)).run()
+            await ChainImport(store, node, "test", Selection(last=last), ReadOptions(blocks=50, most_blocks=50)).run()
 
     began = time.perf_counter()
     with Store(folder / "store") as store:

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
-from holderlake.http.bounded_body import MEGABYTE
+from holderlake.http.client import MEGABYTE
 from holderlake.lake.lake import Lake
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import zstandard
@@ -30,15 +30,12 @@ _SUFFIX: Final = ".zst"
 _REQUESTS: Final = {request.endpoint: request for request in ENDPOINTS}
 
 
-class Archived(Protocol):
-    """An answer in the archive, as ``provider.fetcher.Response`` describes it."""
+class Archived(NamedTuple):
+    """Reference to an archived answer: its name, the hash of its bytes, and when it was fetched (naive UTC)."""
 
-    @property
-    def digest(self) -> str: ...
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def fetched_at(self) -> datetime: ...
+    digest: str
+    sha256: str
+    fetched_at: datetime
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+import zlib
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -17,7 +18,6 @@ from typing import Final, Literal
 
 import httpx
 
-from holderlake.http.bounded_body import ACCEPT_ENCODING, MEGABYTE, UnusableBody, read_body
 from holderlake.http.transport import CAN_SEND_ONCE, AiohttpTransport
 
 Transport = Literal["aiohttp", "httpx"]
@@ -25,6 +25,16 @@ Transport = Literal["aiohttp", "httpx"]
 Cause = Literal["unsent", "timeout", "closed", "too_large", "encoding", "corrupt"]
 """Why a call has no complete response. Only with ``unsent`` it is certain that the request did not leave."""
 
+ACCEPT_ENCODING: Final = "gzip, deflate"
+"""The encodings that can be read; a server should use no other."""
+MEGABYTE: Final = 1_000_000
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP: Final = 31
+_ZLIB: Final = 15
+_RAW_DEFLATE: Final = -15
+_MOST_LAYERS: Final = 3
+"""A proxy may compress what is compressed already."""
+_JSON_STARTS: Final = b'[{"'
 RESPONSE_BYTES: Final = 256 * MEGABYTE
 _CONNECT_SECONDS: Final = 10.0
 _KEEP_ALIVE_SECONDS: Final = 3.0
@@ -145,12 +155,87 @@ class HttpClient:
             ):
                 head = HttpResponse(response.status_code, dict(response.headers.multi_items()), b"")
                 encoding = head.headers.get("content-encoding", "")
-                return replace(head, content=await read_body(response.aiter_raw(), encoding, self._response_bytes))
+                return replace(head, content=await _read_body(response.aiter_raw(), encoding, self._response_bytes))
         except TimeoutError:
             return HttpError("timeout", f"no complete answer within {self._timeout:g} s", "TimeoutError", head)
-        except UnusableBody as error:
+        except _UnusableBody as error:
             return HttpError(error.kind, str(error), "UnusableBody", head)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             name = type(error).__name__
             cause: Cause = "unsent" if isinstance(error, _NEVER_SENT) else "closed"
             return HttpError(cause, f"{name}: {error}" if str(error) else name, name, head)
+
+
+class _UnusableBody(Exception):
+    """A body that is larger than the limit, ends too early, or cannot be decompressed."""
+
+    def __init__(self, kind: Literal["too_large", "closed", "encoding", "corrupt"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> bytes:
+    """Return the decompressed body; at most ``limit`` bytes are held before and after decompression.
+
+    ``encoding`` is the ``Content-Encoding``, empty without one. Raises ``_UnusableBody``.
+    """
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > limit:
+            raise _UnusableBody("too_large", f"the answer has more than {_megabytes(limit)} MB on the wire")
+        parts.append(chunk)
+    return _decompressed(parts[0] if len(parts) == 1 else b"".join(parts), encoding, limit)
+
+
+def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
+    """Return the bytes without their content encodings. Raises ``_UnusableBody``.
+
+    The bytes decide, not the header alone: proxies drop the header, or keep it after they decompressed the body.
+    """
+    named = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
+    for _ in range(_MOST_LAYERS):
+        if not raw.startswith(_GZIP_MAGIC):
+            break
+        raw = _inflated(raw, _GZIP, limit)
+    if "deflate" in named:
+        return _without_deflate(raw, limit)
+    if named - {"gzip", "x-gzip"} and raw.lstrip()[:1] not in _JSON_STARTS:
+        raise _UnusableBody("encoding", f"the answer has the content encoding {encoding!r}, which was not requested")
+    return raw
+
+
+def _without_deflate(raw: bytes, limit: int) -> bytes:
+    """Decompress ``deflate``: servers send zlib's format, bare deflate or plain text under that name."""
+    has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
+    try:
+        return _inflated(raw, _ZLIB if has_header else _RAW_DEFLATE, limit)
+    except _UnusableBody as error:
+        if error.kind != "too_large" and raw.lstrip()[:1] in _JSON_STARTS:
+            return raw
+        raise
+
+
+def _inflated(raw: bytes, window_bits: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left = limit
+    while True:
+        decompressor = zlib.decompressobj(window_bits)
+        try:
+            part = decompressor.decompress(raw, left + 1)
+        except zlib.error:
+            raise _UnusableBody("corrupt", "the compressed answer is damaged") from None
+        left -= len(part)
+        if left < 0:
+            raise _UnusableBody("too_large", f"the answer has more than {_megabytes(limit)} MB after decompression")
+        if not decompressor.eof:
+            raise _UnusableBody("closed", "the compressed answer ends too early")
+        parts.append(part)
+        raw = decompressor.unused_data
+        if window_bits != _GZIP or not raw.startswith(_GZIP_MAGIC):  # what follows is padding
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _megabytes(limit: int) -> str:
+    return f"{limit / MEGABYTE:,.6f}".rstrip("0").rstrip(".")

@@ -188,7 +188,8 @@ async def _fetch_group(
             _add_error(batch, requests, subjects, error)
         else:
             _add_rows(stream, subjects, answers, decoded, batch)
-    batch.groups.append(provenance.group_of(subjects, requests, answers, batch.failures))
+    archived = [provenance.Archived(answer.digest, answer.sha256, answer.fetched_at) for answer in answers]
+    batch.groups.append(provenance.group_of(subjects, requests, archived, batch.failures))
     return batch
 
 

@@ -241,7 +241,9 @@ class Lake:
             early = fetched_early(new, as_of, by) if final else frozenset()
             given = new.pop(REVISIONS, empty(REVISIONS))
             changed = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
-            fresh = revisions(family, before, changed, SUBJECT_COLUMNS[by], repeated)
+            fresh = empty(REVISIONS)
+            if repeated:
+                fresh = revisions(family, before, changed, SUBJECT_COLUMNS[by], repeated)
             rows = {
                 name: merged(
                     before.get(name), table, subject_column(name, by), requested if name == FAILURES else covered

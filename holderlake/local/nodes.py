@@ -16,7 +16,14 @@ from holderlake.contract.times import to_unix
 from holderlake.engine.sources.rpc.client.blocks import first_block_from
 from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, NodeReport, Progress, Wish, chain_named
+from holderlake.engine.sources.rpc.importing.run import (
+    ChainImport,
+    NodeReport,
+    Progress,
+    ReadOptions,
+    Selection,
+    chain_named,
+)
 from holderlake.engine.store.store import Store
 from holderlake.local.store import open_own_store
 from holderlake.provider.node_imports import DayReport
@@ -93,9 +100,9 @@ async def _import(
     async with _node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
         chain = await chain_named(node, asked.chain)
         chosen = settings.node(chain)
-        wish = _wish(settings, chain, asked)
-        manners = _manners(chosen, asked.confirmations)
-        return await ChainImport(store, node, chain, wish, manners, on_progress).run()
+        selection = _selection(settings, chain, asked)
+        options = _read_options(chosen, asked.confirmations)
+        return await ChainImport(store, node, chain, selection, options, on_progress).run()
 
 
 async def _import_day(settings: Settings, store: Store, chain: str, day: str) -> tuple[NodeReport, bool]:
@@ -105,8 +112,8 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
         head = await node.head()
         first = await first_block_from(node, to_unix(start), head)
         after = await first_block_from(node, to_unix(start + timedelta(days=1)), head)
-        wish = replace(_wish(settings, chain, ImportOptions(chain)), first=first, last=after - 1)
-        report = await ChainImport(store, node, chain, wish, _manners(chosen, None)).run()
+        selection = replace(_selection(settings, chain, ImportOptions(chain)), first=first, last=after - 1)
+        report = await ChainImport(store, node, chain, selection, _read_options(chosen, None)).run()
     return report, after <= head and report.last_block == after - 1
 
 
@@ -135,8 +142,8 @@ def _node(settings: Settings, addresses: Sequence[SecretStr], chosen: NodeSettin
     )
 
 
-def _manners(chosen: NodeSettings, confirmations: int | None) -> Manners:
-    return Manners(
+def _read_options(chosen: NodeSettings, confirmations: int | None) -> ReadOptions:
+    return ReadOptions(
         confirmations=chosen.confirmations if confirmations is None else confirmations,
         blocks=chosen.blocks,
         concurrency=chosen.concurrency,
@@ -144,7 +151,7 @@ def _manners(chosen: NodeSettings, confirmations: int | None) -> Manners:
     )
 
 
-def _wish(settings: Settings, chain: str, asked: ImportOptions) -> Wish:
+def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selection:
     chosen = settings.node(chain)
     named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
     named = named or settings.watchlist.get(chain, [])
@@ -155,7 +162,7 @@ def _wish(settings: Settings, chain: str, asked: ImportOptions) -> Wish:
         raise SettingsError(
             f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set tokens in the settings"
         )
-    return Wish(
+    return Selection(
         tokens=None if every else tuple(named),
         native=asked.native or NATIVE in named,
         traced=chosen.traces if asked.traces is None else asked.traces,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -43,6 +44,9 @@ from holderlake.provider.ledger.entries import MOST_CREDITS
 _DEAREST: Final = 100
 """A cost of more than this many times the price table's is not believed."""
 _LONGEST_REASON: Final = 300
+_ERROR_KEYS: Final = frozenset(
+    {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
+)
 _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
 """The setting that bounds a call, by the failure that it causes."""
 
@@ -309,6 +313,30 @@ class ProviderClient:
         if error.retry_after > LONGEST_WAIT:
             return False
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
+
+
+def no_answer_in(raw: bytes) -> Literal["page", "empty", "error"] | None:
+    """Return why a body with a 2xx status cannot be an answer of the API; None if it may be one.
+
+    Such bodies mean that something else answers in the provider's place. The decoder examines all others.
+    """
+    start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        return "empty"
+    if start[:1] == b"<":
+        return "page"
+    if len(raw) < len(start) + 1_000 and start[:1] == b"{":
+        body = _json_of(raw)
+        if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
+            return "error"
+    return None
+
+
+def _json_of(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _checked_address(base_url: str) -> httpx.URL:

@@ -48,9 +48,6 @@ _LONGEST_DETAIL: Final = 500
 _READ_BYTES: Final = 1 << 20
 """Of an error answer."""
 _LONGEST_PAGE: Final = 20_000
-_ERROR_KEYS: Final = frozenset(
-    {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
-)
 
 Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "error"]
 """Ways in which an answer that may have been charged is of no use."""
@@ -290,23 +287,6 @@ def error_of(status: int, raw: bytes, headers: Mapping[str, str], endpoint: str 
         error.maybe_charged = status in _GATEWAY_GAVE_UP
         error.broken = "gateway" if error.maybe_charged else None
     return error
-
-
-def no_answer_in(raw: bytes) -> Literal["page", "empty", "error"] | None:
-    """Return why a body with a 2xx status cannot be an answer of the API; None where it may be one.
-
-    The decoder examines all others. These mean that something else than the provider answers, and may continue to.
-    """
-    start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start:
-        return "empty"
-    if start[:1] == b"<":
-        return "page"
-    if len(raw) < len(start) + 1_000 and start[:1] == b"{":
-        body = _json(raw.decode("utf-8", "replace"))
-        if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
-            return "error"
-    return None
 
 
 def plain(text: str) -> str:

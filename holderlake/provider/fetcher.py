@@ -22,7 +22,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import Request
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.broken_answers import BrokenStreak
-from holderlake.provider.client import ProviderClient, RawAnswer
+from holderlake.provider.client import ProviderClient, RawAnswer, no_answer_in
 from holderlake.provider.concurrency import Slots
 from holderlake.provider.errors import (
     AnswerNotKept,
@@ -33,7 +33,6 @@ from holderlake.provider.errors import (
     ProviderError,
     RateLimited,
     Unreachable,
-    no_answer_in,
 )
 from holderlake.provider.ledger.entries import (
     IMPLAUSIBLE,

@@ -9,7 +9,7 @@ import pytest
 
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
-from holderlake.archive.provenance import Asked, Commit, Failed, Group, group_of
+from holderlake.archive.provenance import Archived, Asked, Commit, Failed, Group, group_of
 from holderlake.contract.models import TokenKey
 from holderlake.contract.requests import (
     AddressesMetadataRequest,
@@ -38,7 +38,7 @@ REQUESTS: list[Request] = [
 
 
 def a_commit(at: datetime = AT, timestamp: str = "20260501T000000Z") -> Commit:
-    group = group_of(["eth"], REQUESTS, [Asked("chains", {}, "digest", "hash", AT)], [])  # type: ignore[list-item]
+    group = group_of(["eth"], REQUESTS, [Archived("digest", "hash", AT)], [])
     return Commit("chains", "eth", timestamp, "provider", False, at, (group,))
 
 

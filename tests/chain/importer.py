@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.run import ChainImport, Manners, NodeReport, Wish
+from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
 
 
@@ -16,12 +16,12 @@ def import_chain(
     store: Store, *urls: str, chain: str = "test", evm_id: int | None = None, timeout: float = 5.0, **chosen: Any
 ) -> NodeReport:
     """Imports what ``chosen`` says: fields of a wish and of manners."""
-    wished = {name: value for name, value in chosen.items() if name in Wish.__dataclass_fields__}
+    wished = {name: value for name, value in chosen.items() if name in Selection.__dataclass_fields__}
     manners = {"confirmations": 0} | {name: value for name, value in chosen.items() if name not in wished}
 
     async def run() -> NodeReport:
         addresses = [SecretStr(url) for url in urls]
         async with Node(addresses, evm_id, timeout=timeout, attempts=3, first_wait=0.01) as node:
-            return await ChainImport(store, node, chain, Wish(**wished), Manners(**manners)).run()
+            return await ChainImport(store, node, chain, Selection(**wished), ReadOptions(**manners)).run()
 
     return asyncio.run(run())

@@ -209,4 +209,4 @@ def test_the_doctor_looks_at_nodes(tmp_path: Path, serve: Serve) -> None:
     chains = {f"HOLDERLAKE_SOURCES__RPC__{chain}__ENDPOINTS": node.url for chain in ("ETH", "BSC")}
     printed = run(tmp_path, command="doctor", **chains).stdout
     assert "newest block 1,234" in printed
-    assert "is of chain 1, not of chain 56" in printed
+    assert "has chain id 1, not 56" in printed

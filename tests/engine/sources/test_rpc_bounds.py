@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
-from holderlake.engine.sources.rpc.client.errors import RpcError, TooMuch, Unavailable
+from holderlake.engine.sources.rpc.client.errors import RpcError, TooLarge, Unavailable
 from holderlake.engine.sources.rpc.client.messages import Call
 from tests.provider.misbehaving import Misbehaving, Step, answer, endless
 
@@ -43,7 +43,7 @@ def test_an_answer_beyond_the_limit_is_unavailable(step: Step) -> None:
 
 @pytest.mark.parametrize("step", [endless(), BOMB], ids=["endless", "bomb"])
 def test_a_range_whose_answer_is_beyond_the_limit_is_divided(step: Step) -> None:
-    assert isinstance(ask(step, is_divisible=True), TooMuch)
+    assert isinstance(ask(step, is_divisible=True), TooLarge)
 
 
 def test_a_compressed_answer_is_read() -> None:

@@ -14,7 +14,7 @@ import pytest
 from holderlake.engine.sources.rpc.client.errors import (
     ChainMoved,
     Diverged,
-    Misled,
+    InvalidAnswer,
     Refused,
     RpcError,
     Unavailable,
@@ -205,7 +205,7 @@ def test_a_failure_that_stays_is_an_error_in_words_and_costs_nothing_that_was_st
         return True
 
     bad = serve(honest().answer, always)
-    with pytest.raises((Unavailable, Misled), match=r"127\.0\.0\.1"):
+    with pytest.raises((Unavailable, InvalidAnswer), match=r"127\.0\.0\.1"):
         import_chain(store, bad.url, tokens=(TOKEN,))
     assert values(store) == WHOLE[:100]
 
@@ -214,7 +214,7 @@ def test_an_endpoint_of_another_chain_is_left_out_and_told_of(store: Store, serv
     wrong, right = serve(honest(chain_id=56).answer), serve(honest().answer)
     report = import_chain(store, wrong.url, right.url, evm_id=1, tokens=(TOKEN,))
     assert values(store) == WHOLE
-    assert "is of chain 56, not of chain 1" in report.rejected[0]
+    assert "has chain id 56, not 1" in report.rejected[0]
     with pytest.raises(WrongChain, match="56"):
         import_chain(store, wrong.url, evm_id=1, tokens=(TOKEN,))
 
@@ -228,7 +228,7 @@ def test_an_endpoint_whose_chain_changes_midway_gives_nothing_of_the_other_chain
         return (first if len(asked) < 30 else second).answer(method, params)
 
     node = serve(turning)
-    with pytest.raises(WrongChain, match="is of chain 56"):
+    with pytest.raises(WrongChain, match="has chain id 56, not 1"):
         import_chain(store, node.url, evm_id=1, tokens=(TOKEN,), blocks=10, most_blocks=10, reorg_depth=0)
     assert values(store) == WHOLE[: len(values(store))]
     other = serve(first.answer)
@@ -238,7 +238,7 @@ def test_an_endpoint_whose_chain_changes_midway_gives_nothing_of_the_other_chain
 
 def test_a_chain_name_stays_with_its_chain(store: Store, serve: Serve) -> None:
     import_chain(store, serve(honest().answer).url, tokens=(TOKEN,))
-    with pytest.raises(WrongChain, match="was imported from chain id 1, but the node is of 56"):
+    with pytest.raises(WrongChain, match="was imported from chain id 1, but the node has chain id 56"):
         import_chain(store, serve(honest(chain_id=56).answer).url, tokens=(TOKEN,))
 
 

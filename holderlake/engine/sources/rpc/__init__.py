@@ -1,6 +1,5 @@
-"""Transfers, tokens and contracts from an EVM chain's node, by its JSON-RPC.
+"""Transfers, tokens and contracts from the JSON-RPC of an EVM chain's nodes.
 
-``endpoint`` talks to one address, ``node`` makes one dependable node of several, ``reading`` fetches what a range of
-blocks holds, ``importing`` carries it into the store and keeps up with reorganisations, ``checkpoints`` remembers
-what is there. What an address may be asked for and what it answers stands in ``messages``.
+``client`` talks to endpoints, ``decoding`` turns events into rows, ``importing`` stores ranges of blocks. Files of
+transfers belong in ``sources.files``.
 """

@@ -1,1 +1,4 @@
-"""A chain's node over JSON-RPC: endpoints with failover, typed messages and errors."""
+"""JSON-RPC calls: messages, endpoints with their errors, and failover between them.
+
+The meaning of events and the store do not belong here.
+"""

@@ -1,4 +1,4 @@
-"""Which block a second belongs to, found by looking at few blocks."""
+"""Search for the first block of a time, with few requests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 
 _LOOKS: Final = 16
-"""Blocks looked at in one batch: seven batches find one of 100 million."""
+"""Blocks in one batch: seven batches find one of 100 million."""
 
 
 async def first_block_from(node: Node, second: int, head: int) -> int:
-    """The first block at or after a second (unix), ``head + 1`` where there is none. Raises ``RpcError``."""
-    low, high = 0, head + 1  # every block before low is earlier, no block from high on is
+    """Return the first block at or after a unix time; ``head + 1`` if there is none. Raises ``RpcError``."""
+    low, high = 0, head + 1  # blocks before low are earlier, blocks from high on are not
     while low < high:
         step = max(1, (high - low) // _LOOKS)
         looks = list(range(low, high, step))

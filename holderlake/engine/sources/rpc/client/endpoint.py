@@ -1,6 +1,6 @@
-"""One address of a node over HTTP: batches of calls in, typed answers out, and never a word of the address itself.
+"""JSON-RPC over HTTP to one endpoint: batches of calls and typed results.
 
-The address may hold a key, so only its host appears in errors and reports. Whether to try again is ``node``'s work.
+The address may hold a key, so errors and reports show only its host. ``node`` retries.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
-    Misled,
+    InvalidAnswer,
     Refused,
     RpcError,
-    TooMuch,
+    TooLarge,
     Unavailable,
     WrongChain,
+    error_from,
     shortened,
-    understood,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
 from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transport
@@ -30,7 +30,7 @@ from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transp
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
-"""Requests after which an endpoint that takes no batches is asked for its chain again; others tell with each batch."""
+"""Requests between two checks of the chain id without batches; each batch includes a check."""
 
 
 class _Fault(msgspec.Struct):
@@ -49,10 +49,10 @@ _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
 
 
 class Endpoint:
-    """An address that answers JSON-RPC, for one event loop; ``close`` it.
+    """An endpoint that speaks JSON-RPC, for one event loop; ``close`` it.
 
-    ``timeout``: seconds for one whole answer. ``answer_bytes``: its size at most, on the wire and decompressed.
-    Raises ``ValueError`` on an address that can't be one.
+    ``timeout``: seconds for one complete answer. ``answer_bytes``: its size at most, on the wire and decompressed.
+    Raises ``ValueError`` on an invalid address.
     """
 
     def __init__(
@@ -90,20 +90,20 @@ class Endpoint:
         await self._http.close()
 
     async def chain_id(self) -> int:
-        """The chain that it is of. Raises ``RpcError``."""
+        """Return its chain id. Raises ``RpcError``."""
         (found,) = await self._exchange([chain_id()])
         return self._number_of(found)
 
     async def ask(self, calls: Sequence[Call], evm_id: int) -> list[Any]:
-        """The calls' results, in their order, of the chain ``evm_id`` for certain. Raises ``RpcError``."""
+        """Return the results of calls in order, after a check of the chain id. Raises ``RpcError``."""
         if self.batch == 1:
-            await self._check_now_and_then(evm_id)
+            await self._check_sometimes(evm_id)
             return [result for call in calls for result in await self._exchange([call])]
         found, *answers = await self._exchange([chain_id(), *calls])
         self._check(self._number_of(found), evm_id)
         return answers
 
-    async def _check_now_and_then(self, evm_id: int) -> None:
+    async def _check_sometimes(self, evm_id: int) -> None:
         self._unchecked += 1
         if self._unchecked > _CHECK_EVERY:
             self._check(await self.chain_id(), evm_id)
@@ -111,13 +111,13 @@ class Endpoint:
 
     def _check(self, found: int, expected: int) -> None:
         if found != expected:
-            raise WrongChain(f"{self.host} is of chain {found}, not of chain {expected}; leave it out")
+            raise WrongChain(f"{self.host} has chain id {found}, not {expected}; remove this endpoint")
 
     def _number_of(self, found: str) -> int:
         try:
             return number(found)
         except ValueError as error:
-            raise Misled(f"{self.host} has no chain id: {error}") from None
+            raise InvalidAnswer(f"{self.host} sent an invalid chain id: {error}") from None
 
     async def _exchange(self, calls: Sequence[Call]) -> list[Any]:
         numbered = {self._number + place: call for place, call in enumerate(calls, start=1)}
@@ -140,7 +140,7 @@ class Endpoint:
             is_too_much = is_divisible and error.cause in ("timeout", "too_large")
             # An error of the connection may hold the address, so only its kind is named.
             reason = error.kind if error.cause in ("unsent", "closed") else str(error)
-            failure = (TooMuch if is_too_much else Unavailable)(f"{self.host} gave no complete answer: {reason}")
+            failure = (TooLarge if is_too_much else Unavailable)(f"{self.host} gave no complete answer: {reason}")
         else:
             if 200 <= response.status < 300:
                 return response.content
@@ -151,11 +151,11 @@ class Endpoint:
     def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
         fault = _fault_in(raw)
         if is_divisible and status in _TOO_LARGE:
-            return TooMuch(f"{self.host} answers {status}")
+            return TooLarge(f"{self.host} answers {status}")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return Unavailable(f"{self.host} limits the rate", _seconds(retry_after))
         if fault is not None:
-            return understood(self.host, fault.code, fault.message, is_divisible=is_divisible)
+            return error_from(self.host, fault.code, fault.message, is_divisible=is_divisible)
         advice = "; is its key right?" if status in _KEY_REFUSED else ""
         return Unavailable(f"{self.host} answers {status}{advice}", _seconds(retry_after))
 
@@ -163,30 +163,32 @@ class Endpoint:
         try:
             found = _REPLIES.decode(raw)
         except msgspec.DecodeError:
-            raise Misled(f"{self.host} answers with something else than JSON-RPC") from None
+            raise InvalidAnswer(f"{self.host} did not answer with JSON-RPC") from None
         if isinstance(found, list):
             return {reply.id: reply for reply in found}
         if expected == 1:
             return {found.id: found}
         words = found.error.message if found.error else "one answer to many calls, as if batches were unknown"
-        failure = understood(self.host, found.error.code if found.error else 0, words, is_divisible=is_divisible)
+        failure = error_from(self.host, found.error.code if found.error else 0, words, is_divisible=is_divisible)
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
-        self.batch = min(self.batch, max(1, expected // 2))  # it takes no batches, or none so long
-        raise BatchTooLong(f"{self.host} takes no batch of {expected}: {shortened(words)}")
+        self.batch = min(self.batch, max(1, expected // 2))  # it accepts no batches, or only shorter ones
+        raise BatchTooLong(f"{self.host} accepts no batch of {expected}: {shortened(words)}")
 
     def _result(self, call: Call, reply: _Reply | None) -> Any:
         if reply is None:
-            raise Misled(f"{self.host} left {call.method} unanswered")
+            raise InvalidAnswer(f"{self.host} did not answer {call.method}")
         if reply.error is not None:
-            failure = understood(self.host, reply.error.code, reply.error.message, is_divisible=call.is_divisible)
+            failure = error_from(self.host, reply.error.code, reply.error.message, is_divisible=call.is_divisible)
             if call.may_fail and not isinstance(failure, Unavailable):
                 return None
             raise failure
         try:
             return msgspec.json.decode(reply.result or b"null", type=call.answer)
         except msgspec.DecodeError as error:
-            raise Misled(f"{self.host} answers {call.method} with what can't be one: {shortened(str(error))}") from None
+            raise InvalidAnswer(
+                f"{self.host} sent an invalid answer to {call.method}: {shortened(str(error))}"
+            ) from None
 
 
 def _fault_in(raw: bytes) -> _Fault | None:

@@ -1,14 +1,14 @@
-"""What can go wrong with a node, and how its words are understood.
+"""Errors of nodes, and the meaning of JSON-RPC errors.
 
-RpcError             an endpoint's host stands in the message, never its address
-- Unavailable        no whole answer, or none now: worth a retry
-- Misled             an answer that contradicts itself or the question: worth another endpoint
-- TooMuch            more than the endpoint gives at a time: to be asked for in smaller parts
-- BatchTooLong       more calls in one request than the endpoint takes; it is sent fewer from then on
-- Refused            an error that asking again would not change
-- WrongChain         the endpoint is of another chain, or became one
-- ChainMoved         the blocks that were read are no longer the chain's
-- Diverged           nor is any block that we know
+RpcError             names an endpoint's host, never its address, which may hold a key
+- Unavailable        no complete answer: worth a retry
+- InvalidAnswer      an answer that contradicts itself or the request: worth another endpoint
+- TooLarge           more than the endpoint returns at a time: to be split
+- BatchTooLong       more calls than the endpoint accepts in one request
+- Refused            an error that a retry would not change
+- WrongChain         the endpoint has another chain id
+- ChainMoved         blocks that were read are no longer in the chain
+- Diverged           no imported block is in the chain
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from holderlake.engine.errors import EngineError
 
 
 class RpcError(EngineError):
-    """Base of all that reading from a node raises."""
+    """Base of the errors of nodes."""
 
     code = "node"
 
 
 class Unavailable(RpcError):
-    """No whole answer, or none now. ``retry_after``: seconds, where the endpoint names them."""
+    """No complete answer. ``retry_after``: seconds, if the endpoint names them."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
-class Misled(RpcError):
-    """The answer can't be true: logs of other blocks than asked, blocks that are null, text that is no JSON."""
+class InvalidAnswer(RpcError):
+    """The answer is wrong: events of other blocks, missing blocks, or text that is not JSON."""
 
 
-class TooMuch(RpcError):
+class TooLarge(RpcError):
     """The endpoint limits blocks, results, bytes or time of an answer."""
 
 
 class BatchTooLong(RpcError):
-    """The endpoint takes fewer calls in one request, or one only."""
+    """The endpoint accepts fewer calls in one request, or only one."""
 
 
 class Refused(RpcError):
-    """The endpoint says no, and would again. ``number`` is JSON-RPC's code of the error."""
+    """The endpoint refuses the call. ``number`` is JSON-RPC's error code."""
 
     def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
@@ -58,15 +58,15 @@ class Refused(RpcError):
 
 
 class WrongChain(RpcError):
-    """The endpoint's chain id is not the one that is imported."""
+    """The endpoint's chain id differs from that of the import."""
 
 
 class ChainMoved(RpcError):
-    """A reorganisation happened while blocks were read; the importer rolls back and goes on."""
+    """A reorganisation happened while blocks were read; the importer rolls back and continues."""
 
 
 class Diverged(RpcError):
-    """The node's chain shares no block with what was imported: another network, or a reorganisation beyond memory."""
+    """The node shares no block with the imported chain: another network, or a very deep reorganisation."""
 
 
 _NO_METHOD: Final = (-32601, -32004)
@@ -96,23 +96,23 @@ _PASSING: Final = re.compile(
 _TOO_MANY: Final = 429
 
 
-def understood(host: str, number: int, words: str, *, is_divisible: bool) -> RpcError:
-    """The error that a JSON-RPC error stands for. Providers share neither codes nor words, so the words decide.
+def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> RpcError:
+    """Return the exception for a JSON-RPC error, chosen by its text: codes differ between providers.
 
-    ``is_divisible``: the call was for something that can be asked for in smaller parts.
+    ``is_divisible``: the call can be split into smaller parts.
     """
-    told = f"{host} says: {shortened(words)} ({number})"
+    text = f"{host} says: {shortened(words)} ({number})"
     is_size = bool(_SIZE.search(words))
     if number == _TOO_MANY or (_RATE.search(words) and not is_size):
-        return Unavailable(told)
+        return Unavailable(text)
     if is_divisible and is_size:
-        return TooMuch(told)
+        return TooLarge(text)
     if is_size or _PASSING.search(words):
-        return Unavailable(told)
-    return Refused(told, number)
+        return Unavailable(text)
+    return Refused(text, number)
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """An endpoint's words on one line, without addresses in them: they may repeat its own, key and all."""
+    """Return an endpoint's message as one line without addresses, which may contain its key."""
     plain = re.sub(r"\w+://\S+", "***", " ".join(text.split()))
     return plain if len(plain) <= most else f"{plain[:most]}..."

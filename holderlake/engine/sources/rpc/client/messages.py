@@ -1,4 +1,4 @@
-"""JSON-RPC as the node speaks it: calls, and the parts of its answers that we read. Numbers stand in hexadecimal."""
+"""JSON-RPC calls of nodes, and the parts of their answers that are read. Numbers are hexadecimal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Call:
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """An event. ``block_timestamp`` is what newer nodes add."""
+    """An event. Only newer nodes send ``block_timestamp``."""
 
     address: str
     topics: list[str]
@@ -51,7 +51,7 @@ class Header(msgspec.Struct, rename="camel", gc=False):
 
 
 class Transaction(msgspec.Struct, rename="camel", gc=False):
-    """A transaction; ``to`` is None where it makes a contract."""
+    """A transaction; ``to`` is None if it creates a contract."""
 
     hash: str
     from_: str = msgspec.field(name="from")
@@ -67,7 +67,7 @@ class Block(Header, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel", gc=False):
-    """How a transaction ended. Before the Byzantium fork receipts had no status."""
+    """Receipt of a transaction. Before the Byzantium fork receipts had no status."""
 
     transaction_hash: str
     status: str | None = None
@@ -86,14 +86,14 @@ class CallFrame(msgspec.Struct, rename="camel", gc=False):
 
 
 class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
-    """What ``debug_traceBlockByNumber`` answers for a transaction. Older nodes leave the hash out."""
+    """Answer of ``debug_traceBlockByNumber`` for a transaction. Older nodes leave the hash out."""
 
     result: CallFrame
     tx_hash: str | None = None
 
 
 class TraceAction(msgspec.Struct, rename="camel", gc=False):
-    """What a trace of ``trace_block`` did: a call, a creation, a contract's end."""
+    """Action of a trace of ``trace_block``: a call, a creation or a self-destruction."""
 
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
@@ -105,13 +105,13 @@ class TraceAction(msgspec.Struct, rename="camel", gc=False):
 
 
 class TraceResult(msgspec.Struct, rename="camel", gc=False):
-    """What came of a trace; ``address`` is that of a contract that was made."""
+    """Result of a trace; ``address`` is that of a created contract."""
 
     address: str | None = None
 
 
 class Trace(msgspec.Struct, rename="camel", gc=False):
-    """A trace of ``trace_block``, in the order of a walk through the calls, callers first."""
+    """A trace of ``trace_block``; callers come before their calls."""
 
     type: str
     action: TraceAction
@@ -123,14 +123,14 @@ class Trace(msgspec.Struct, rename="camel", gc=False):
 
 @lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
-    """A quantity; the same ones come again and again. Raises ``ValueError``."""
+    """Return a quantity as an integer; cached. Raises ``ValueError``."""
     if not _QUANTITY.fullmatch(text):
-        raise ValueError(f"{text[:80]!r} is no quantity")
+        raise ValueError(f"{text[:80]!r} is not a quantity")
     return int(text, 16)
 
 
 def chain_id() -> Call:
-    """Which chain the endpoint is of."""
+    """The endpoint's chain id."""
     return Call("eth_chainId")
 
 
@@ -140,7 +140,7 @@ def block_number() -> Call:
 
 
 def header(block: int) -> Call:
-    """A block without its transactions; None where the node has no such block."""
+    """A block without its transactions; None if the node has no such block."""
     return Call("eth_getBlockByNumber", [hex(block), False], Header | None)
 
 
@@ -174,7 +174,7 @@ def traces(block: int) -> Call:
 
 
 def eth_call(to: str, data: str) -> Call:
-    """What a contract answers now; None where it refuses."""
+    """The result of a contract's function; None if it fails."""
     return Call("eth_call", [{"to": to, "data": data}, "latest"], str, may_fail=True)
 
 

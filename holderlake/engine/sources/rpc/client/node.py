@@ -1,4 +1,4 @@
-"""Several endpoints as one dependable node: failover, retries, and no endpoint of another chain."""
+"""A node of several endpoints, with failover and retries. Endpoints of another chain are rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import stamina.instrumentation
 from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
-from holderlake.engine.sources.rpc.client.errors import BatchTooLong, Misled, Refused, RpcError, Unavailable, WrongChain
+from holderlake.engine.sources.rpc.client.errors import (
+    BatchTooLong,
+    InvalidAnswer,
+    Refused,
+    RpcError,
+    Unavailable,
+    WrongChain,
+)
 from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
 from holderlake.http.client import Transport
 
@@ -21,19 +28,19 @@ _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
 
-# By default retries are told by whatever logging library is installed, and structlog's default prints to stdout.
+# By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 
 
-class _Unbelievable(Misled):
-    """Answers that came in order, and can't be true."""
+class _Contradiction(InvalidAnswer):
+    """Complete answers that contradict each other."""
 
 
 class Node:
-    """Answers of the first endpoint that gives them, the ones named first preferred; an asynchronous context manager.
+    """Answers of the first endpoint that succeeds, in the given order. An asynchronous context manager.
 
-    ``evm_id``: the chain that all of them must be of, None for that of the first one that answers. ``attempts``: how
-    often each endpoint may be tried for one question. Raises ``ValueError`` on an address that can't be one.
+    ``evm_id``: the chain id of all endpoints, None for that of the first one that answers. ``attempts``: attempts of
+    each endpoint for one call. Raises ``ValueError`` on an invalid address.
     """
 
     def __init__(
@@ -49,7 +56,7 @@ class Node:
         transport: Transport = "aiohttp",
     ) -> None:
         if not urls:
-            raise ValueError("no endpoint of a node is named")
+            raise ValueError("a node needs at least one endpoint")
         self._endpoints = [
             Endpoint(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
         ]
@@ -76,20 +83,19 @@ class Node:
 
     @property
     def rejected(self) -> list[str]:
-        """Why endpoints are not asked any more."""
+        """Errors of the endpoints that are no longer used."""
         return [str(error) for error in self._rejected.values()]
 
     async def evm_id(self) -> int:
-        """The chain's id. Raises ``RpcError``."""
+        """Return the chain id. Raises ``RpcError``."""
         if self._evm_id is None:
             self._evm_id = await self._retry(self._worth_a_retry, self._first_evm_id)
         return self._evm_id
 
     async def ask(self, calls: Sequence[Call], read: Callable[[list[Any]], T]) -> T:
-        """What ``read`` makes of the calls' results; it raises ``Misled`` on results that can't be true, and then
-        another endpoint is asked. Raises ``RpcError`` when all of them fail.
+        """Return ``read`` of the results of calls. If it raises ``InvalidAnswer``, use another endpoint.
 
-        The calls go out in as many requests as the endpoint's batches make them; each is tried again by itself.
+        Calls are sent in batches, and each batch is retried separately. Raises ``RpcError`` when all endpoints fail.
         """
 
         async def attempt() -> T:
@@ -99,15 +105,15 @@ class Node:
                 answers += await self._retry(self._worth_a_retry, self._some, calls[len(answers) :], asked)
             try:
                 return read(answers)
-            except Misled as error:
+            except InvalidAnswer as error:
                 for endpoint in asked:
                     self._rest(endpoint, error)
-                raise _Unbelievable(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
+                raise _Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
 
         return await self._retry(self._worth_another_try, attempt)
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
-        """Results of the first of the calls, as many as one request takes; ``asked`` hears who gave them."""
+        """Return the results of the first calls, as many as fit in a request, and add the endpoint to ``asked``."""
         evm_id = await self.evm_id()
         refusals: list[Refused] = []
         for endpoint in self._by_preference():
@@ -116,22 +122,22 @@ class Node:
             except WrongChain as error:
                 self._rejected[endpoint] = error
                 raise Unavailable(str(error), 0.0) from error
-            except (Unavailable, Misled) as error:
+            except (Unavailable, InvalidAnswer) as error:
                 self._rest(endpoint, error)
                 raise
             except Refused as error:
-                refusals.append(error)  # another one may have what this one has not
+                refusals.append(error)  # another endpoint may have what is missing here
             else:
                 asked.append(endpoint)
                 return answers
         raise refusals[0]
 
     async def head(self) -> int:
-        """The newest block's number."""
+        """Return the newest block's number."""
         return await self.ask([block_number()], lambda found: _quantity(found[0]))
 
     async def headers(self, blocks: Sequence[int]) -> dict[int, Header]:
-        """The headers of blocks that must be there. Raises ``Misled`` where one is null or another's."""
+        """Return the headers of existing blocks. Raises ``InvalidAnswer`` if one is missing or wrong."""
 
         def read(found: list[Header | None]) -> dict[int, Header]:
             return {wanted: checked_header(wanted, header) for wanted, header in zip(blocks, found, strict=True)}
@@ -142,14 +148,14 @@ class Node:
         endpoint = self._by_preference()[0]
         try:
             return await endpoint.chain_id()
-        except (Unavailable, Misled) as error:
+        except (Unavailable, InvalidAnswer) as error:
             self._rest(endpoint, error)
             raise
 
     def _by_preference(self) -> list[Endpoint]:
-        """The endpoints that are not resting, as they were named, then the others by the end of their rest.
+        """Return the endpoints that are not resting, in the given order, then the others by the end of their rest.
 
-        Raises ``WrongChain`` where all were rejected.
+        Raises ``WrongChain`` if all were rejected.
         """
         chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         if not chosen:
@@ -163,21 +169,21 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """As ``_worth_a_retry``, of answers only; requests were tried again already."""
-        return isinstance(error, _Unbelievable) and self._worth_a_retry(error)
+        """Return whether to retry after contradicting answers. Failed requests were retried before."""
+        return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
-        """Whether to ask again; the seconds to wait where they are known, else the usual growing wait."""
-        if not isinstance(error, Unavailable | Misled):
+        """Return whether to retry, or the seconds to wait if they are known."""
+        if not isinstance(error, Unavailable | InvalidAnswer):
             return False
-        if self._someone_is_awake():
+        if self._is_endpoint_ready():
             return 0.0
         seconds = error.retry_after if isinstance(error, Unavailable) else None
         if seconds is None:
             return True
         return seconds if seconds <= _LONGEST_WAIT else False
 
-    def _someone_is_awake(self) -> bool:
+    def _is_endpoint_ready(self) -> bool:
         now = asyncio.get_running_loop().time()
         left = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         return not left or any(self._resting.get(endpoint, 0.0) <= now for endpoint in left)
@@ -188,15 +194,15 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
         try:
             return await endpoint.ask(calls[: max(1, endpoint.batch - 1)], evm_id)
         except BatchTooLong:
-            continue  # it is sent fewer now; one call is no batch
+            continue  # the next batch is smaller; one call is always possible
 
 
 def checked_header(wanted: int, found: Header | None) -> Header:
-    """The header, if it is that of the block. Raises ``Misled``."""
+    """Return the header if it belongs to the block. Raises ``InvalidAnswer``."""
     if found is None:
-        raise Misled(f"block {wanted} is null, though the node has later ones")
+        raise InvalidAnswer(f"block {wanted} is null, though the node has later ones")
     if _quantity(found.number) != wanted:
-        raise Misled(f"block {wanted} was asked for, and block {number(found.number)} came")
+        raise InvalidAnswer(f"the node sent block {number(found.number)} instead of block {wanted}")
     return found
 
 
@@ -204,4 +210,4 @@ def _quantity(text: str) -> int:
     try:
         return number(text)
     except ValueError as error:
-        raise Misled(str(error)) from None
+        raise InvalidAnswer(str(error)) from None

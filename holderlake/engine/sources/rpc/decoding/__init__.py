@@ -1,1 +1,4 @@
-"""Transfer events of EVM chains as rows. Files of event logs use it too."""
+"""Transfer events of EVM chains as rows; also used for files of event logs.
+
+Requests to nodes belong in ``client``.
+"""

@@ -1,7 +1,7 @@
-"""Transfer events (ERC-20, ERC-721, ERC-1155) turned into rows.
+"""Transfer events (ERC-20, ERC-721, ERC-1155) as rows.
 
-An event that only looks like one (a contract may emit anything) is passed over and counted. So are the events of the
-few early tokens that index nothing, for what they move can't be told. A word of data is 32 bytes, 64 digits.
+Events with the same signature and other contents are skipped and counted: a contract may emit anything. So are events
+of a few early tokens without indexed addresses, because their transfers are unknown. A word of data is 32 bytes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from holderlake.engine.sources.rpc.client.errors import Misled
+from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Log, number
 from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
-"""Of ``Transfer(address,address,uint256)``, by ERC-20 and ERC-721 alike."""
+"""Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""
 TRANSFER_SINGLE: Final = "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62"
-"""Of ``TransferSingle(address,address,address,uint256,uint256)``."""
+"""Topic of ``TransferSingle(address,address,address,uint256,uint256)``."""
 TRANSFER_BATCH: Final = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb"
-"""Of ``TransferBatch(address,address,address,uint256[],uint256[])``."""
+"""Topic of ``TransferBatch(address,address,address,uint256[],uint256[])``."""
 TOPICS: Final = [TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH]
 
 _WORD: Final = 64
@@ -32,17 +32,17 @@ Move = tuple[str, str, str, str, str | None]
 
 
 def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
-    """Adds the transfers of the events. ``times``: of blocks whose events have none. Returns the events passed over.
+    """Add the transfers of events and return the number of skipped events.
 
-    Raises ``Misled`` where an event's own numbers or hashes can't be read.
+    ``times``: seconds of blocks whose events have no time. Raises ``InvalidAnswer`` for invalid numbers of an event.
     """
-    passed_over = 0
+    skipped = 0
     add = rows.add
     try:
         for log in logs:
             moves = moves_of(log)
             if moves is None:
-                passed_over += 1
+                skipped += 1
                 continue
             block = number(log.block_number)
             time = number(log.block_timestamp) if log.block_timestamp else times[block]
@@ -50,12 +50,12 @@ def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> 
             for standard, sender, receiver, value, token_id in moves:
                 add((token, standard, sender, receiver, value, token_id, block, time, transaction, index))
     except ValueError as error:
-        raise Misled(f"an event's place can't be read: {error}") from None
-    return passed_over
+        raise InvalidAnswer(f"invalid number in an event: {error}") from None
+    return skipped
 
 
 def moves_of(log: Log) -> list[Move] | None:
-    """What the event moves, None where it is no transfer."""
+    """Return the transfers of an event; None if it is not a transfer event."""
     topics, data = log.topics, log.data[2:]
     if not topics or len(data) % _WORD or data.strip(_DIGITS):
         return None
@@ -89,8 +89,8 @@ def _single(data: str) -> dict[int, int] | None:
 
 
 def batch_of(data: str) -> dict[int, int] | None:
-    """The values by id of a TransferBatch event, None where its data is damaged. A row is one (event, id), so the
-    values of an id that is repeated are summed."""
+    """Return the values by id of a TransferBatch event; None if its data is invalid. Values of a repeated id are added,
+    because a row is one event and id."""
     ids, values = _array(data, 0), _array(data, 1)
     if ids is None or values is None or len(ids) != len(values):
         return None
@@ -101,7 +101,7 @@ def batch_of(data: str) -> dict[int, int] | None:
 
 
 def _array(data: str, place: int) -> list[int] | None:
-    """The array whose offset (in bytes) is the word at ``place``."""
+    """Return the array whose offset in bytes is the word at ``place``."""
     words = list(_words(data))
     if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):
         return None
@@ -120,7 +120,7 @@ def _lower(address: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _address(topic: str) -> str | None:
-    """The address in a topic, which is filled up with zeros on its left."""
+    """Return the address in a topic, which has zeros on its left; None if it is invalid."""
     is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
     return f"0x{topic[26:].lower()}" if is_one else None
 

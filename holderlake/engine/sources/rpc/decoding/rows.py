@@ -1,4 +1,4 @@
-"""Transfers collected a column at a time, for a table of ``holderlake.engine.records.TRANSFERS``."""
+"""Builder of tables of ``holderlake.engine.records.TRANSFERS``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
 
 
 class Rows:
-    """Rows of one chain and source; ``log_index_kind`` as in the records."""
+    """Rows of one chain and source. ``log_index_kind`` is that of the records."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
         self._constant = {
@@ -38,10 +38,10 @@ class Rows:
         }
         self._rows: list[Row] = []
         self.add = self._rows.append
-        """Adds a transfer."""
+        """Add a transfer."""
 
     def table(self) -> pa.Table:
-        """The rows so far."""
+        """Return the rows as a table."""
         if not self._rows:
             return TRANSFERS.empty_table()
         columns: dict[str, Any] = dict(zip(_FILLED, zip(*self._rows, strict=True), strict=True))

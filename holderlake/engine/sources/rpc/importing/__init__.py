@@ -1,1 +1,4 @@
-"""Transfers of a range of blocks from a node into the store, each block once, with reorganisations."""
+"""Import of ranges of blocks into the store, each block once, with reorganisations.
+
+HTTP and JSON-RPC belong in ``client``.
+"""

@@ -1,9 +1,7 @@
-"""What has been read from nodes: which blocks of which scope are in the store, and the hashes they had.
+"""Checkpoints of imports: the blocks of each scope that are in the store, and their hashes.
 
-It lies in a file of its own in the store's folder. A hash is written before the rows of its block are stored, and a
-block counts as read only after they are, so a process that is killed at any moment leaves nothing that the next one
-would not notice: rows without a checkpoint are read again (they are there already), and are rolled back when the
-block's hash is another by then.
+A hash is written before the rows of its block are stored, and the block counts as read only afterwards. So after a
+kill, rows without a checkpoint are read again, which adds nothing, or rolled back if the block's hash has changed.
 
 A scope is a token's address, ``*`` for all tokens, ``native`` for transactions' values, ``internal`` for traced ones.
 """
@@ -37,7 +35,7 @@ CREATE TABLE IF NOT EXISTS hashes (
     hash TEXT NOT NULL,
     PRIMARY KEY (chain, number)
 );
-CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node has told about
+CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
     address TEXT NOT NULL,
     what TEXT NOT NULL, -- token, code
@@ -47,12 +45,12 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node has tol
 
 
 class Checkpoints:
-    """The checkpoints of a store's folder for one chain; made where they are missing. A context manager."""
+    """The checkpoints of one chain in a store's folder, created if they are missing. A context manager."""
 
     def __init__(self, root: Path, chain: str) -> None:
         self._root = root
         self._chain = chain
-        # one thread at a time uses it, but not always the same
+        # one thread at a time uses it, but different ones
         self._database = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
         try:
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -61,7 +59,7 @@ class Checkpoints:
         except sqlite3.DatabaseError as error:
             self._database.close()
             raise UnusableStore(
-                f"{root / _FILE} can't be used ({error}); if it is damaged, move it away and repeat the command: its "
+                f"{root / _FILE} cannot be used ({error}); if it is damaged, move it away and repeat the command: its "
                 "blocks are read again, and transfers that are stored are not added twice"
             ) from error
 
@@ -72,32 +70,32 @@ class Checkpoints:
         self._database.close()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keeps other imports of the chain out. Raises ``BadSource`` while one is under way."""
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock of the chain. Raises ``BadSource`` while another import holds it."""
         name = f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock"
         if_held = BadSource(f"another process is importing chain {self._chain} from a node; wait until it ends")
         with locked(self._root / name, if_held):
             yield
 
     def evm_id(self) -> int | None:
-        """The chain id that this chain was imported from, None before the first import."""
+        """Return the chain id of earlier imports; None before the first one."""
         with self._database as database:
             found = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
         return int(found[0]) if found else None
 
     def keep_evm_id(self, evm_id: int) -> None:
-        """Remembers the chain id."""
+        """Store the chain id."""
         with self._database as database:
             database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
 
     def covered(self, scope: str) -> list[Interval]:
-        """The blocks that were read for the scope."""
+        """Return the blocks that were read for a scope."""
         sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
         with self._database as database:
             return merged(database.execute(sql, (self._chain, scope)))
 
     def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
-        """Adds blocks whose rows are stored."""
+        """Add blocks whose rows are stored."""
         with self._database as database:
             for scope in scopes:
                 key = (self._chain, scope)
@@ -111,7 +109,7 @@ class Checkpoints:
         )
 
     def keep_hashes(self, hashes: Mapping[int, str]) -> None:
-        """Remembers the hashes of blocks whose rows are about to be stored."""
+        """Store the hashes of blocks before their rows are stored."""
         with self._database as database:
             database.executemany(
                 "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
@@ -119,20 +117,19 @@ class Checkpoints:
             )
 
     def hashes(self, first: int, last: int) -> dict[int, str]:
-        """The hashes that are remembered of blocks from ``first`` to ``last``."""
+        """Return the stored hashes of blocks ``first`` to ``last``."""
         sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
         return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
 
     def roll_back(self, after: int) -> None:
-        """Forgets what is known of later blocks than ``after``; their rows are gone from the store by then."""
+        """Delete all checkpoints of blocks after ``after``, whose rows were removed from the store."""
         with self._database as database:
             database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
 
     def thin_out(self, dense_from: int, ends: int) -> None:
-        """Of the hashes of blocks before ``dense_from`` keeps every one whose number is a multiple of ``ends``, and
-        those at the end of what was read."""
+        """Delete hashes of blocks before ``dense_from``, except multiples of a number and ends of intervals."""
         with self._database as database:
             database.execute(
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
@@ -141,14 +138,14 @@ class Checkpoints:
             )
 
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
-        """Those of the addresses that the node was not asked about yet."""
+        """Return the addresses that the node was not asked about."""
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
             known = {address for (address,) in database.execute(sql, (self._chain, what))}
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Remembers that the node told about the addresses."""
+        """Store that the node was asked about addresses."""
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",

@@ -1,4 +1,4 @@
-"""Sets of blocks as sorted, disjoint intervals with both ends included, and what of a wish is still missing."""
+"""Sets of blocks as sorted, disjoint intervals with both ends included, and their gaps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Segment(NamedTuple):
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
-    """The same blocks in as few intervals as can be."""
+    """Return the same blocks in the fewest intervals."""
     joined: list[Interval] = []
     for first, last in sorted(intervals):
         if joined and first <= joined[-1].last + 1:
@@ -38,7 +38,7 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
 
 
 def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[Interval]:
-    """What of ``first`` to ``last`` is not covered."""
+    """Yield the parts of ``first`` to ``last`` that are not covered."""
     for begin, end in merged(covered):
         if begin > last:
             break
@@ -50,7 +50,7 @@ def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[
 
 
 def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """What is missing between ``first`` and ``last``, cut where the scopes that miss it change, in rising order."""
+    """Return the missing blocks of ``first`` to ``last`` in order, split where the scopes that miss them change."""
     missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
     edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})
     found: list[Segment] = []

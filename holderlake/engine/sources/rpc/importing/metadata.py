@@ -1,4 +1,4 @@
-"""What contracts say of themselves: names, symbols and decimals of tokens, and which addresses are contracts."""
+"""Names, symbols and decimals of tokens from their contracts, and addresses that are contracts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WORD: Final = 32
 _MAX_DECIMALS: Final = 255
 _LONGEST: Final = 100
 _DELEGATED: Final = "0xef0100"
-"""How the code of a wallet begins that lends itself another's (EIP-7702): it is a wallet all the same."""
+"""Start of the code of a wallet that delegates to a contract (EIP-7702). It still is a wallet."""
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
-    """The tokens with the name, symbol and decimals that their contracts tell; what one does not tell stays.
+    """Return tokens with name, symbol and decimals of their contracts; missing values stay unchanged.
 
     Raises ``RpcError``.
     """
@@ -31,7 +31,7 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
 
 
 async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
-    """A label for each of the addresses that is a contract now. Raises ``RpcError``."""
+    """Return a label for each address that is a contract now. Raises ``RpcError``."""
     asked = list(addresses)
     answers = await _all(node, [code(address) for address in asked])
     return [
@@ -60,7 +60,7 @@ def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals:
 
 
 def text_of(answer: str | None) -> str | None:
-    """The text in a contract's answer, a string or the 32 bytes of early tokens; None where there is none to read."""
+    """Return the text in a contract's answer, a string or the 32 bytes of early tokens; None if it is invalid."""
     raw = _bytes(answer)
     if len(raw) == _WORD:
         return _clean(raw.rstrip(b"\0"))
@@ -74,7 +74,7 @@ def text_of(answer: str | None) -> str | None:
 
 
 def decimals_of(answer: str | None) -> int | None:
-    """The decimals in a contract's answer, None where it holds no number of decimals."""
+    """Return the decimals in a contract's answer; None if it is invalid."""
     raw = _bytes(answer)
     places = int.from_bytes(raw[:_WORD], "big") if len(raw) >= _WORD else None
     return places if places is not None and places <= _MAX_DECIMALS else None
@@ -88,7 +88,7 @@ def _bytes(answer: str | None) -> bytes:
 
 
 def _clean(raw: bytes) -> str | None:
-    """Printable text of one line, not too long; a contract may say anything."""
+    """Return printable text of one line and limited length: a contract may return anything."""
     text = raw.decode("utf-8", "ignore")
     words = "".join(letter if letter.isprintable() else " " for letter in text).split()
     return " ".join(words)[:_LONGEST].strip() or None

@@ -1,8 +1,7 @@
-"""Transfers of a chain's own coin: values of transactions, and of the calls within them where the node traces them.
+"""Transfers of a chain's native coin: values of transactions, and of their inner calls if the node traces them.
 
-What is burnt and earned as fees, and what blocks reward, is no transfer. An event has its place in a block, a value
-has none, so its ``log_index`` is made: 2^20 times the transaction's place, plus the call's place within it. No gas
-limit allows so many calls.
+Fees and block rewards are not transfers. A value has no log index, so a synthetic one is computed: 2^20 times the
+transaction's index, plus the call's index in it. Gas limits allow fewer calls than that.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from typing import Final, NamedTuple
 
 from holderlake.contract.chains import NATIVE
 from holderlake.engine.records import NATIVE_LOG_INDEX
-from holderlake.engine.sources.rpc.client.errors import Misled
+from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
 from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
-"""A delegated call shows its caller's value again, and a static one has none."""
+"""Without delegated calls, which repeat the caller's value, and static ones, which have none."""
 
 
 class Moved(NamedTuple):
-    """A value that moved; ``place`` is 0 for the transaction's own, and counts all its calls, callers first, from 1."""
+    """A transferred value. ``place`` is 0 for the transaction itself; its calls count from 1, callers first."""
 
     place: int
     sender: str
@@ -31,7 +30,7 @@ class Moved(NamedTuple):
 
 
 def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -> None:
-    """Adds what each of the block's transactions (by hash) moved."""
+    """Add the values that a block's transactions (by hash) transferred."""
     height, time = number(block.number), number(block.timestamp)
     for transaction in block.transactions:
         own, first = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX
@@ -40,8 +39,8 @@ def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -
 
 
 def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Moved]]:
-    """What the transactions themselves moved, by hash. Receipts from before the Byzantium fork do not tell of failure,
-    and count as success. Raises ``Misled`` where the receipts are another block's."""
+    """Return the values of transactions by hash. Receipts from before the Byzantium fork have no status and count as
+    success. Raises ``InvalidAnswer`` for receipts of another block."""
     ended = {receipt.transaction_hash.lower(): receipt for receipt in receipts}
     found: dict[str, list[Moved]] = {}
     for transaction in block.transactions:
@@ -56,7 +55,7 @@ def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Mov
 
 
 def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[str, list[Moved]]:
-    """What the transactions and the calls within them moved, by hash. Raises ``Misled`` as ``of_receipts`` does."""
+    """Return the values of transactions and their calls by hash. Raises ``InvalidAnswer``."""
     if len(traced) != len(block.transactions):
         raise _other_transactions(block)
     found = {}
@@ -66,17 +65,17 @@ def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[st
             raise _other_transactions(block)
         found[own] = [
             Moved(place, frame.from_.lower(), (frame.to or "").lower(), number(frame.value or "0x0"))
-            for place, (frame, is_undone) in enumerate(_frames(trace.result))
-            if not is_undone and _is_move(frame)
+            for place, (frame, is_reverted) in enumerate(_frames(trace.result))
+            if not is_reverted and _is_move(frame)
         ]
     return found
 
 
 def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
-    """As ``of_call_frames``, of ``trace_block``. Rewards belong to no transaction and are left out."""
+    """Return the same as ``of_call_frames`` from ``trace_block``, without rewards, which belong to no transaction."""
     found: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
     places: dict[str, int] = {}
-    undone: dict[str, list[list[int]]] = {}
+    reverted: dict[str, list[list[int]]] = {}
     for trace in traces:
         own = (trace.transaction_hash or "").lower()
         if not own:
@@ -85,9 +84,9 @@ def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
             raise _other_transactions(block)
         place = places[own] = places.get(own, -1) + 1
         if trace.error is not None:
-            undone.setdefault(own, []).append(trace.trace_address)
-        is_undone = any(trace.trace_address[: len(caller)] == caller for caller in undone.get(own, ()))
-        moved = None if is_undone else _moved(place, trace)
+            reverted.setdefault(own, []).append(trace.trace_address)
+        is_reverted = any(trace.trace_address[: len(caller)] == caller for caller in reverted.get(own, ()))
+        moved = None if is_reverted else _moved(place, trace)
         if moved is not None:
             found[own].append(moved)
     if len(places) != len(found):
@@ -95,8 +94,8 @@ def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
     return found
 
 
-def _other_transactions(block: Block) -> Misled:
-    return Misled(f"block {number(block.number)} has other transactions than the node tells the outcome of")
+def _other_transactions(block: Block) -> InvalidAnswer:
+    return InvalidAnswer(f"block {number(block.number)} has other transactions than the outcomes from the node")
 
 
 def _is_move(frame: CallFrame) -> bool:
@@ -104,13 +103,13 @@ def _is_move(frame: CallFrame) -> bool:
 
 
 def _frames(frame: CallFrame) -> Iterator[tuple[CallFrame, bool]]:
-    """The call and those it made, callers first, and whether each was undone by an error of its own or a caller's."""
-    waiting = [(frame, False)]
-    while waiting:
-        current, undone = waiting.pop()
-        undone = undone or current.error is not None
-        yield current, undone
-        waiting += [(inner, undone) for inner in reversed(current.calls)]
+    """Yield a call and its inner calls, callers first, and whether an error of it or of a caller reverted each."""
+    stack = [(frame, False)]
+    while stack:
+        current, reverted = stack.pop()
+        reverted = reverted or current.error is not None
+        yield current, reverted
+        stack += [(inner, reverted) for inner in reversed(current.calls)]
 
 
 def _moved(place: int, trace: Trace) -> Moved | None:

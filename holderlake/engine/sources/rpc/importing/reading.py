@@ -1,7 +1,7 @@
-"""What a range of blocks holds: rows, and the hashes of the blocks they were read from, checked for sense.
+"""Read ranges of blocks: rows, and the hashes of their blocks.
 
-An endpoint is not believed: events must be of the blocks, tokens and kinds that were asked for, each block's header
-must be there, and hashes of events, headers and their parents must fit each other.
+Answers of endpoints are validated: events must be of the requested blocks, tokens and kinds, each block's header must
+exist, and the hashes of events, headers and parents must agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client import messages
-from holderlake.engine.sources.rpc.client.errors import ChainMoved, Misled, Refused, TooMuch, Unavailable
+from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Refused, TooLarge, Unavailable
 from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
 from holderlake.engine.sources.rpc.client.node import Node, checked_header
 from holderlake.engine.sources.rpc.decoding.events import TOPICS, add_transfers
@@ -29,7 +29,7 @@ from holderlake.engine.sources.rpc.importing.width import Width
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
-"""An answer of just so many events, or a multiple, may be one that was cut off without a word."""
+"""An answer with a multiple of this number of events may be truncated without notice."""
 _SEVERAL: Final = 2
 _KINDS: Final = frozenset(TOPICS)
 
@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Piece:
-    """What blocks ``first`` to ``last`` hold. ``parent`` is the hash that the block before them has to have.
+    """Contents of blocks ``first`` to ``last``. ``parent`` is the hash of the block before them.
 
-    ``logs`` counts what was read, ``passed_over`` what of it was no transfer.
+    ``logs`` counts the events that were read, ``passed_over`` those that are no transfers.
     """
 
     first: int
@@ -53,28 +53,28 @@ class Piece:
 
 
 class Reader(Protocol):
-    """Reads blocks, so many at a time as ``width`` says."""
+    """Reads ``width`` blocks at a time."""
 
     width: Width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """The blocks in one piece or several, in order. Raises ``RpcError``."""
+        """Return the blocks as pieces in order. Raises ``RpcError``."""
         ...
 
 
 class _HalvingReader(ABC):
-    """Halves a range that is too much for the endpoint, until it is not."""
+    """Halves ranges that are too large for the endpoint."""
 
     def __init__(self, width: Width) -> None:
         self.width = width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """As ``Reader``."""
+        """Return the blocks as pieces in order. Raises ``RpcError``."""
         try:
             piece = await self._piece(first, last)
-        except TooMuch as error:
+        except TooLarge as error:
             if first == last:
-                raise Refused(f"{error}, even of block {first} alone; ask another endpoint") from error
+                raise Refused(f"{error}, even for block {first} alone; use another endpoint") from error
             self.width.shrink(last - first + 1)
             middle = (first + last) // 2
             return [*await self.read(first, middle), *await self.read(middle + 1, last)]
@@ -86,9 +86,9 @@ class _HalvingReader(ABC):
 
 
 class EventReader(_HalvingReader):
-    """Reads transfer events of tokens, all where ``tokens`` is None.
+    """Reads transfer events of ``tokens``, or of all tokens if None.
 
-    Of blocks from ``recent_from`` on each hash is learnt, of earlier ones that of the first and the last of a piece.
+    It reads the hash of each block from ``recent_from`` on, and of the first and last block of earlier pieces.
     """
 
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
@@ -119,28 +119,28 @@ class EventReader(_HalvingReader):
         groups = len(self._groups)
         logs: list[Log] = [log for part in found[:groups] for log in part]
         if last > first and logs and any(part and len(part) % _CUT_OFF_AT == 0 for part in found[:groups]):
-            raise TooMuch(f"{len(logs)} events may be an answer that was cut off")
+            raise TooLarge(f"{len(logs)} events may be a truncated answer")
         headers = {block: checked_header(block, own) for block, own in zip(wanted, found[groups:], strict=True)}
         _linked(headers)
         self._check(logs, first, last)
         return logs, headers
 
     def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
-        """Raises ``Misled`` unless all events are what was asked for."""
+        """Raise ``InvalidAnswer`` unless all events match the request."""
         for block in map(_number, {log.block_number for log in logs}):
             if not first <= block <= last:
-                raise Misled(f"events of blocks {first} to {last} were asked for, and one of block {block} came")
+                raise InvalidAnswer(f"an event of block {block} is in the answer for blocks {first} to {last}")
         if any(log.removed for log in logs):
-            raise Misled(f"an event of blocks {first} to {last} was removed by a reorganisation")
+            raise InvalidAnswer(f"an event of blocks {first} to {last} was removed by a reorganisation")
         if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
-            raise Misled(f"an event of blocks {first} to {last} is of another kind than asked for")
+            raise InvalidAnswer(f"an event of blocks {first} to {last} is of a kind that was not requested")
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
         if strangers:
-            raise Misled(f"an event of token {min(strangers)[:64]} came, which was not asked for")
+            raise InvalidAnswer(f"an event of token {min(strangers)[:64]} was not requested")
 
 
 class ValueReader(_HalvingReader):
-    """Reads what transactions moved of the chain's coin, by a ``Tracer``. The first block of a chain has none."""
+    """Reads transfers of the chain's coin by a ``Tracer``. The first block of a chain has none."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
@@ -164,11 +164,11 @@ class ValueReader(_HalvingReader):
         for place, (block, outcome) in enumerate(parts(found, _SEVERAL), start=first):
             headers[place] = checked_header(place, block)
             if outcome is None:
-                raise Misled(f"the outcome of block {place} is null")
+                raise InvalidAnswer(f"the outcome of block {place} is null")
             try:
                 add_values(rows, block, self._tracer.moved(block, outcome))
             except ValueError as error:
-                raise Misled(f"block {place} can't be read: {error}") from None
+                raise InvalidAnswer(f"block {place} is invalid: {error}") from None
             transactions += len(block.transactions)
         _linked(headers)
         hashes = {block: own.hash for block, own in headers.items()}
@@ -177,7 +177,7 @@ class ValueReader(_HalvingReader):
 
 @dataclass(frozen=True)
 class Tracer:
-    """A way to learn what the transactions of a block moved. ``scope`` is what it is called in the checkpoints."""
+    """A method to read the values of a block's transactions. ``scope`` is its name in the checkpoints."""
 
     name: str
     scope: str
@@ -193,20 +193,20 @@ TRACERS: Final = (
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """The best way that the node has of these blocks: many nodes have no traces, or none of old blocks."""
+    """Return the best tracer that the node has for these blocks. Many nodes have no traces, or none of old blocks."""
     for tracer in TRACERS:
         try:
             if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
                 return tracer
-        except (Refused, Unavailable, Misled):
+        except (Refused, Unavailable, InvalidAnswer):
             continue
     return RECEIPTS
 
 
 async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
-    """The blocks' pieces in order, read several ranges at a time, ahead of whoever takes them. Raises ``RpcError``."""
+    """Yield the pieces of blocks in order; several ranges are read ahead. Raises ``RpcError``."""
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
-    gc.freeze()  # or all that lives already is looked through again and again: a quarter of the CPU
+    gc.freeze()  # otherwise repeated scans of existing objects take a quarter of the CPU
     try:
         while first <= last or under_way:
             while first <= last and len(under_way) < concurrency:
@@ -222,20 +222,20 @@ async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> A
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items, ``size`` at a time."""
+    """Return the items in parts of ``size``."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _linked(headers: dict[int, Header]) -> None:
-    """Raises ``Misled`` unless each header is the parent of the next one."""
+    """Raise ``InvalidAnswer`` unless each header is the parent of the next one."""
     for block, own in headers.items():
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:
-            raise Misled(f"block {block} does not follow block {block - 1}: the chain moved in between")
+            raise InvalidAnswer(f"block {block} does not follow block {block - 1}: the chain moved in between")
 
 
 def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
-    """Raises ``ChainMoved`` where an event is of a block that is no longer the chain's."""
+    """Raise ``ChainMoved`` if an event belongs to a block that is no longer in the chain."""
     for text, own in {(log.block_number, log.block_hash) for log in logs}:
         header = headers.get(number(text))
         if header is not None and header.hash != own:
@@ -246,4 +246,4 @@ def _number(text: str) -> int:
     try:
         return number(text)
     except ValueError as error:
-        raise Misled(f"an event's block can't be read: {error}") from None
+        raise InvalidAnswer(f"invalid block of an event: {error}") from None

@@ -1,8 +1,8 @@
-"""Carries what a node holds into the store: block after block, each once, and back again where the chain moved.
+"""Import of a chain's blocks from a node into the store, each block once, with reorganisations.
 
-Only blocks that are deep enough are read. At the start and at the end the newest hashes that are remembered are
-compared with the node's; where they differ the store is rolled back to the newest block that both share, and reading
-begins there again. A process that is killed goes on where it stopped.
+Only blocks with enough confirmations are read. At the start and at the end, the newest stored hashes are compared with
+the node's. If they differ, the store is rolled back to the newest common block and reading continues there. A killed
+import resumes at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from holderlake.engine.store.store import Store
 
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
-"""How often a chain may move while it is read; then somebody should look at the node."""
+"""Reorganisations during one import, after which it fails."""
 _SPARSE: Final = 10_000
 _FLUSH_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to import: blocks ``first`` to ``last`` (the newest that is final where None), of some tokens or all.
+class Selection:
+    """Blocks and tokens to import: ``first`` to ``last``, by default the newest final block.
 
-    ``tokens`` may hold ``native``; None means every token, and then ``native`` says whether the coin as well.
-    ``traced``: with the values that contracts move, where the node tells of them.
+    ``tokens`` may contain ``native``; None means all tokens, and then ``native`` adds the coin. ``traced``: with the
+    values of inner calls, if the node has traces.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -64,12 +64,12 @@ class Wish:
 
     @property
     def contracts(self) -> list[str]:
-        """The tokens that are contracts."""
+        """The tokens of contracts."""
         return [token for token in self.tokens or () if token != NATIVE]
 
     @property
     def named(self) -> list[str]:
-        """The tokens that were named, which are therefore indexed; none of ``--all-tokens``."""
+        """The named tokens, which become indexed; none with ``--all-tokens``."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
@@ -78,11 +78,10 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Manners:
-    """How to ask. ``confirmations``: blocks that must follow one before it counts. ``reorg_depth``: newest blocks of
-    which every hash is remembered. ``blocks`` is what is first asked for at a time, ``most_blocks`` the most.
-    ``commit_rows``: rows that are stored at a time. ``top``: largest holders of a token that are looked at for being
-    contracts."""
+class ReadOptions:
+    """Options of reading. ``confirmations``: blocks that must follow a final one. ``reorg_depth``: newest blocks with
+    all hashes stored. ``blocks``: blocks in the first request, ``most_blocks`` at most. ``commit_rows``: rows that
+    are stored at a time. ``top``: largest holders of a token that are tested for being contracts."""
 
     confirmations: int = 12
     reorg_depth: int = 128
@@ -95,10 +94,10 @@ class Manners:
 
 @dataclass
 class NodeReport:
-    """What an import from a node did. ``first_block`` to ``last_block`` is what was wished for and is final.
+    """Result of an import. ``first_block`` to ``last_block`` are the requested blocks that are final.
 
-    ``blocks`` counts those read (once for events, once for values), ``logs`` events and transactions read,
-    ``passed_over`` events that are no transfers, ``removed`` rows that reorganisations took back.
+    ``blocks`` counts blocks that were read (once for events, once for values), ``logs`` events and transactions,
+    ``passed_over`` events that are no transfers, ``removed`` rows that reorganisations removed.
     """
 
     chain: str
@@ -121,13 +120,13 @@ class NodeReport:
     rejected: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an import has come."""
+    """Progress of an import."""
 
     blocks_done: int
     blocks_wished: int
@@ -136,44 +135,44 @@ class Progress:
 
 
 async def chain_named(node: Node, chain: str | None) -> str:
-    """The chain's name: the one given, else that of the node's chain id. Raises ``WrongChain`` where it has none."""
+    """Return the given name of a chain, or that of the node's chain id. Raises ``WrongChain`` for an unknown id."""
     if chain is not None:
         return chain
     evm_id = await node.evm_id()
     for known in KNOWN_CHAINS.values():
         if known.evm_id == evm_id:
             return known.id
-    raise WrongChain(f"chain id {evm_id} is not one we know a name of; name the chain yourself (--chain)")
+    raise WrongChain(f"unknown chain id {evm_id}: name the chain with --chain")
 
 
 class ChainImport:
-    """One import of one chain. ``hear`` is told of the progress."""
+    """One import of one chain. It calls ``on_progress`` after each piece."""
 
     def __init__(
         self,
         store: Store,
         node: Node,
         chain: str,
-        wish: Wish,
-        manners: Manners | None = None,
-        hear: Callable[[Progress], None] = lambda _: None,
+        selection: Selection,
+        options: ReadOptions | None = None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._node = node
         self._chain = chain
-        self._wish = wish
-        self._manners = manners or Manners()
-        self._hear = hear
+        self._selection = selection
+        self._options = options or ReadOptions()
+        self._on_progress = on_progress
         self._checkpoints = Checkpoints(store.root, chain)
-        self._report = NodeReport(chain, first_block=wish.first)
+        self._report = NodeReport(chain, first_block=selection.first)
         self._began = time.monotonic()
         self._total = 0
 
     async def run(self) -> NodeReport:
-        """Imports what is missing. Raises ``RpcError``; what was stored until then stays and counts."""
-        with self._checkpoints, self._checkpoints.alone():
+        """Import the missing blocks. Raises ``RpcError``; what was stored before stays."""
+        with self._checkpoints, self._checkpoints.exclusive():
             await self._identify()
-            self._store.index_tokens([(self._chain, token) for token in self._wish.named], IMPORT)
+            self._store.index_tokens([(self._chain, token) for token in self._selection.named], IMPORT)
             await self._catch_up()
             await self._describe()
         self._report.requests = self._node.requests
@@ -184,7 +183,9 @@ class ChainImport:
     async def _identify(self) -> None:
         evm_id, known = await self._node.evm_id(), self._checkpoints.evm_id()
         if known not in (None, evm_id):
-            raise WrongChain(f"chain {self._chain} was imported from chain id {known}, but the node is of {evm_id}")
+            raise WrongChain(
+                f"chain {self._chain} was imported from chain id {known}, but the node has chain id {evm_id}"
+            )
         self._checkpoints.keep_evm_id(evm_id)
         if not self._checkpoints.hashes(0, 0):
             self._checkpoints.keep_hashes({0: (await self._node.headers([0]))[0].hash})
@@ -196,8 +197,8 @@ class ChainImport:
         for _ in range(_TURNS):
             head = await self._node.head()
             await self._settle(head)
-            final = head - self._manners.confirmations
-            last = final if self._wish.last is None else min(self._wish.last, final)
+            final = head - self._options.confirmations
+            last = final if self._selection.last is None else min(self._selection.last, final)
             try:
                 await self._read_missing(last, head)
                 if not await self._settle(await self._node.head()):
@@ -208,13 +209,13 @@ class ChainImport:
         raise ChainMoved(f"the chain moved {_TURNS} times while it was read; the node may be out of order") from moved
 
     async def _read_missing(self, last: int, head: int) -> None:
-        recent_from = max(0, head - self._manners.reorg_depth)
-        tracer = await self._tracer(last) if self._wish.has_native and last >= self._wish.first else RECEIPTS
+        recent_from = max(0, head - self._options.reorg_depth)
+        tracer = await self._tracer(last) if self._selection.has_native and last >= self._selection.first else RECEIPTS
         events, values = self._missing_events(last), self._missing_values(tracer, last)
         self._total = self._report.blocks + sum(part.last - part.first + 1 for part in (*events, *values))
         for part in events:
             tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            width = Width(self._manners.blocks, self._manners.most_blocks)
+            width = Width(self._options.blocks, self._options.most_blocks)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
@@ -223,44 +224,44 @@ class ChainImport:
 
     def _missing_events(self, last: int) -> list[Segment]:
         every = self._checkpoints.covered(ALL_TOKENS)
-        scopes = [ALL_TOKENS] if self._wish.tokens is None else self._wish.contracts
+        scopes = [ALL_TOKENS] if self._selection.tokens is None else self._selection.contracts
         covered = {scope: [*every, *self._checkpoints.covered(scope)] for scope in scopes}
-        return segments(covered, self._wish.first, last)
+        return segments(covered, self._selection.first, last)
 
     def _missing_values(self, tracer: Tracer, last: int) -> list[Segment]:
-        if not self._wish.has_native:
+        if not self._selection.has_native:
             return []
-        scopes = {tracer.scope, "internal"}  # who traced the calls read the transactions as well
+        scopes = {tracer.scope, "internal"}  # traces include the values of transactions
         covered = [interval for scope in scopes for interval in self._checkpoints.covered(scope)]
-        return segments({tracer.scope: covered}, self._wish.first, last)
+        return segments({tracer.scope: covered}, self._selection.first, last)
 
     async def _tracer(self, block: int) -> Tracer:
-        tracer = await tracer_of(self._node, [self._wish.first, block]) if self._wish.traced else RECEIPTS
+        tracer = await tracer_of(self._node, [self._selection.first, block]) if self._selection.traced else RECEIPTS
         self._report.values_from = tracer.name
         return tracer
 
     async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Reads the part's blocks and stores them, many at a time."""
-        basket = _Basket()
-        async with aclosing(in_order(reader, part.first, part.last, self._manners.concurrency)) as pieces:
+        """Read the blocks of a part and store them, many at a time."""
+        pending = _Pending()
+        async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
                 for piece in some:
-                    self._check_hashes(basket, piece)
-                    basket.add(piece)
+                    self._check_hashes(pending, piece)
+                    pending.add(piece)
                     self._count(piece)
-                if basket.rows >= self._manners.commit_rows or basket.age > _FLUSH_SECONDS:
-                    await self._store_basket(basket, part)
-                    basket = _Basket()
-        await self._store_basket(basket, part)
+                if pending.rows >= self._options.commit_rows or pending.age > _FLUSH_SECONDS:
+                    await self._store_pending(pending, part)
+                    pending = _Pending()
+        await self._store_pending(pending, part)
 
-    def _check_hashes(self, basket: _Basket, piece: Piece) -> None:
-        """Raises ``ChainMoved`` unless the piece follows what was read before it, and agrees with what is known of it:
-        a hash that replaced another would hide that rows of that block are stored."""
-        known = self._checkpoints.hashes(piece.first - 1, piece.last) | basket.hashes
+    def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
+        """Raise ``ChainMoved`` unless the piece follows the one before it and agrees with the stored hashes. A replaced
+        hash would hide that rows of another block are stored."""
+        known = self._checkpoints.hashes(piece.first - 1, piece.last) | pending.hashes
         found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
         for block, own in found.items():
             if known.get(block, own) != own:
-                raise ChainMoved(f"block {block} is another one than was read before")
+                raise ChainMoved(f"block {block} has another hash than before")
 
     def _count(self, piece: Piece) -> None:
         report = self._report
@@ -268,27 +269,27 @@ class ChainImport:
         report.logs += piece.logs
         report.passed_over += piece.passed_over
         report.rows += piece.rows.num_rows
-        self._hear(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
+        self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
-    async def _store_basket(self, basket: _Basket, part: Segment) -> None:
-        if basket.pieces:
-            await asyncio.to_thread(self._store_pieces, basket, part)
+    async def _store_pending(self, pending: _Pending, part: Segment) -> None:
+        if pending.pieces:
+            await asyncio.to_thread(self._store_pieces, pending, part)
 
-    def _store_pieces(self, basket: _Basket, part: Segment) -> None:
-        self._checkpoints.keep_hashes(basket.hashes)
-        if basket.rows:
-            stored = self._store.add_transfers(pa.concat_tables(piece.rows for piece in basket.pieces), SOURCE)
+    def _store_pieces(self, pending: _Pending, part: Segment) -> None:
+        self._checkpoints.keep_hashes(pending.hashes)
+        if pending.rows:
+            stored = self._store.add_transfers(pa.concat_tables(piece.rows for piece in pending.pieces), SOURCE)
             self._report.added += stored.added
             self._report.duplicates += stored.duplicates
             self._report.conflicts += stored.conflicts
-        self._checkpoints.cover(part.scopes, basket.pieces[0].first, basket.pieces[-1].last)
+        self._checkpoints.cover(part.scopes, pending.pieces[0].first, pending.pieces[-1].last)
 
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
-        """Rolls back to the newest block that store and node share, where that is not the newest one that we know.
+        """Roll back to the newest block that store and node share. Return whether rows were removed.
 
-        Tells whether it had to. Raises ``Diverged`` where they share none.
+        Raises ``Diverged`` if they share no block.
         """
         known = self._checkpoints.hashes(0, head)
         newest = max(known, default=None)
@@ -299,8 +300,8 @@ class ChainImport:
                 return shared != newest and self._roll_back(shared)
         if known:
             raise Diverged(
-                f"no block of the node is one that chain {self._chain} was imported with; it is another network, or "
-                "was reset: use another chain name or store"
+                f"the node shares no block with the imported chain {self._chain}; it is another network, or was "
+                "reset: use another chain name or store"
             )
         return False
 
@@ -310,22 +311,24 @@ class ChainImport:
         self._checkpoints.roll_back(after)
         return True
 
-    # ------------------------------------------------------------------ what contracts tell
+    # ------------------------------------------------------------------ metadata of contracts
 
     async def _describe(self) -> None:
         tokens = self._tokens_in_store()
         new = self._checkpoints.not_asked("token", (token.address for token in tokens if token.address != NATIVE))
         assumed = [token for token in tokens if token.address in set(new) and token.name == token.address]
-        told = await described(self._node, assumed)
-        changed = (token for token, before in zip(told, assumed, strict=True) if token != before)
-        self._store.add_tokens(replace(token, is_indexed=False) for token in changed)  # other marks stay
+        new_tokens = await described(self._node, assumed)
+        changed = (token for token, before in zip(new_tokens, assumed, strict=True) if token != before)
+        self._store.add_tokens(replace(token, is_indexed=False) for token in changed)  # other tokens stay indexed
         self._checkpoints.keep_asked("token", new)
-        self._report.tokens_described = sum(token.name != token.address for token in told)
-        if self._wish.tokens is not None:
+        self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
+        if self._selection.tokens is not None:
             await self._find_contracts(tokens)
 
     def _tokens_in_store(self) -> list[TokenInfo]:
-        wished = None if self._wish.tokens is None else {*self._wish.tokens, *([NATIVE] * self._wish.native)}
+        wished = (
+            None if self._selection.tokens is None else {*self._selection.tokens, *([NATIVE] * self._selection.native)}
+        )
         keys = [
             (history.chain, history.token_address)
             for history in self._store.histories()
@@ -338,7 +341,7 @@ class ChainImport:
         holders = [
             address
             for token in tokens
-            for address, _ in largest_balances(self._store, self._chain, token.address, now, self._manners.top).holders
+            for address, _ in largest_balances(self._store, self._chain, token.address, now, self._options.top).holders
             if address != ZERO_ADDRESS
         ]
         new = self._checkpoints.not_asked("code", holders)
@@ -349,8 +352,8 @@ class ChainImport:
         self._report.contracts_found = len(found)
 
 
-class _Basket:
-    """Pieces that follow each other and wait to be stored."""
+class _Pending:
+    """Consecutive pieces that are not stored yet."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []

@@ -1,11 +1,11 @@
-"""How many blocks to ask for at a time: fewer when an endpoint gives up, more while it does not."""
+"""Number of blocks in one request: fewer after a request that was too large, more after successes."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _FORGET_AFTER: Final = 32
-"""Answers in a row after which a limit is tried again: it may have been for crowded blocks only."""
+"""Successes in a row after which a limit is tried again: it may have concerned crowded blocks only."""
 
 
 class Width:
@@ -18,13 +18,13 @@ class Width:
         self.value = min(start, most)
 
     def shrink(self, failed: int) -> None:
-        """``failed`` blocks were too many."""
+        """Reduce the number: ``failed`` blocks were too many."""
         self._ceiling = max(1, min(self._ceiling, failed - 1))
         self.value = max(1, min(self.value, failed // 2))
         self._answers = 0
 
     def grow(self) -> None:
-        """So many blocks were given."""
+        """Increase the number after a success."""
         self._answers += 1
         if self._answers % _FORGET_AFTER == 0:
             self._ceiling = min(self._most, self._ceiling * 2)

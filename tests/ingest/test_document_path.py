@@ -1,0 +1,83 @@
+"""The modules that a document passes between httpx and its Parquet file."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+
+import pyarrow as pa
+
+import holderlake
+from holderlake.ingest.streams.maps import MAPS
+from tests.filling import MakeWorkspace, fill
+
+MAX_MODULES = 15
+LIBRARY = str(Path(holderlake.__file__).parent)
+PROVIDER_IN_THIS_PROCESS = (f"{LIBRARY}/service", f"{LIBRARY}/engine")
+
+
+def holds_document(value: object, depth: int = 3) -> bool:
+    """Whether a value is or contains the document: a large text of bytes, or a table made from it."""
+    if isinstance(value, bytes):
+        return len(value) > 1_000
+    if isinstance(value, pa.Table | pa.RecordBatch):
+        return True
+    if depth == 0 or isinstance(value, str | int | float | type | None):
+        return False
+    if isinstance(value, Mapping):
+        return any(holds_document(each, depth - 1) for each in value.values())
+    if isinstance(value, list | tuple):
+        return any(holds_document(each, depth - 1) for each in value)
+    return is_dataclass(value) and any(holds_document(each, depth - 1) for each in vars(value).values())
+
+
+def is_provider(frame: FrameType | None) -> bool:
+    """Whether a function runs for the provider, which is in this process too."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PROVIDER_IN_THIS_PROCESS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def modules_of_document() -> Iterator[set[str]]:
+    """Collect the modules of the library that receive or return the document before it is a Parquet file."""
+    modules = {"/http/transport.py"}  # it yields the document, which a profile does not show
+    is_written = False
+
+    def profile(frame: FrameType, event: str, returned: object) -> None:
+        nonlocal is_written
+        file, code = frame.f_code.co_filename, frame.f_code
+        is_written = is_written or (code.co_name == "write_table" and "pyarrow" in file)
+        if is_written or not file.startswith(LIBRARY) or is_provider(frame):
+            return
+        if event == "call":
+            values = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+        else:
+            values = [returned] if event == "return" else []
+        if any(map(holds_document, values)):
+            modules.add(file.removeprefix(LIBRARY))
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield modules
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def test_a_map_passes_at_most_fifteen_modules(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(watchlist={"eth": make_workspace().settings.watchlist["eth"][:1]})
+    with modules_of_document() as modules:
+        (result,) = fill(workspace, MAPS, "eth", datetime(2026, 5, 1))
+    assert result.rows["maps"] == 1
+    assert {"/http/client.py", "/provider/fetcher.py", "/lake/lake.py"} <= modules
+    assert len(modules) <= MAX_MODULES, "\n".join(sorted(modules))
