@@ -120,6 +120,6 @@ def test_clusters_equal_those_of_the_embedded_engine(tmp_path: Path) -> None:
 
 
 def test_an_unknown_token_is_refused_before_any_statement_runs(asking: Asking) -> None:
-    asked = BulkRequest([("eth", "nobody")], asking.instants, asking.maps)
-    with DuckDbEngine() as duck, pytest.raises(UnknownToken, match="nobody"):
+    asked = BulkRequest([("eth", "unknown")], asking.instants, asking.maps)
+    with DuckDbEngine() as duck, pytest.raises(UnknownToken, match="unknown"):
         next(answers(duck, asking.store, "nowhere", asked))

@@ -85,7 +85,7 @@ def test_items_of_all_tokens_or_of_one_are_listed() -> None:
         assert items(store, "a") == [("other", 3, 1), ("coin", 2, 1), ("coin", 10, 1)]
         assert items(store, "a", chain="eth") == [("coin", 2, 1), ("coin", 10, 1)]
         assert items(store, "a", chain="bsc", token_address="other") == [("other", 3, 1)]
-        assert items(store, "nobody") == []
+        assert items(store, "unknown") == []
 
 
 def test_a_token_without_items_has_no_holders_of_items() -> None:

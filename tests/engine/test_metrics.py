@@ -184,8 +184,8 @@ def test_sums_stay_exact_while_very_many_holders_come_and_go(bits: int) -> None:
     sizes = falling([1 + (int(word) << (bits - 20)) for word in chance.integers(0, 2**20, rows)])
     firsts, lasts = np.sort(chance.integers(0, instants, (2, rows)), axis=0).astype(np.int32)
     whole = Rows(np.arange(rows), from_ints(sizes, width_for(sizes[0])), firsts, lasts)
-    nobody = [metrics.Shown([], [], [])] * instants
-    for now, entities in enumerate(metrics.entities_at(whole, nobody)):
+    none_shown = [metrics.Shown([], [], [])] * instants
+    for now, entities in enumerate(metrics.entities_at(whole, none_shown)):
         holds = ((firsts <= now) & (now < lasts)).tolist()
         held = [size for size, here in zip(sizes, holds, strict=True) if here]
         assert replace(entities, largest=held) == metrics.entities_of(held)
@@ -205,7 +205,7 @@ def test_a_map_tells_what_exchanges_and_contracts_hold(build: Build) -> None:
     )
     values = figures(draw(store))
     assert (values["cexs"], values["dexs"]) == (0.3, 0.2)
-    assert values["contracts"] == 0.35, "the pool, the vault and what is burnt"
+    assert values["contracts"] == 0.35, "the pool, the vault and the burnt supply"
 
 
 def test_a_map_tells_of_holders_below_its_limit_too(build: Build) -> None:
@@ -281,7 +281,7 @@ def test_the_score_is_null_where_it_was_not_asked_for_and_the_rest_is_told(build
     assert (values["service_score"], values["herfindahl_hirschman_index"]) == (None, 0.5)
 
 
-def test_a_token_that_only_exchanges_hold_has_figures_of_nothing(build: Build) -> None:
+def test_a_token_that_only_exchanges_hold_has_zero_metrics(build: Build) -> None:
     values = figures(draw(build(*mints(exchange=75), labels=[cex("exchange")])))
     assert (values["cexs"], values["service_score"], values["gini_index"]) == (1, None, 0)
     assert (values["herfindahl_hirschman_index"], values["nakamoto_coefficient"], values["top_10_adjusted"]) == (

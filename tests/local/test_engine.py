@@ -93,11 +93,9 @@ def rows(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     """Return all rows in their order, without times of fetching and reasons of failures."""
     found = {}
     for name in TABLES:
-        printed = lake.read(name)
-        printed = printed.drop_columns(
-            [column for column in ("fetched_at", "dt_update") if column in printed.column_names]
-        )
-        found[name] = printed.to_pylist()
+        table = lake.read(name)
+        varying = [column for column in ("fetched_at", "dt_update") if column in table.column_names]
+        found[name] = table.drop_columns(varying).to_pylist()
     for row in found[FAILURES]:
         row["reason"] = re.sub(r", HTTP \d+", "", row["reason"])
     return found
@@ -318,13 +316,13 @@ def test_rebuild_keeps_bulk_rows_and_computes_missing_ones(
 ) -> None:
     workspace = make_direct()
     fill(workspace, MAPS, "bsc", MAY, JUNE)
-    before, learnt = rows(workspace.lake), workspace.lake.read("maps", "bsc", MAY)
+    before, fetched = rows(workspace.lake), workspace.lake.read("maps", "bsc", MAY)
     shutil.rmtree(workspace.settings.lake / "maps" / "chain=bsc" / "timestamp=20260601T123015Z")
     assert (survey(workspace).kept, survey(workspace).computed) == (1, 1)
     report = rebuild(workspace)
     assert (report.is_whole, report.kept, report.computed, report.answers) == (True, 1, 1, 0)
     assert rows(workspace.lake) == before
-    assert workspace.lake.read("maps", "bsc", MAY) == learnt
+    assert workspace.lake.read("maps", "bsc", MAY) == fetched
 
 
 def test_rebuilding_without_the_engine_names_what_it_leaves_out(

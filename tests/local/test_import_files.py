@@ -113,7 +113,7 @@ def test_corrected_files_add_only_their_rejected_rows(run: Run) -> None:
     # without log indexes, a row's place in its block must not depend on the rows that were rejected before it
     options = [word for pair in CLICKHOUSE_MAP[:-1] for word in ("--map", pair)]
     rows = [{**row, "block_num": 7, "trx": "0x" + "c1" * 32, "ordinal": None} for row in CLICKHOUSE]
-    Path("some.csv").write_bytes(as_csv([{**rows[0], "sender": "nobody"}, rows[1]]))
+    Path("some.csv").write_bytes(as_csv([{**rows[0], "sender": "unknown"}, rows[1]]))
     run("import", "some.csv", "--chain", "eth", *options, "--rejected", "rejected.jsonl")
     Path("some.csv").write_bytes(as_csv(rows))
     (line,) = run("import", "some.csv", "--chain", "eth", *options, "--json").lines
