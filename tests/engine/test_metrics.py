@@ -29,35 +29,35 @@ def falling(sizes: list[int]) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
+def concentration(sizes: list[int]) -> metrics.Concentration:
+    return metrics.concentration_of(metrics.entities_of(falling(sizes)))
+
+
+def score(sizes: list[int]) -> float | None:
+    return concentration(sizes).service_score
+
+
 # ---------------------------------------------------------------------- by definition
 
 
 @settled(100)
 @given(_sizes.map(falling))
-def test_figures_equal_their_definitions(sizes: list[int]) -> None:
-    assert metrics.gini_index(sizes) == float(oracle.gini(sizes))
-    assert metrics.herfindahl_hirschman_index(sizes) == float(oracle.hhi(sizes))
-    assert metrics.nakamoto_coefficient(sizes) == oracle.nakamoto(sizes)
-    assert metrics.service_score(sizes) == pytest.approx(oracle.service_score(sizes), abs=0.011)
-
-
-@settled(100)
-@given(_sizes.map(falling))
-def test_figures_stay_on_their_scales(sizes: list[int]) -> None:
-    assert 0 <= metrics.gini_index(sizes) < 1
-    assert 0 < metrics.herfindahl_hirschman_index(sizes) <= 1
-    assert 1 <= metrics.nakamoto_coefficient(sizes) <= len(sizes)
-    score = metrics.service_score(sizes)
-    assert (score is None) if len(sizes) < 2 else (0 <= score <= 100)
+def test_metrics_equal_their_definitions_within_their_scales(sizes: list[int]) -> None:
+    found = concentration(sizes)
+    assert found.gini_index == float(oracle.gini(sizes))
+    assert found.herfindahl_hirschman_index == float(oracle.hhi(sizes))
+    assert found.nakamoto_coefficient == oracle.nakamoto(sizes)
+    assert found.service_score == pytest.approx(oracle.service_score(sizes), abs=0.011)
+    assert 0 <= found.gini_index < 1
+    assert 0 < found.herfindahl_hirschman_index <= 1
+    assert 1 <= found.nakamoto_coefficient <= len(sizes)
+    assert found.service_score is None if len(sizes) < 2 else 0 <= found.service_score <= 100
 
 
 @settled(50)
 @given(_sizes.map(falling), st.integers(2, 10**30))
-def test_figures_do_not_depend_on_the_unit(sizes: list[int], factor: int) -> None:
-    scaled = [size * factor for size in sizes]
-    assert metrics.gini_index(scaled) == metrics.gini_index(sizes)
-    assert metrics.herfindahl_hirschman_index(scaled) == metrics.herfindahl_hirschman_index(sizes)
-    assert metrics.nakamoto_coefficient(scaled) == metrics.nakamoto_coefficient(sizes)
+def test_metrics_do_not_depend_on_the_unit(sizes: list[int], factor: int) -> None:
+    assert concentration([size * factor for size in sizes]) == concentration(sizes)
 
 
 @pytest.mark.parametrize(
@@ -65,35 +65,35 @@ def test_figures_do_not_depend_on_the_unit(sizes: list[int], factor: int) -> Non
     [([], 0, 0), ([5], 0, 1), ([5, 5], 0, 0.5), ([3, 1], 0.25, 0.625), ([1] * 4, 0, 0.25), ([6, 2, 1, 1], 0.4, 0.42)],
 )
 def test_gini_and_hhi_by_hand(sizes: list[int], gini: float, hhi: float) -> None:
-    assert metrics.gini_index(sizes) == pytest.approx(gini)
-    assert metrics.herfindahl_hirschman_index(sizes) == pytest.approx(hhi)
+    assert concentration(sizes).gini_index == pytest.approx(gini)
+    assert concentration(sizes).herfindahl_hirschman_index == pytest.approx(hhi)
 
 
 @pytest.mark.parametrize(
     ("sizes", "expected"), [([], 0), ([9], 1), ([5, 5], 1), ([4, 3, 3], 2), ([1] * 10, 5), ([1] * 11, 6), ([51, 49], 1)]
 )
-def test_nakamoto_is_the_fewest_that_reach_half(sizes: list[int], expected: int) -> None:
-    assert metrics.nakamoto_coefficient(sizes) == expected
+def test_nakamoto_is_the_least_number_that_reaches_half(sizes: list[int], expected: int) -> None:
+    assert concentration(sizes).nakamoto_coefficient == expected
 
 
 # ---------------------------------------------------------------------- the score
 
 
 @pytest.mark.parametrize(
-    ("sizes", "score"),
-    [([7, 7], 10.03), ([1] * 10, 33.33), ([3] * 100, 66.67), ([1] * 1_000, 100), ([1] * 1_500, 100)],
+    ("sizes", "expected"),
+    [
+        ([], None),
+        ([5], None),
+        ([7, 7], 10.03),
+        ([10**24, 10**24, *[1] * 10_000], 10.03),
+        ([1] * 10, 33.33),
+        ([3] * 100, 66.67),
+        ([1] * 1_000, 100),
+        ([1] * 1_500, 100),
+    ],
 )
-def test_the_score_of_equal_entities(sizes: list[int], score: float) -> None:
-    assert metrics.service_score(sizes) == score
-
-
-@pytest.mark.parametrize("sizes", [[], [5]])
-def test_the_score_does_not_apply_below_two_entities(sizes: list[int]) -> None:
-    assert metrics.service_score(sizes) is None
-
-
-def test_dust_does_not_move_the_score() -> None:
-    assert metrics.service_score([10**24, 10**24, *[1] * 10_000]) == metrics.service_score([10**24, 10**24])
+def test_the_score_of_equal_entities_with_and_without_dust(sizes: list[int], expected: float | None) -> None:
+    assert score(sizes) == expected
 
 
 @st.composite
@@ -109,7 +109,7 @@ def _sizes_and_two(draw: st.DrawFn) -> tuple[list[int], int, int]:
 def test_a_merger_of_two_entities_never_raises_the_score(case: tuple[list[int], int, int]) -> None:
     sizes, one, other = case
     merged = [size for place, size in enumerate(sizes) if place not in (one, other)] + [sizes[one] + sizes[other]]
-    assert metrics.service_score(falling(merged)) <= metrics.service_score(falling(sizes))
+    assert score(merged) <= score(sizes)
 
 
 @settled(200)
@@ -122,7 +122,7 @@ def test_a_gift_from_a_poorer_to_a_richer_entity_never_raises_the_score(
     after = list(sizes)
     after[poorer] -= gift
     after[richer] += gift
-    assert metrics.service_score(falling([size for size in after if size])) <= metrics.service_score(falling(sizes))
+    assert score([size for size in after if size]) <= score(sizes)
 
 
 # ---------------------------------------------------------------------- over all holders at many instants

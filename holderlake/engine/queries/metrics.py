@@ -29,7 +29,14 @@ LARGEST: Final = 10
 
 @dataclass(frozen=True)
 class Concentration:
-    """The metrics of a map's entities; the function of each name defines it."""
+    """The metrics of a map's entities.
+
+    - ``gini_index``: the Gini coefficient, 0 (equal) to 1; 0 without entities.
+    - ``herfindahl_hirschman_index``: the sum of squared parts, above 0 to 1; 0 without entities.
+    - ``nakamoto_coefficient``: the least number of entities with half of what all entities hold; 0 without entities.
+      Half of the total supply would be out of reach if exchanges hold most of a token.
+    - ``service_score``: 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities.
+    """
 
     gini_index: float
     herfindahl_hirschman_index: float
@@ -136,26 +143,3 @@ def concentration_of(entities: Entities) -> Concentration:
 
 def _score(index: float) -> float:
     return round(100 * min(1.0, max(0.0, math.log10(1 / index) / 3)), 2)
-
-
-def gini_index(sizes: Sequence[int]) -> float:
-    """Return the Gini coefficient of descending sizes, 0 (equal) to 1; 0 without entities."""
-    return concentration_of(entities_of(sizes)).gini_index
-
-
-def herfindahl_hirschman_index(sizes: Sequence[int]) -> float:
-    """Return the sum of squared parts, above 0 to 1; 0 without entities."""
-    return concentration_of(entities_of(sizes)).herfindahl_hirschman_index
-
-
-def nakamoto_coefficient(sizes: Sequence[int]) -> int:
-    """Return the least number of entities that hold half of what all entities hold, of descending sizes.
-
-    It is 0 without entities. Half of the total supply would be out of reach if exchanges hold most of a token.
-    """
-    return concentration_of(entities_of(sizes)).nakamoto_coefficient
-
-
-def service_score(sizes: Sequence[int]) -> float | None:
-    """Return the score, 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities."""
-    return concentration_of(entities_of(sizes)).service_score
