@@ -299,15 +299,15 @@ with ThreadPoolExecutor(8) as pool:
 
 def test_processes_never_exceed_the_allowance(keys, ledger):
     key = account_of(keys, allowance=500)
-    asking = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
-    for process in asking:
+    workers = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
+    for process in workers:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [process.communicate(timeout=600) for process in asking]
-    settled = sum(int(out) for out, _ in said)
+    output = [process.communicate(timeout=600) for process in workers]
+    settled = sum(int(out) for out, _ in output)
     balance = keys.balance(key)
-    assert (balance.spent, balance.reserved) == (settled * 3, 0), said
+    assert (balance.spent, balance.reserved) == (settled * 3, 0), output
     left = _covered(keys.book([], [], [ChargeRequest(key, "map", 1)] * 500))
     assert len(left) == 500 - settled * 3
 

@@ -207,7 +207,7 @@ def test_unknown_field_in_a_body_is_refused_and_free(custom, path, body, where):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "given", "said"),
+    ("method", "path", "options", "message"),
     [
         ("GET", "/v0/tokens/map/eth/0x1", {"params": {"limit": "81"}}, "Must be 80, 250 or 500"),
         ("GET", "/v0/tokens/map/eth/0x1", {"params": {"refresh": "perhaps"}}, "Must be true or false"),
@@ -229,10 +229,10 @@ def test_unknown_field_in_a_body_is_refused_and_free(custom, path, body, where):
         ("POST", "/v0/tokens/metadata", {"json": ["0x1"]}, "Must be an object"),
     ],
 )
-def test_message_of_a_validation_error(caller, method, path, given, said):
-    answer = caller.http.request(method, path, headers={"content-type": "application/json"}, **given)
+def test_message_of_a_validation_error(caller, method, path, options, message):
+    answer = caller.http.request(method, path, headers={"content-type": "application/json"}, **options)
     assert _is(answer, "invalid_request")
-    assert answer.json()["detail"][0]["msg"].startswith(said)
+    assert answer.json()["detail"][0]["msg"].startswith(message)
 
 
 @pytest.mark.parametrize("query", [{}, {"query": "a"}, {"query": "a" * 257}, {"text": "alpha"}])

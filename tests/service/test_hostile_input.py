@@ -174,8 +174,8 @@ class Logged(io.StringIO):
 
     def holds(self, *texts: str) -> list[str]:
         """Return the texts that are in the output."""
-        said = self.getvalue()
-        return [text for text in texts if text in said]
+        output = self.getvalue()
+        return [text for text in texts if text in output]
 
 
 @pytest.fixture

@@ -220,9 +220,9 @@ def _changed(key: Key, **values: object) -> Key:
 
 def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]
-    said = [process.communicate(timeout=600) for process in starting]
-    secrets = [out.strip() for out, _ in said]
-    assert all(secrets), said
+    output = [process.communicate(timeout=600) for process in starting]
+    secrets = [out.strip() for out, _ in output]
+    assert all(secrets), output
     with ledger.open() as keys:
         assert len(keys.keys()) == 4
         assert all(keys.find(secret) for secret in secrets)

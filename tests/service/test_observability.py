@@ -72,7 +72,7 @@ def observed_app(world: World, keys: KeyStore, settings: ServiceSettings) -> Fas
 
     @app.get("/test/logs/{text}")
     def logs(text: str) -> None:
-        logging.getLogger("holderlake.service.test").warning("said %s", text)
+        logging.getLogger("holderlake.service.test").warning("output %s", text)
 
     @app.get("/test/fails/{text}")
     async def fails(request: Request, text: str) -> None:
@@ -173,7 +173,7 @@ def test_malformed_request_id_is_replaced(watched: Watched, name: str | bytes) -
 def test_log_lines_within_a_request_have_its_id(watched: Watched) -> None:
     answer = watched.http.get("/test/logs/hello")
     assert [(line["message"], line["request_id"]) for line in watched.lines("holderlake.service.test")] == [
-        ("said hello", answer.headers["X-Request-Id"])
+        ("output hello", answer.headers["X-Request-Id"])
     ]
 
 
@@ -264,7 +264,7 @@ def test_hostile_text_cannot_forge_a_log_line(watched: Watched) -> None:
     assert written.isascii()
     assert "\x1b" not in written
     assert all(set(json.loads(line)) >= {"time", "level", "request_id"} for line in written.splitlines())
-    assert watched.lines("holderlake.service.test")[0]["message"] == 'said \x1b[2K\r\n{"level": "info"}"'
+    assert watched.lines("holderlake.service.test")[0]["message"] == 'output \x1b[2K\r\n{"level": "info"}"'
 
 
 def test_unexpected_failure_is_answered_500(watched: Watched) -> None:
@@ -285,10 +285,10 @@ def test_traceback_has_no_messages(watched: Watched) -> None:
 
 
 def test_text_line_cannot_be_forged() -> None:
-    record = logging.LogRecord("service", logging.INFO, "", 0, "said %s", (ESCAPES,), None)
+    record = logging.LogRecord("service", logging.INFO, "", 0, "output %s", (ESCAPES,), None)
     line = TextLines().format(record)
     assert line.isprintable()
-    assert line.endswith(r"""service: said \x1b[2K\r\n{"level": "info"}"'\u2028\u202e\x9b""")
+    assert line.endswith(r"""service: output \x1b[2K\r\n{"level": "info"}"'\u2028\u202e\x9b""")
 
 
 def test_embedded_service_logs_no_requests(world: World, tmp_path: Path, log: io.StringIO) -> None:

@@ -95,10 +95,10 @@ def _default(schema: dict[str, Any]) -> dict[str, Any]:
 def test_parameters_defaults_and_bounds_match_the_contract(page, description):
     rows = _rows(page, "Endpoints")
     assert len(rows) == len(ENDPOINTS)
-    for endpoint, said, *_ in rows:
+    for endpoint, message, *_ in rows:
         method, path = endpoint.split()
         operation = description["paths"][path][method.lower()]
-        for name, text in _parameters(said).items():
+        for name, text in _parameters(message).items():
             schema = _given(operation, name, description)
             assert schema is not None, f"{endpoint}: {name} is not described"
             _holds(schema, text, f"{endpoint}: {name}")
@@ -237,18 +237,18 @@ def _ask(caller, description: dict[str, Any], name: str, parameters: dict[str, A
     raise AssertionError(f"there is no operation {name}")
 
 
-def _value(said: Any, parameters: dict[str, Any], answer: Any) -> Any:
+def _value(expression: Any, parameters: dict[str, Any], answer: Any) -> Any:
     """Return the value of a link's runtime expression."""
-    if isinstance(said, dict):
-        return {name: _value(one, parameters, answer) for name, one in said.items()}
-    if isinstance(said, list):
-        return [_value(one, parameters, answer) for one in said]
-    if not isinstance(said, str):
-        return said
-    if said.startswith("$request.path."):
-        return parameters[said.removeprefix("$request.path.")]
-    assert said.startswith("$response.body#/")
-    for part in said.removeprefix("$response.body#/").split("/"):
+    if isinstance(expression, dict):
+        return {name: _value(one, parameters, answer) for name, one in expression.items()}
+    if isinstance(expression, list):
+        return [_value(one, parameters, answer) for one in expression]
+    if not isinstance(expression, str):
+        return expression
+    if expression.startswith("$request.path."):
+        return parameters[expression.removeprefix("$request.path.")]
+    assert expression.startswith("$response.body#/")
+    for part in expression.removeprefix("$response.body#/").split("/"):
         answer = answer[int(part)] if isinstance(answer, list) else answer[part]
     return answer
 

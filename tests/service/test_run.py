@@ -104,8 +104,8 @@ class Process:
 
     def ended(self) -> tuple[int, str]:
         """Return the exit code and standard output."""
-        said, _ = self.running.communicate(timeout=600)
-        return self.running.wait(), (said or "").strip()
+        message, _ = self.running.communicate(timeout=600)
+        return self.running.wait(), (message or "").strip()
 
 
 Serve = Callable[..., Process]

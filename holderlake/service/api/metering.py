@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holderlake.contract import requests
+from holderlake.contract import exact_json, requests
 from holderlake.contract.prices import CREDIT
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.errors import EngineError
@@ -32,7 +32,7 @@ from holderlake.service.cache import EncodedAnswer, key_of, lifetime_of, matches
 from holderlake.service.errors import INTERNAL_ERROR, ServiceError
 from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.observability import observation
-from holderlake.service.output.formats import Format, format_of, json_bytes, table_bytes
+from holderlake.service.output.formats import Format, format_of, table_bytes
 
 _log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}
@@ -213,7 +213,7 @@ def _encode(
     store = backend.store.snapshot()
     answer = compute(store, request, now)
     as_table = form is not Format.JSON and answer.table is not None
-    body = table_bytes(answer.table, form) if as_table else json_bytes(answer.plain())
+    body = table_bytes(answer.table, form) if as_table else exact_json.encode(answer.plain())
     encoded = EncodedAnswer(
         body,
         (form if as_table else Format.JSON).value,

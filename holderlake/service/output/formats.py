@@ -9,8 +9,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.contract import exact_json
-
 
 class Format(Enum):
     """Formats by media type."""
@@ -53,8 +51,3 @@ def table_bytes(table: pa.Table, form: Format) -> bytes:
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
     return sink.getvalue()
-
-
-def json_bytes(plain: object) -> bytes:
-    """Encode plain data as JSON with exact numbers."""
-    return exact_json.encode(plain)

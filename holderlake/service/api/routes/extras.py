@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
+from holderlake.contract import exact_json
 from holderlake.contract.extra_models import (
     AddressItems,
     AddressLabels,
@@ -38,7 +39,6 @@ from holderlake.service.api.backend import Backend
 from holderlake.service.api.metering import CustomPlanRoute, MeterDependency, MeteredRoute
 from holderlake.service.api.queries import PathToken
 from holderlake.service.billing.keys import Key
-from holderlake.service.output.formats import json_bytes
 from holderlake.service.output.openapi import described
 
 router = APIRouter(prefix="/v0/x", tags=["beyond the contract"], route_class=MeteredRoute)
@@ -121,13 +121,14 @@ async def x_labels(address: Address, meter: MeterDependency) -> Response:
 async def x_usage(meter: MeterDependency) -> Response:
     """The charges of your key this month, by day and endpoint. Free."""
     plain = await run_in_threadpool(_usage, meter.backend, meter.key)
-    return Response(json_bytes(plain), media_type="application/json", headers={"Cache-Control": "private, no-store"})
+    headers = {"Cache-Control": "private, no-store"}
+    return Response(exact_json.encode(plain), media_type="application/json", headers=headers)
 
 
 @router.get("/rules", response_model=MapRules, responses=described("x_rules", metered=False))
 async def x_rules(meter: MeterDependency) -> Response:
     """The rules of classification that all maps of this service follow. Free."""
-    return Response(json_bytes(rules_in_force(meter.backend.store.rules)), media_type="application/json")
+    return Response(exact_json.encode(rules_in_force(meter.backend.store.rules)), media_type="application/json")
 
 
 def _usage(backend: Backend, key: Key) -> dict[str, Any]:
