@@ -187,19 +187,9 @@ def test_header_and_metadata_have_the_same_update_time(caller, world):
     assert metadata["ts_update"] == to_unix(datetime.fromisoformat(metadata["dt_update"]))
 
 
-def test_metrics_equal_the_maps(caller, world):
-    of_map = caller.http.get(f"/v0/tokens/map/eth/{world.token}").json()["metrics"]
-    assert caller.http.get(f"/v0/tokens/metrics/eth/{world.token}").json() == of_map
-
-
 def test_checksum_address_is_the_same_address(caller, world):
     path = f"/v0/tokens/holders/eth/{world.token.upper().replace('0X', '0x')}"
     assert caller.http.get(path).json() == caller.http.get(f"/v0/tokens/holders/eth/{world.token}").json()
-
-
-def test_unknown_query_parameters_are_ignored(caller, world):
-    assert caller.http.get(f"/v0/tokens/map/eth/{world.token}", params={"colour": "blue"}).status_code == 200
-    assert caller.http.get(f"/v0/tokens/holders/eth/{world.token}", params={"colour": "blue"}).status_code == 200
 
 
 def test_chains_are_the_contracts_and_the_stores(caller, world):
@@ -238,12 +228,6 @@ def test_token_batch_leaves_unknown_tokens_out(caller, world):
 def test_empty_token_batch_is_empty_and_free(caller):
     answer = caller.http.post("/v0/tokens/metadata", json=[])
     assert (answer.status_code, answer.json(), answer.headers["X-Credits-Cost"]) == (200, [], "0.00")
-
-
-def test_search_by_name_symbol_and_address(caller, world):
-    for text in ("Alpha", "alp", world.token):
-        found = caller.http.get("/v0/tokens/search", params={"query": text}).json()
-        assert world.token in {token["token_key"]["address"] for token in found}
 
 
 def test_subgraph_has_indexed_tokens_and_the_context_token(caller, world):

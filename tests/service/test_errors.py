@@ -112,12 +112,6 @@ def test_unknown_path_is_not_found(caller, path):
     assert _is(caller.http.get(path), "not_found")
 
 
-def test_wrong_method_lists_the_allowed_ones(caller):
-    answer = caller.http.delete("/v0/chains")
-    assert _is(answer, "method_not_allowed")
-    assert answer.headers["allow"] == "GET"
-
-
 @pytest.mark.parametrize(
     ("path", "replacement"),
     [
