@@ -45,7 +45,7 @@ class BalanceOptions:
 
 
 def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
-    """Return the file's balances in the schema ``openings.OPENINGS``, in the file's order.
+    """Return the file's balances in the schema ``opening_balances.OPENING_BALANCES``, in the file's order.
 
     Without a column ``balance`` each row is one item of ``token_id``. Raises ``BadSource`` if any value is invalid.
     """
