@@ -1,6 +1,6 @@
 """The warehouse from Python, for analysts: ``make notebook`` opens it over what a demo or a run has fetched.
 
-A marimo notebook is plain Python: each cell a function of what other cells made, so its answers never go stale.
+A marimo notebook is plain Python. Each cell is a function of the names that it reads, and runs again when they change.
 """
 
 import marimo
@@ -11,13 +11,13 @@ app = marimo.App(width="medium", app_title="The warehouse from Python")
 
 
 @app.cell
-def ask_the_warehouse():
+def open_the_warehouse():
     import marimo as mo
     import matplotlib.pyplot as plt
 
     import holderlake
 
-    ask = holderlake.open_warehouse()
+    warehouse = holderlake.open_warehouse()
     mo.md(
         """
         # The warehouse from Python
@@ -26,12 +26,12 @@ def ask_the_warehouse():
         load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
         """
     )
-    return ask, mo, plt
+    return warehouse, mo, plt
 
 
 @app.cell
-def choose_a_token(ask, mo):
-    tokens = ask.pandas(
+def choose_a_token(warehouse, mo):
+    tokens = warehouse.pandas(
         """
         SELECT symbol, chain, token_address
         FROM maps JOIN symbols USING (chain, token_address)
@@ -46,8 +46,8 @@ def choose_a_token(ask, mo):
 
 
 @app.cell
-def concentration_over_time(ask, mo, plt, token):
-    concentration = ask.pandas(
+def concentration_over_time(warehouse, mo, plt, token):
+    concentration = warehouse.pandas(
         """
         SELECT timestamp, service_score, top_10_adjusted, bundles, nakamoto_coefficient
         FROM concentration_history
@@ -66,9 +66,9 @@ def concentration_over_time(ask, mo, plt, token):
 
 
 @app.cell
-def holders_between_two_dates(ask, concentration, mo, token):
+def holders_between_two_dates(warehouse, concentration, mo, token):
     first, last = concentration["timestamp"].min(), concentration["timestamp"].max()
-    changes = ask.pandas(
+    changes = warehouse.pandas(
         """
         SELECT change, count(*) AS holders, sum(share_before) AS share_before, sum(share_after) AS share_after
         FROM holder_changes(?, ?)
@@ -78,13 +78,13 @@ def holders_between_two_dates(ask, concentration, mo, token):
         """,
         [first.to_pydatetime(), last.to_pydatetime(), *token.value],
     )
-    mo.vstack([mo.md(f"## Who came and who left, from {first:%Y-%m-%d} to {last:%Y-%m-%d}?"), changes])
+    mo.vstack([mo.md(f"## Which holders entered and left, from {first:%Y-%m-%d} to {last:%Y-%m-%d}?"), changes])
     return (changes,)
 
 
 @app.cell
-def how_clusters_came_about(ask, mo, token):
-    lineage = ask.polars(
+def history_of_clusters(warehouse, mo, token):
+    lineage = warehouse.polars(
         """
         SELECT timestamp, event, members, round(share, 4) AS share, merged_from, split_from
         FROM cluster_lineage
@@ -93,13 +93,13 @@ def how_clusters_came_about(ask, mo, token):
         """,
         token.value,
     )
-    mo.vstack([mo.md("## How did its clusters come about? (a Polars frame)"), lineage])
+    mo.vstack([mo.md("## How did its clusters form? (a Polars frame)"), lineage])
     return (lineage,)
 
 
 @app.cell
-def flows_to_exchanges(ask, concentration, mo):
-    flows = ask.arrow(
+def flows_to_exchanges(warehouse, concentration, mo):
+    flows = warehouse.arrow(
         """
         SELECT symbol, exchange, sum(deposits) AS deposits, sum(withdrawals) AS withdrawals
         FROM exchange_flows(?) JOIN symbols USING (chain, token_address)
@@ -109,7 +109,12 @@ def flows_to_exchanges(ask, concentration, mo):
         """,
         [concentration["timestamp"].max().to_pydatetime()],
     )
-    mo.vstack([mo.md("## What went to exchanges, and came back? (an Arrow table, amounts exact)"), mo.ui.table(flows)])
+    mo.vstack(
+        [
+            mo.md("## How much went to exchanges, and how much came back? (an Arrow table with exact amounts)"),
+            mo.ui.table(flows),
+        ]
+    )
     return (flows,)
 
 

@@ -51,7 +51,7 @@ def _report_tables(workspace: Workspace, as_json: bool) -> None:
     else:
         lines = [list(row.values()) for row in found.to_pylist()]
         first_sentences = [[*line[:-1], (line[-1] or "").partition(". ")[0].partition("\n")[0]] for line in lines]
-        console.rows("The warehouse", ("name", "kind", "rows", "what it is"), first_sentences)
+        console.rows("The warehouse", ("name", "kind", "rows", "purpose"), first_sentences)
         console.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")
 
 

@@ -195,7 +195,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)
-        rows = {name: _learnt(name, one.tables.get(name), at) for name in names}
+        rows = {name: _with_fetched_at(name, one.tables.get(name), at) for name in names}
         held = set(rows[names[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [
             {
@@ -224,5 +224,5 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
         )
 
 
-def _learnt(name: str, rows: pa.Table | None, at: datetime) -> pa.Table:
+def _with_fetched_at(name: str, rows: pa.Table | None, at: datetime) -> pa.Table:
     return TABLES[name].schema.empty_table() if rows is None else with_fetched_at(TABLES[name], rows, at)
