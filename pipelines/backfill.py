@@ -1,4 +1,4 @@
-"""The jobs ``backfill`` and ``plan``: many instants in one run, and what they would cost.
+"""The jobs ``backfill`` and ``plan``: many instants in one run, and their cost in advance.
 
 The instants of a backfill have gaps, which a range of partitions cannot have. So it is one step, which logs each
 partition as materialised when it is in the lake, and loads the warehouse at the end. It works in groups of days, newest
@@ -65,7 +65,7 @@ class BackfillConfig(Config):
     plan: str = Field(default="", description="Text of the plan for the log; by default the plan is computed.")
 
 
-@op(description="Shows what a backfill would cost, and fetches nothing.", tags={"kind": "plan"})
+@op(description="Shows the cost of a backfill, and fetches nothing.", tags={"kind": "plan"})
 def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Add the plan, as ``holderlake plan`` shows it, to the metadata of the output."""
     plan = _plan(config, workspace)
@@ -111,7 +111,7 @@ def backfill_job() -> None:
 @job(
     name=PLAN,
     executor_def=in_process_executor,
-    description="Shows what a backfill would cost. Launch it with the backfill's own config.",
+    description="Shows the cost of a backfill. Launch it with the backfill's own config.",
 )
 def plan_job() -> None:
     """Show the cost of a backfill."""
@@ -157,7 +157,7 @@ class _Backfill:
                     yield from ((stream, chain, instants) for stream in self.streams)
 
     def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
-        """Log what an item brought, in a thread, while the next one is fetched."""
+        """Log the partitions of an item, in a thread, while the next one is fetched."""
         self._filled[stream.name] |= by_day(results).keys()
         self._logging.append(asyncio.create_task(asyncio.to_thread(self._log, stream, chain, results)))
 
@@ -221,16 +221,16 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
-    """Return why a run stopped and how to resume it. It is paused if all that it lacks is credits."""
+    """Return why a run stopped and how to resume it. It is paused if only credits are missing."""
     paused = park(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
-    return f"{error} What was finished is kept. {advice}"
+    return f"{error} Finished partitions are kept. {advice}"
 
 
 def _check(
     context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
-    """Run all checks on what was filled. A step cannot yield them, so they are reported outside the run."""
+    """Run all checks on the filled partitions. A step cannot yield them, so they are reported outside the run."""
     for stream in STREAMS:
         days = filled.get(stream.name)
         for result in evaluate(workspace.lake, stream, days) if days else ():

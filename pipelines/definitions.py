@@ -36,12 +36,12 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
         schedules=all_schedules(settings),
         sensors=all_sensors(settings),
         resources=all_resources(settings) | ({"workspace": workspace} if workspace else {}),
-        # a run is a process of its own; a process per step would add 2.6 s for each
+        # each run has its own process; a process per step would add 2.6 s for each
         executor=in_process_executor,
     )
 
 
 @definitions
 def defs() -> Definitions:
-    """Return what Dagster's own commands load."""
+    """Return the definitions that Dagster's own commands load."""
     return build_defs()

@@ -30,9 +30,9 @@ FRESHNESS = "freshness"
 
 
 class AlertsConfig(Config):
-    """What a run of the alerts job does."""
+    """Options of one run of the alerts job."""
 
-    evaluate: bool = Field(default=True, description="Evaluate the rules; otherwise only send what is not sent yet.")
+    evaluate: bool = Field(default=True, description="Evaluate the rules; otherwise only send unsent alerts.")
 
 
 @op(description="Evaluates the alert rules, and sends each new alert once.")

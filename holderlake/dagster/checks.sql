@@ -1,5 +1,5 @@
--- Each query lists the rows that break a rule; a rule holds when its query answers nothing.
--- Queries are told apart by their `-- rule:` lines; tables are the partitions that a run touched.
+-- Each query returns the rows that break a rule; a rule holds when its query returns no row.
+-- A `-- rule:` line begins a query. Tables hold the partitions of the run.
 
 -- rule: shares_are_parts_of_the_supply on holders
 SELECT chain, as_of, token_address, 'address ' || address AS what, share AS found

@@ -5,7 +5,7 @@ commit waits for the disk only when SQLite moves its log into the database: afte
 missing from the UI. Files and tables are Dagster's own, so its standard event log reads them.
 
 It overrides private methods of Dagster, so no process of Dagster loads it (webserver, daemon, code server) unless
-``dagster.yaml`` names it. What it saves is in docs/decisions/0009-dagster-event-log.md.
+``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
 """
 
 from __future__ import annotations

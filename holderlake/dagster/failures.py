@@ -1,4 +1,4 @@
-"""The one place that decides what Dagster does after an error in a step: fail for good, end as cancelled, or retry."""
+"""Errors of a step, translated for Dagster in one place: fail for good, end as cancelled, or retry."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bun
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
-    """Return the plot of a table's partition; nothing where the table has none or the partition is empty."""
+    """Return the plot of a table's partition; nothing if the table has no plot or the partition is empty."""
     draw = _DRAWN.get(table)
     if draw is None:
         return {}
@@ -64,7 +64,7 @@ def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], chain: str
 
 @contextmanager
 def plain_text() -> Iterator[None]:
-    """Draw every text as it is: no mathematics between dollar signs, no warnings of letters that the font lacks."""
+    """Draw every text literally: no mathematics between dollar signs, no warnings about missing letters."""
     with matplotlib.rc_context({"text.parse_math": False, "text.usetex": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         yield
@@ -100,7 +100,7 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
 
 
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
-    """Who holds the supply"""
+    """Share of supply by kind of holder"""
     frame = rows.select(["token_address", "service_score", *_SUPPLY]).to_pandas()
     scores = ["no score" if pd.isna(score) else f"score {score:.0f}" for score in frame["service_score"]]
     names = [_name(symbols, address) for address in frame["token_address"]]

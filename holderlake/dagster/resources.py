@@ -62,7 +62,7 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
 
 
 class WorkspaceResource(ConfigurableResource[Workspace]):
-    """What the assets use: the four resources together, and the rest of the settings file."""
+    """The four resources together, with the rest of the settings file. All assets use it."""
 
     provider: ProviderResource
     lake: LakeResource

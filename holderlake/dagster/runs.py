@@ -1,6 +1,6 @@
 """The ingest of a Dagster run: the same for an asset's partitions and for the backfill job.
 
-What is fetched and how it is committed is in ``holderlake.ingest``; here it is joined to a run and its events.
+Fetching and committing are in ``holderlake.ingest``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def ingest_run(
     """Fetch and commit each item of work in turn.
 
     ``on_result`` is called with each finished partition, and ``on_item`` with those of an item, also after an error.
-    Raises what ``ingest`` raises, and ``Cancelled``.
+    Raises the errors of ``ingest``, and ``Cancelled``.
     """
     async with workspace.provider(run_id) as provider:
         context = IngestContext(provider, workspace, options.refresh, options.refresh_since)

@@ -1,4 +1,4 @@
-"""The project of the Dagster page: a package ``assets`` of its own, our assets under a prefix, and one downstream."""
+"""The user project of the Dagster page: its own package ``assets``, ours under a prefix, and an asset downstream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_project_of_ones_own_adds_an_asset_downstream_of_holders(project: Path) -> None:
+def test_a_user_project_adds_an_asset_downstream_of_holders(project: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))}
     command = ["-m", "dagster", "asset", "materialize", "-m", "definitions", "--select", "*"]
     ended = subprocess.run(

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 from dagster import (
     AssetKey,
+    AssetMaterialization,
     DagsterInstance,
     RunRequest,
     SensorResult,
     SkipReason,
     build_schedule_context,
     build_sensor_context,
+    evaluate_automation_conditions,
 )
 from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
 from holderlake.dagster.event_log import FastEventLogStorage
 from holderlake.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.errors import RunFailed
@@ -227,6 +230,22 @@ def test_the_sensor_adds_chains_that_are_new_and_skips_when_none_is(
     instance.add_dynamic_partitions("chain", request.partition_keys)
     with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
         assert isinstance(sensor(context), SkipReason)
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # Dagster's own call of a beta parameter
+def test_the_warehouse_is_loaded_after_new_tables_but_not_after_old_ones(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    defs = build_defs(_small(make_workspace))
+    instance.add_dynamic_partitions("chain", ["solana"])
+    cursor, requested = None, []
+    for when in (None, datetime(2026, 1, 1), utc_now()):
+        if when:
+            instance.report_runless_asset_event(AssetMaterialization("maps", partition=partition_key("solana", when)))
+        result = evaluate_automation_conditions(defs, instance, cursor=cursor)
+        cursor = result.cursor
+        requested.append(result.get_requested_partitions(AssetKey("warehouse")))
+    assert requested == [set(), set(), {partition_key("solana", utc_now())}]
 
 
 def test_fourteen_chains_stay_below_dagsters_limit_of_partitions_for_years() -> None:
