@@ -1,4 +1,4 @@
-"""Dagster's history for tests of the room."""
+"""Fixtures with Dagster's history."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dagster's folder before the first run; half a second of making tables."""
+    """Return Dagster's folder before the first run; creating its tables takes half a second."""
     from pipelines.runs import dagster_instance
 
-    made, before = tmp_path_factory.mktemp("history") / "dagster", os.environ.get("DAGSTER_HOME")
-    with dagster_instance(made):
+    folder, before = tmp_path_factory.mktemp("history") / "dagster", os.environ.get("DAGSTER_HOME")
+    with dagster_instance(folder):
         pass
     del os.environ["DAGSTER_HOME"]
     if before is not None:
         os.environ["DAGSTER_HOME"] = before
-    return made
+    return folder
 
 
 @pytest.fixture
 def instance(empty_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    """Dagster's history in a folder of the test's own."""
+    """Open Dagster's history in the test's own folder."""
     from pipelines.runs import dagster_instance
 
     monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone

@@ -161,7 +161,7 @@ def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace
     assert len(parked_backfills(poor)) == 1
 
 
-def test_the_sensor_starts_what_is_due_and_only_that(poor: Workspace, instance: DagsterInstance) -> None:
+def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, instance: DagsterInstance) -> None:
     sensor = paused_sensor(poor.settings)
     _stop(poor, instance)
     (waiting,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))

@@ -76,7 +76,7 @@ def test_a_rule_finds_the_rows_that_break_it(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_holds_where_there_is_nothing(rule: Any) -> None:
+def test_a_rule_holds_on_empty_tables(rule: Any) -> None:
     assert rows_that_break(rule, _tables({})).num_rows == 0
 
 

@@ -1,4 +1,4 @@
-"""Real Dagster runs: partitions and ranges, what a failure leaves, schedules and sensors."""
+"""Real Dagster runs: partitions, ranges, failures, schedules, sensors and automation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _materialised(instance: DagsterInstance, table: str) -> set[str]:
     return instance.get_materialized_partitions(AssetKey(table))
 
 
-def test_one_run_materialises_every_asset_of_a_partition_and_loads_the_warehouse(
+def test_one_run_materialises_all_assets_and_loads_the_warehouse(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = _small(make_workspace)
@@ -60,7 +60,7 @@ def test_one_run_materialises_every_asset_of_a_partition_and_loads_the_warehouse
     assert workspace.warehouse.query("SELECT count(*) AS n FROM maps")["n"][0].as_py() > 0
 
 
-def test_a_backfill_of_many_instants_is_one_run_that_marks_only_its_own_partitions(
+def test_a_backfill_is_one_run_that_marks_only_its_own_partitions(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = _small(make_workspace)
@@ -70,7 +70,7 @@ def test_a_backfill_of_many_instants_is_one_run_that_marks_only_its_own_partitio
         assert _materialised(instance, table) == {"solana|2026-05-01", "solana|2026-06-01"}, table
 
 
-def test_a_backfill_of_some_tables_fills_what_comes_with_them_and_nothing_else(
+def test_a_backfill_of_some_tables_fills_only_their_family(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = _small(make_workspace)
@@ -116,9 +116,7 @@ def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
     assert [one.as_of for one in workspace.lake.manifests("chains")] == [JUNE]
 
 
-def test_a_ceiling_fails_the_run_for_good_and_says_how_to_go_on(
-    make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
+def test_a_run_that_reaches_a_ceiling_is_not_retried(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     workspace = _small(make_workspace, budget={"per_run": 160})
     with pytest.raises(RunFailed, match="ceiling"):
         fill(workspace, instance, ["solana"], [MAY, JUNE])
@@ -127,7 +125,7 @@ def test_a_ceiling_fails_the_run_for_good_and_says_how_to_go_on(
     assert workspace.ledger.totals().spent <= 160_00
 
 
-def test_a_failed_backfill_marks_just_the_partitions_that_it_finished(
+def test_a_failed_backfill_marks_the_partitions_that_it_finished(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     # enough for chains, tokens and the holders of both instants, not for a map
@@ -141,7 +139,9 @@ def test_a_failed_backfill_marks_just_the_partitions_that_it_finished(
     assert _materialised(instance, "addresses") == set()
 
 
-def test_what_a_failed_run_finished_is_not_paid_again(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+def test_partitions_that_a_failed_run_finished_are_not_paid_again(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
     with pytest.raises(RunFailed):
         fill(_small(make_workspace, budget={"per_run": 160}), instance, ["solana"], [MAY, JUNE])
     workspace = _small(make_workspace)
@@ -162,7 +162,7 @@ def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspa
     assert not [event for event in instance.all_logs(run.run_id) if "hl_00000000_wrong" in str(event)]
 
 
-def test_the_schedule_asks_for_todays_partition_of_every_watched_chain(
+def test_the_schedule_requests_todays_partition_of_every_chain(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = make_workspace()
@@ -218,7 +218,7 @@ def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, 
     assert {key for key, _ in keys} == {"solana|2026-06-01"}
 
 
-def test_the_sensor_adds_chains_that_are_new_and_skips_when_none_is(
+def test_the_sensor_adds_new_chains_and_skips_if_there_are_none(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
     workspace = make_workspace()
@@ -248,7 +248,7 @@ def test_the_warehouse_is_loaded_after_new_tables_but_not_after_old_ones(
     assert requested == [set(), set(), {partition_key("solana", utc_now())}]
 
 
-def test_fourteen_chains_stay_below_dagsters_limit_of_partitions_for_years() -> None:
+def test_fourteen_chains_stay_below_dagsters_partition_limit() -> None:
     assert 14 * (CHAIN_BY_DAY.get_partitions_def_for_dimension(DAY).get_num_partitions() + 5 * 365) < 100_000
 
 
@@ -257,7 +257,7 @@ def test_an_instant_before_the_first_partition_is_refused() -> None:
         partition_key("eth", datetime(2015, 1, 1))
 
 
-def test_every_asset_has_a_description_owners_kinds_a_column_schema_and_checks(make_workspace: MakeWorkspace) -> None:
+def test_every_asset_has_description_owners_kinds_columns_and_checks(make_workspace: MakeWorkspace) -> None:
     defs = build_defs(make_workspace())
     graph = defs.resolve_asset_graph()
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
