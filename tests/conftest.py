@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import processes
 from tests.chain.anvil import Anvil, program
 from tests.examples import some
 from tests.ledgers import Ledger
@@ -42,7 +41,6 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    processes.close()
     gc.unfreeze()  # otherwise DuckDB's binding prints objects that were never freed
 
 

@@ -45,7 +45,7 @@ class Ledger:
             "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
             f"from holderlake.service.billing.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
         )
-        return start(begin + code, imports=["holderlake.service.billing.keys"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        return start(begin + code, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     def kept(self) -> str:
         """Everything that the database holds, as text; bytes in hexadecimal digits."""

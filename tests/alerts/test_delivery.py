@@ -168,7 +168,7 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     )
     alerts = {"rules": NEW_HOLDER, "webhook": receiver.url, "timeout_seconds": 60}
     settings = {"home": str(workspace.settings.home), "watchlist": {"eth": [TOKEN]}, "alerts": alerts}
-    process = start(code, json.dumps(settings), imports=["holderlake.alerts.delivery"], stderr=DEVNULL)
+    process = start(code, json.dumps(settings), stderr=DEVNULL)
     while not receiver.posts and process.poll() is None:
         time.sleep(0.02)
     assert deliver_alerts(workspace, DAYS[1] + MINUTE).is_busy

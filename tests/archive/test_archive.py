@@ -218,7 +218,7 @@ while True:
 def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     archive = AnswerArchive(tmp_path)
     for pause in (0.02, 0.05, 0.08):
-        writer = start(WRITE_FOR_EVER, str(tmp_path), imports=["holderlake.archive.archive"], stdout=PIPE)
+        writer = start(WRITE_FOR_EVER, str(tmp_path), stdout=PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
         time.sleep(pause)

@@ -96,7 +96,7 @@ def service_of(folder: Path, accounts: Path) -> Iterator[Service]:
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(accounts))
         arguments = map(str, (folder, accounts, port))
-        process = processes.start(_SERVE, *arguments, imports=processes.SERVICE, stderr=processes.DEVNULL)
+        process = processes.start(_SERVE, *arguments, stderr=processes.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         _wait_until_open(f"http://127.0.0.1:{port}", process)
@@ -155,7 +155,6 @@ class Backfill:
         return processes.start(
             code,
             *arguments,
-            imports=processes.DAGSTER,
             env=environment,
             stdout=processes.PIPE,
             stderr=processes.STDOUT,

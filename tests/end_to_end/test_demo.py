@@ -18,7 +18,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
-from tests.processes import DAGSTER, Ended, holderlake, run
+from tests.processes import Ended, holderlake, run
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ with DagsterInstance.get() as instance:
 print(json.dumps({"keys": keys, "checks": checks}))
 """
     environment = os.environ | {"HOLDERLAKE_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
-    done = run(script, imports=DAGSTER, env=environment)
+    done = run(script, env=environment)
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout.splitlines()[-1])
     assert set(state["keys"]) == {*TABLES, "warehouse"} - set(SIDE_TABLES)

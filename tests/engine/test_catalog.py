@@ -167,10 +167,7 @@ def test_processes_that_open_a_store_at_once_all_succeed(tmp_path: Path, made_by
         rows = (f"('eth', 't{number}', 'n', 'Coin{number}', 0, 'erc20', 0, NULL, NULL, 0)" for number in range(5_000))
         run(tmp_path, f"PRAGMA journal_mode = WAL; {FIRST_RELEASE} INSERT INTO tokens VALUES {', '.join(rows)}")
         expected = "50"
-    openers = [
-        start(_OPEN, str(tmp_path), imports=["holderlake.engine.store.store"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
-        for _ in range(3)
-    ]
+    openers = [start(_OPEN, str(tmp_path), stdin=PIPE, stdout=PIPE, stderr=PIPE) for _ in range(3)]
     for opener in openers:
         assert opener.stdout.readline() == "ready\n"
     for opener in openers:
@@ -242,7 +239,7 @@ def test_a_killed_migration_can_be_repeated(earlier: Path) -> None:
     rows = [transfer(f"mint -> {number % 50}", 1, at=number, tx_hash=f"t{number}") for number in range(20_000)]
     with_histories(earlier, *rows, *HISTORY)
     for delay in (0.25, 0.35, 0.45, 0.6):
-        opener = start(_OPEN, str(earlier), imports=["holderlake.engine.store.store"], stdin=PIPE, stdout=PIPE)
+        opener = start(_OPEN, str(earlier), stdin=PIPE, stdout=PIPE)
         assert opener.stdout.readline() == "ready\n"
         opener.stdin.write("now\n")
         opener.stdin.flush()

@@ -210,7 +210,6 @@ def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path) -> None:
         importer = start(
             _IMPORT_ON_AND_ON,
             str(tmp_path),
-            imports=["holderlake.engine.store.store", "tests.engine.world"],
             stdout=PIPE,
         )
         assert importer.stdout is not None

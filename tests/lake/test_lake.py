@@ -499,7 +499,7 @@ def dying(*arguments):
 os.replace = dying
 write_maps(Lake(Path({str(lake.root)!r})), "eth", DAYS[0], {NEW!r})
 """
-    done = run(script, imports=["tests.lakes"])
+    done = run(script)
     assert done.returncode == 9
     assert any(path.endswith(".next") for path in files(lake))
     after = contents(lake)

@@ -43,7 +43,7 @@ from pipelines.cli.main import app
 from pipelines.runs import dagster_instance
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
-from tests.processes import DAGSTER, run
+from tests.processes import run
 from tests.sample import the_world
 
 MAY = datetime(2026, 5, 1)
@@ -280,12 +280,12 @@ def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> No
 def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeWorkspace, tmp_path: Path) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
     arguments = ["run", *(one.isoformat() for one in instants)]
-    killed = run(_FILL, *arguments, imports=DAGSTER, env=os.environ | {"DIES_AT": "3"})
+    killed = run(_FILL, *arguments, env=os.environ | {"DIES_AT": "3"})
     assert killed.returncode == -signal.SIGKILL
     assert list((own / "lake").glob("**/*.next")), "no commit was under way"
     begun = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert 0 < len([name for name, _ in begun if name in {"maps", "holders"}]) < 2 * len(WEEKS)
-    assert run(_FILL, *arguments, imports=DAGSTER).returncode == 0
+    assert run(_FILL, *arguments).returncode == 0
     ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert {name: ended[name] for name in begun} == begun
     with Store(own / "engine") as store:

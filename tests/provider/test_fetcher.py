@@ -629,7 +629,7 @@ def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
 ) -> None:
     async def work(stage: Stage) -> None:
         arguments = [str(tmp_path), stage.server.address, moment]
-        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments, imports=["holderlake.provider.fetcher"])
+        died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments)
         assert died.returncode == -signal.SIGKILL
         assert stage.calls == 1
         assert stage.books() == (0, MAP_BASE)

@@ -59,7 +59,7 @@ def _processes(folder: Path, ledger: str, count: int, per_minute: int = 10_000) 
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
             arguments = [str(folder), ledger, SECRET.hex(), str(port), str(per_minute)]
-            process = processes.start(_SERVE, *arguments, imports=processes.SERVICE, stderr=processes.DEVNULL)
+            process = processes.start(_SERVE, *arguments, stderr=processes.DEVNULL)
             stack.callback(process.wait)
             stack.callback(process.kill)
             started.append((f"http://127.0.0.1:{port}", process))

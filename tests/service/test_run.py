@@ -25,7 +25,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen
 from tests import processes as started
-from tests.processes import PIPE, SERVICE, run, start
+from tests.processes import PIPE, run, start
 from tests.service.served import BROKEN
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
@@ -122,7 +122,7 @@ def serving(folder: Path, processes: int = 0, **settings: Any) -> Iterator[Proce
     arguments = (str(port), str(processes), json.dumps(settings))
     with (
         log_path.open("w") as errors,
-        start(_SMALL_APP, *arguments, imports=["tests.service.served"], stdout=PIPE, stderr=errors) as running,
+        start(_SMALL_APP, *arguments, stdout=PIPE, stderr=errors) as running,
     ):
         made = Process(running, port, log_path)
         try:
@@ -181,7 +181,7 @@ def test_sigterm_stops_the_service_in_order(world: Any, tmp_path: Path) -> None:
     arguments = (str(world.store.root), str(tmp_path / "keys.sqlite"), str(port))
     with (
         log.open("w") as errors,
-        start(_SERVE, *arguments, imports=SERVICE, stdout=PIPE, stderr=errors) as running,
+        start(_SERVE, *arguments, stdout=PIPE, stderr=errors) as running,
     ):
         process = Process(running, port, log)
         process.wait_until(lambda: process.get("/v0/chains").status_code == 401)
@@ -261,7 +261,7 @@ def test_processes_end_with_their_supervisor(serve: Serve) -> None:
 
 def test_processes_that_cannot_start_end_the_service() -> None:
     broken = {**os.environ, BROKEN: "yes"}
-    ended = run(_SMALL_APP, str(free_port()), "1", "{}", imports=["tests.service.served"], env=broken)
+    ended = run(_SMALL_APP, str(free_port()), "1", "{}", env=broken)
     assert ended.returncode == 1
     assert "RuntimeError: the app is broken" in ended.stderr
 

@@ -308,14 +308,14 @@ while not Path({str(warehouse.path)!r}).with_name("done").exists():
     time.sleep(0.05)
 print(reads, whole)
 """
-    readers = [start(reader, imports=["holderlake.warehouse.warehouse"], stdout=PIPE) for _ in range(2)]
+    readers = [start(reader, stdout=PIPE) for _ in range(2)]
     for one in readers:
         assert one.stdout is not None
         assert one.stdout.readline() == "10\n"
     partitions(DAYS[1:26])
     warehouse.load(lake)
     partitions(DAYS[26:27])
-    killed = run(script_of_a_killed_load(lake, warehouse), imports=["holderlake.warehouse.warehouse"])
+    killed = run(script_of_a_killed_load(lake, warehouse))
     assert killed.returncode == 9
     for day in DAYS[27:]:
         partitions([day])
@@ -377,7 +377,7 @@ def test_a_process_killed_in_a_transaction_leaves_the_file_unchanged(lake: Lake,
     warehouse.load(lake)
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
     script = script_of_a_killed_load(lake, warehouse)
-    done = run(script, imports=["holderlake.warehouse.warehouse"])
+    done = run(script)
     assert done.returncode == 9
     assert (warehouse.path.parent / "warehouse.duckdb.next").exists()
     assert count(warehouse, "holders") == 1
@@ -445,7 +445,7 @@ def test_the_file_has_the_format_of_duckdb_1_5(lake: Lake, warehouse: Warehouse)
 def test_an_error_about_a_locked_file_names_the_remedy(lake: Lake, warehouse: Warehouse) -> None:
     warehouse.load(lake)
     tool = f"import duckdb; held = duckdb.connect({str(warehouse.path)!r}); print('open', flush=True); input()"
-    with start(tool, imports=["holderlake.warehouse.warehouse"], stdin=PIPE, stdout=PIPE) as process:
+    with start(tool, stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         for ask in (lambda: query(warehouse, "FROM maps"), lambda: warehouse.load(lake)):
