@@ -83,7 +83,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
         yield Finding("archive", False, str(error), "move the index away; it is rebuilt from the segments")
         return
     found = list(archive.damage(every_byte=stored <= _EVERY_BYTE))
-    yield from _each("archive", found, "'holderlake rebuild --damaged' sets it aside and keeps its other answers")
+    yield from _each("archive", found, "'holderlake rebuild --damaged' moves it away and keeps its other answers")
     yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
     damaged = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
     yield from _each(
