@@ -1,7 +1,7 @@
-"""A run's workspace: the stores under ``HOLDERLAKE_HOME``, and the provider that answers.
+"""A run's workspace: the stores under ``HOLDERLAKE_HOME``, and the provider.
 
-Which provider that is (one on the network, or the embedded service) is told from outside by an ``Endpoint``, so that
-nothing here knows of a service. A provider in this process may have its engine ``at_hand`` besides.
+The caller gives an ``Endpoint`` (of the network or of the embedded service), so this module imports no service. With an
+embedded provider the caller may set its ``engine`` too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holderlake.warehouse.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a provider answers. ``provider_id`` names the source of its answers in lake and archive."""
+    """Address and key of a provider. ``provider_id`` names it in lake and archive."""
 
     base_url: str
     api_key: SecretStr | None
@@ -46,25 +46,25 @@ class Workspace:
         self.settings = settings
         self._endpoint = endpoint
         self.on_result: Callable[[Any], None] = lambda _: None
-        """Hears of each partition that is finished; a command that shows a progress bar sets it."""
+        """Called with the result of each finished partition; a command with a progress bar sets it."""
         self.skipped: dict[str, str] = {}
-        """Families that the key's plan does not include, with the provider's reason; commands print them at the end."""
+        """Streams that the key's plan does not include, with the provider's reason; commands print them at the end."""
         self.on_check: Callable[[Any], None] = lambda _: None
         """Called with each asset check that failed outside of a check's own step."""
         self.now = utc_now
         """The clock (UTC) that decides whether an instant has passed and whether it is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
-        """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, where there is an engine."""
+        """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, if there is an engine."""
         self.repair: Callable[..., None] | None = None
         """Repairs damaged partitions of chains and timestamps; set by the definitions of Dagster's runs."""
         self.prepared_run = ""
         """The run that checked free space and repaired partitions; its later steps do not repeat that."""
         self.engine: Engine | None = None
-        """The provider's engine, where it is at hand and may be asked without a call."""
+        """The provider's engine if it runs in this process; it answers without a call."""
 
     @property
     def provider_id(self) -> str:
-        """Names the source of the answers."""
+        """The name of the provider."""
         return self._endpoint().provider_id
 
     @cached_property
@@ -93,27 +93,24 @@ class Workspace:
         return AnswerArchive(self.settings.archive)
 
     def check(self) -> None:
-        """Raises before any work is done where it would be in vain.
-
-        ``SettingsError`` where no provider can be asked, ``LakeError`` where the lake is another provider's.
-        """
+        """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake is another provider's."""
         self.lake.check_provider(self.provider_id)
 
     def close(self) -> None:
-        """Closes what was opened."""
+        """Close the ledger if it was opened."""
         if "ledger" in self.__dict__:
             self.ledger.close()
             del self.__dict__["ledger"]
 
     def plan_limits(self) -> PlanLimits:
-        """The endpoints that the key's plan does not include; close it. Raises ``SettingsError`` without a provider."""
+        """Open the list of endpoints that the key's plan excludes. Raises ``SettingsError`` without a provider."""
         endpoint = self._endpoint()
         key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
         return PlanLimits(self.settings.ledger, endpoint.provider_id, key)
 
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
-        """The provider for one run: connected, metered in the ledger, archived."""
+        """Connect to the provider for one run; its calls are in the ledger and its answers in the archive."""
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
             self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())

@@ -22,7 +22,7 @@ def fill(
     only: Sequence[str] | None = None,
     refresh: bool = False,
 ) -> list[PartitionResult]:
-    """Ingests a family's partitions."""
+    """Ingest partitions of a stream."""
 
     async def run() -> list[PartitionResult]:
         async with workspace.provider("test") as provider:
@@ -32,7 +32,7 @@ def fill(
 
 
 def spoil(archive: AnswerArchive, stored: StoredAnswer) -> None:
-    """Changes the last byte of an answer where it lies on disk."""
+    """Change the last byte of an answer on disk."""
     with (archive.root / stored.place.segment).open("r+b") as file:
         file.seek(stored.place.start + stored.place.length - 1)
         (last,) = file.read(1)

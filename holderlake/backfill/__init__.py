@@ -1,1 +1,4 @@
-"""What a backfill needs, what it costs and how far it is. Starting the run belongs in ``pipelines``."""
+"""Plans of a backfill: coverage, price, forecast, progress and paused runs.
+
+Fetching belongs to ``ingest``, and starting a run to ``pipelines``.
+"""

@@ -149,7 +149,7 @@ class Metrics(Struct):
 
 
 class MapMetadata(Struct):
-    """When the provider made the map."""
+    """The time at which the provider computed the map."""
 
     dt_update: str | None = None
 

@@ -65,7 +65,7 @@ class DecodeQueue:
         self._waiting: list[tuple[PendingDecode, asyncio.Future[Decoded]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
-        # One thread: several would only share the interpreter's lock, each with memory of its own.
+        # One thread: more would share the interpreter's lock, and need more memory.
         self._thread = ThreadPoolExecutor(1, "decoding")
         self._timer: asyncio.TimerHandle | None = None
 

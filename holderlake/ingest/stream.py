@@ -91,7 +91,7 @@ class Replay:
 class IngestContext:
     """A provider, a workspace, and which existing subjects to request again.
 
-    ``refresh`` fetches all subjects again; partitions written since ``refresh_since`` are left as they are.
+    ``refresh`` fetches all subjects again, except in partitions written since ``refresh_since``.
     ``again`` requests covered subjects too, and takes archived answers.
     """
 

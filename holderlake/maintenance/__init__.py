@@ -1,1 +1,4 @@
-"""Repair and clean-up of a lake: rebuild, replay, retry, prune. None of it fetches what the archive has."""
+"""Upkeep of a home: rebuild, repair, replay, retry of failures, and removal of old answers.
+
+Every function works on stored data; only ``retry`` sends requests.
+"""

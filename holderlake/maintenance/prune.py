@@ -1,6 +1,6 @@
-"""What the archive of answers holds, and which of it may go: old answers whose rows are safely in the lake.
+"""Size of the archive by endpoint and month, and removal of old answers whose rows are in the lake.
 
-The answers themselves are ``archive.archive``'s matter. A partition whose answers are gone can't be made again.
+A partition whose answers are removed can't be rebuilt. Storage of answers belongs to ``archive``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class Share:
-    """An endpoint's answers of one month."""
+    """The answers of an endpoint in one month."""
 
     endpoint: str
     month: str
@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Prunable:
-    """What may go: its answers, and the partitions that can't be made again without them."""
+    """Answers that may be removed, and the partitions that can't be rebuilt without them."""
 
     answers: list[StoredAnswer]
     partitions: list[str]
@@ -45,7 +45,7 @@ class Prunable:
 
 
 def shares(archive: AnswerArchive) -> list[Share]:
-    """The archive by endpoint and month."""
+    """Return the archive's size by endpoint and month."""
     answers: Counter[tuple[str, str]] = Counter()
     stored: Counter[tuple[str, str]] = Counter()
     superseded: Counter[tuple[str, str]] = Counter()
@@ -58,9 +58,9 @@ def shares(archive: AnswerArchive) -> list[Share]:
 
 
 def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) -> Prunable:
-    """Answers older than ``age`` of which every partition is in the lake, and none of whose failures names them.
+    """Return answers older than ``age`` whose partitions are all in the lake, and that no failure refers to.
 
-    ``keep_failed`` leaves all answers of partitions with failures. Answers that no commit was made of stay.
+    ``keep_failed`` keeps all answers of partitions with failures. Answers without a commit are kept.
     """
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}
@@ -88,12 +88,12 @@ def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) ->
 
 
 def prune(archive: AnswerArchive, found: Prunable) -> None:
-    """Removes them for good."""
+    """Remove the answers permanently."""
     archive.remove(found.answers)
 
 
 def archive_report(archive: AnswerArchive, as_json: bool) -> None:
-    """Prints what the archive holds."""
+    """Print the size of the archive."""
     size, found = archive.size(), shares(archive)
     if as_json:
         console.as_json(asdict(size) | {"by": [asdict(share) for share in found]})
@@ -102,26 +102,26 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
     console.rows("The archive of answers", columns, lines)
     console.out.print(
-        f"{size.answers:,} answers, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were set aside."
+        f"{size.answers:,} answers, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were moved out."
     )
 
 
 def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
-    """Prints what was removed, or would be, and what that means."""
-    told: dict[str, Any] = {
+    """Print the removed or removable answers, and the consequence."""
+    plain: dict[str, Any] = {
         "answers": len(found.answers),
         "stored_bytes": found.stored_bytes,
         "removed": removed,
         "partitions_that_cannot_be_rebuilt": found.partitions,
     }
     if as_json:
-        console.as_json(told)
+        console.as_json(plain)
         return
     did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
     console.out.print(
         f"{did} {len(found.answers):,} answers, {found.stored_bytes:,} bytes. Their rows stay in the lake, but "
-        f"{len(found.partitions):,} partitions {can} be made again from the archive any more: 'holderlake rebuild' "
-        "takes them over from the lake while there is one, and asking for them again would cost credits."
+        f"{len(found.partitions):,} partitions {can} be rebuilt from the archive any more: 'holderlake rebuild' "
+        "copies them from the lake while it exists, and fetching them again would cost credits."
     )
 
 
@@ -131,6 +131,6 @@ def _safe(commit: Commit, lake: dict[tuple[str, str, str], Any], failing: Iterab
 
 
 def _endpoint(one: StoredAnswer) -> str:
-    """The endpoint by method and path, without chain and address: ``GET tokens/map``."""
+    """Return method and path without chain and address: ``GET tokens/map``."""
     parts = unquote(str(one.request["path"])).strip("/").split("/")
     return f"{one.request['method']} {'/'.join(parts[1:3])}"

@@ -1,10 +1,8 @@
-"""Makes lake and warehouse again from the archive alone: no call, no credit, the same rows with the same times.
+"""Rebuild of lake and warehouse from the archive: no call, no credits, the same rows with the same times.
 
-Each commit of the archive's journal is made again by ``replay``, from the very answers that it was made of. All goes
-into a fresh place beside the lake, which takes the lake's name when it is whole: whatever is killed and when, there is
-a lake. Partitions that a local engine told of have no answers: they are taken over from the old lake as they are, and
-only those that it lacks are computed anew. What was asked, and of which answers a commit was made, is
-``holderlake.archive.provenance``'s matter.
+``replay`` repeats each commit that the archive records, with the same answers, in a new folder next to the lake. The
+complete folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the
+old lake, and computed again only if it lacks them. The records of commits belong to ``archive.provenance``.
 """
 
 from __future__ import annotations
@@ -27,32 +25,39 @@ from holderlake.archive.provenance import Asked, Commit, Group
 from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
-from holderlake.maintenance.rebuild_report import Missing, Rebuilt
-from holderlake.maintenance.replay import family_of, name_of, replay
-from holderlake.maintenance.swap import alone, emptied, lakes_of, recovered, take_over, writers_held
+from holderlake.maintenance.rebuild_report import Missing, RebuildReport
+from holderlake.maintenance.replay import name_of, replay, stream_of
+from holderlake.maintenance.swap import (
+    lakes_of,
+    only_rebuild,
+    recover,
+    remove_folder,
+    replace_lake,
+    writers_locked_out,
+)
 from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
-"""The lake takes the commits of a chain one after another, and each waits for the disk."""
+"""Commits of one chain are sequential, and each waits for the disk."""
 
 
-def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
-    """Makes lake and warehouse again and puts them in place of the old ones.
+def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
+    """Rebuild lake and warehouse, and replace the old ones.
 
-    ``provider`` chooses whose answers, where the archive holds several providers'. Raises ``LakeError`` where that is
-    not told, and where there is neither journal nor lake; the old lake is then as it was.
+    ``provider`` chooses among the providers of the archive. Raises ``LakeError`` if there are several and none is
+    chosen, and if the archive records no commit; the old lake does not change then.
     """
     began = time.monotonic()
-    report = Rebuilt()
-    with alone(workspace):
-        old = recovered(workspace.settings.lake)
+    report = RebuildReport()
+    with only_rebuild(workspace):
+        old = recover(workspace.settings.lake)
         fresh = workspace.settings.lake.with_name("lake.rebuilding")
-        emptied(fresh)
-        building = Building(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
-        building.run()
-        with writers_held(old):
-            building.run()  # what was committed meanwhile
-            take_over(workspace, building.fresh)
+        remove_folder(fresh)
+        new = Rebuild(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
+        new.run()
+        with writers_locked_out(old):
+            new.run()  # commits since the first run
+            replace_lake(workspace, new.fresh)
     report.missing.sort(key=lambda one: (one.partition, one.digest))
     report.rows = _rows(workspace.lake)
     report.unnamed = _unnamed(workspace.archive)
@@ -60,9 +65,9 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     return report
 
 
-def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
-    """What ``rebuild`` would do, from the names of the files alone: a damaged answer shows only when it is read."""
-    report = Rebuilt()
+def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
+    """Return what ``rebuild`` would do, from file names alone: a damaged answer is only found by reading it."""
+    report = RebuildReport()
     chosen = _chosen(workspace.archive, provider)
     old = lakes_of(workspace.settings.lake)
     named = set()
@@ -78,12 +83,12 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
                 report.kept += 1
                 report.partitions -= 1
                 continue
-            read = _to_make(workspace, read, report)
+            read = _to_replay(workspace, read, report)
         lost = [
             (commit, asked)
-            for commit in _what_counts(workspace.archive, read)
+            for commit in _replayable(workspace.archive, read)
             for group in commit.groups
-            for asked in _gone(workspace.archive, group)
+            for asked in _missing_answers(workspace.archive, group)
         ]
         kept = bool(lost) and _held(old, lost[0][0]) is not None
         report.missing += [Missing(name_of(one), asked.endpoint, asked.digest or "", kept) for one, asked in lost]
@@ -93,10 +98,12 @@ def survey(workspace: Workspace, provider: str | None = None) -> Rebuilt:
     return report
 
 
-class Building:
-    """The lake that is made, and what is in it already."""
+class Rebuild:
+    """A lake under construction. ``run`` may be called again for later commits."""
 
-    def __init__(self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: Rebuilt) -> None:
+    def __init__(
+        self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: RebuildReport
+    ) -> None:
         self.fresh = fresh
         self._workspace = workspace
         self._old = old
@@ -109,28 +116,28 @@ class Building:
         self._stopped = False
 
     def run(self) -> None:
-        """Replays what the journal holds and was not replayed yet, and takes over what the journal does not tell of."""
+        """Replay the recorded commits that were not replayed yet, and copy partitions without records."""
         paths = [path for path in provenance.records(self._workspace.archive) if path not in self._done]
-        with console.progress("making partitions again", len({path.parent for path in paths})) as bar:
+        with console.progress("rebuilding partitions", len({path.parent for path in paths})) as bar:
             self.replay(paths, lambda: bar.advance(bar.task_ids[0]))
         self._done |= set(paths)
         self._carry_over()
 
     def replay(self, paths: Sequence[Path], done: Callable[[], None] = lambda: None) -> None:
-        """Replay commits: files of the journal, in its order. ``done`` is called after each partition."""
+        """Replay the commits of record files, in their order. ``done`` is called after each partition."""
         chains = groupby(paths, key=lambda path: path.parents[2])
-        _ = self._workspace.ledger  # opened once, before there are threads
+        _ = self._workspace.ledger  # opened before the threads start
         with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
-            made = [pool.submit(self._chain, list(of_one), done) for _, of_one in chains]
+            tasks = [pool.submit(self._chain, list(of_one), done) for _, of_one in chains]
             try:
-                for one in made:
+                for one in tasks:
                     one.result()
             finally:
                 self._stopped = True
         self._stopped = False
 
     def _chain(self, paths: Sequence[Path], done: Callable[[], None]) -> None:
-        """Replays a chain's commits, until one of another chain fails."""
+        """Replay a chain's commits, until another chain fails."""
 
         async def replayed() -> None:
             for _, of_one in _by_partition(paths):
@@ -148,11 +155,11 @@ class Building:
             if self._take_computed(chosen):
                 return
             with self._counting:
-                chosen = _to_make(self._workspace, chosen, self._report)
+                chosen = _to_replay(self._workspace, chosen, self._report)
         missing: list[Asked] = []
-        for commit in _what_counts(self._workspace.archive, chosen):
+        for commit in _replayable(self._workspace.archive, chosen):
             if _place(commit) in self._kept:
-                return  # the old lake's rows stand in for answers that are gone
+                return  # the old lake's rows replace missing answers
             missing += await replay(self._workspace, self.fresh, commit)
             with self._counting:
                 self._report.commits += 1
@@ -160,22 +167,22 @@ class Building:
         with self._counting:
             self._report.partitions += bool(chosen)
         if missing:
-            self._make_do(chosen[0], missing)
+            self._keep_old_rows(chosen[0], missing)
 
-    def _take_computed(self, made: Sequence[Commit]) -> bool:
-        """Where the old lake has a partition that an engine told of, its rows stay as they are."""
-        held = _held_computed(self._old, made)
+    def _take_computed(self, partition: Sequence[Commit]) -> bool:
+        """Copy a computed partition if the old lake has it."""
+        held = _held_computed(self._old, partition)
         if held is None:
             return False
-        _forget(self.fresh, made[0])
+        _forget(self.fresh, partition[0])
         self._carry(*held)
         with self._counting:
-            self._taken.add(_place(made[0]))
+            self._taken.add(_place(partition[0]))
             self._report.kept = len(self._taken)
         return True
 
-    def _make_do(self, commit: Commit, missing: Sequence[Asked]) -> None:
-        """Where the old lake has the partition whole, its rows stay: they are more than what could be made again."""
+    def _keep_old_rows(self, commit: Commit, missing: Sequence[Asked]) -> None:
+        """Copy the partition if the old lake has it complete: the replay lacks rows."""
         held = _held(self._old, commit)
         if held is not None:
             _forget(self.fresh, commit)
@@ -185,7 +192,7 @@ class Building:
         self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
 
     def _carry_over(self) -> None:
-        """Take over partitions that cover subjects of which the journal does not tell, or can't be read to tell."""
+        """Copy partitions with subjects that no readable record covers."""
         for lake in self._old:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
@@ -198,11 +205,11 @@ class Building:
                     self._report.carried.append(name_of(manifest))
 
     def _lacks(self, manifest: Manifest) -> bool:
-        made = self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of)
-        return made is None or not manifest.covered <= made.covered
+        rebuilt = self.fresh.manifest(manifest.family, manifest.chain, manifest.as_of)
+        return rebuilt is None or not manifest.covered <= rebuilt.covered
 
     def _carry(self, lake: Lake, manifest: Manifest) -> None:
-        """Raises ``LakeError`` on a file that does not match its manifest."""
+        """Copy a partition. Raises ``LakeError`` for a file that does not match its manifest."""
         tables = {name: lake.rows(manifest, name) for name in manifest.tables}
         failures = tables.pop(FAILURES)
         self.fresh.write(
@@ -211,20 +218,22 @@ class Building:
             manifest.as_of,
             tables,
             provider=manifest.provider,
-            by=family_of(manifest).by,
+            by=stream_of(manifest).by,
             requested=(),
             covered=manifest.answered,
             failures=failures,
         )
 
 
-def _what_counts(archive: AnswerArchive, made: Sequence[Commit]) -> list[Commit]:
-    """The commits of a partition without the groups whose answers are gone, where later ones answered all the same."""
+def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Commit]:
+    """Return a partition's commits without groups of missing answers whose subjects later groups cover."""
     kept: list[Commit] = []
     settled: set[str] = set()
-    for commit in reversed(made):
+    for commit in reversed(partition):
         groups = tuple(
-            group for group in commit.groups if not (settled.issuperset(group.subjects) and _gone(archive, group))
+            group
+            for group in commit.groups
+            if not (settled.issuperset(group.subjects) and _missing_answers(archive, group))
         )
         for group in commit.groups:
             settled |= set(group.subjects) - {failed.subject for failed in group.failures}
@@ -237,12 +246,12 @@ def _answers(group: Group) -> list[Asked]:
     return [asked for asked in group.asked if asked.digest is not None]
 
 
-def _gone(archive: AnswerArchive, group: Group) -> list[Asked]:
-    """What was answered and has no file any more."""
+def _missing_answers(archive: AnswerArchive, group: Group) -> list[Asked]:
+    """Return the answers of a group that the archive does not have any more."""
     return [asked for asked in _answers(group) if asked.digest is not None and asked.digest not in archive]
 
 
-def _read_into(report: Rebuilt) -> Callable[[Path], Commit | None]:
+def _read_into(report: RebuildReport) -> Callable[[Path], Commit | None]:
     def read(path: Path) -> Commit | None:
         commit = provenance.read(path)
         if commit is None:
@@ -257,10 +266,10 @@ def _by_partition(paths: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Path]]
 
 
 def _chosen(archive: AnswerArchive, provider: str | None) -> str:
-    """Whose answers the lake is to hold. Raises ``LakeError`` where that is not clear."""
+    """Return the provider whose answers the lake gets. Raises ``LakeError`` if it is not unique."""
     found = sorted({commit.provider for commit in provenance.commits(archive)})
     if not found:
-        raise LakeError(f"the archive {archive.root} has no journal of commits, so nothing can be made again from it")
+        raise LakeError(f"the archive {archive.root} has no records of commits, so nothing can be rebuilt from it")
     if provider is None and len(found) > 1:
         raise LakeError(f"the archive holds answers of {', '.join(found)}; choose one with --provider")
     if provider is not None and provider not in found:
@@ -269,7 +278,7 @@ def _chosen(archive: AnswerArchive, provider: str | None) -> str:
 
 
 def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
-    """The partition in an old lake, where its files are what they should be."""
+    """Return the partition of an old lake if its files are intact."""
     for lake in old:
         manifest = lake.manifest(commit.family, commit.chain, commit.as_of)
         if manifest is not None and lake.intact_rows(manifest) is not None:
@@ -277,29 +286,29 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
     return None
 
 
-def _held_computed(old: Iterable[Lake], made: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
-    """As ``_held``, where it covers all that an engine told of."""
-    held = _held(old, made[0])
-    groups = [group for commit in made if commit.is_computed for group in commit.groups]
+def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
+    """Return ``_held`` if it covers all subjects that an engine computed."""
+    held = _held(old, partition[0])
+    groups = [group for commit in partition if commit.is_computed for group in commit.groups]
     failed = {failure.subject for group in groups for failure in group.failures}
-    told = {subject for group in groups for subject in group.subjects} - failed
-    return held if held and told <= held[1].covered else None
+    computed = {subject for group in groups for subject in group.subjects} - failed
+    return held if held and computed <= held[1].covered else None
 
 
-def _to_make(workspace: Workspace, made: Sequence[Commit], report: Rebuilt) -> list[Commit]:
-    """A partition's commits without the computed ones, where the engine that computed them is not at hand."""
+def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: RebuildReport) -> list[Commit]:
+    """Return a partition's commits; without the computed ones if their engine is not available."""
     engine = workspace.engine
-    if engine is not None and engine.provider_id == made[0].provider:
+    if engine is not None and engine.provider_id == partition[0].provider:
         report.computed += 1
-        return list(made)
-    report.uncomputed.append(name_of(made[0]))
-    return [commit for commit in made if not commit.is_computed]
+        return list(partition)
+    report.uncomputed.append(name_of(partition[0]))
+    return [commit for commit in partition if not commit.is_computed]
 
 
 def _forget(lake: Lake, commit: Commit | Manifest) -> None:
-    """Takes a partition out of a lake that nobody reads yet."""
+    """Remove a partition from the lake under construction."""
     manifests.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
-    for table in (*family_of(commit).tables, *SIDE_TABLES):
+    for table in (*stream_of(commit).tables, *SIDE_TABLES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)
 
 

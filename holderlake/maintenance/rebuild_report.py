@@ -1,4 +1,4 @@
-"""What a rebuild of the lake made again, and what it could not: the report, and how it is printed."""
+"""Report of a rebuild: rebuilt and missing partitions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from holderlake import console
 
 @dataclass(frozen=True)
 class Missing:
-    """An answer that a partition was made of and that is not there, or damaged. ``kept``: the partition is in the lake
-    as it was before, for the old lake had it."""
+    """A missing or damaged answer of a partition. ``kept``: the old lake's rows were copied instead."""
 
     partition: str
     endpoint: str
@@ -20,14 +19,14 @@ class Missing:
 
 
 @dataclass
-class Rebuilt:
-    """What was made again: partitions, commits replayed, answers read, rows by table.
+class RebuildReport:
+    """Rebuilt partitions, replayed commits, decoded answers, and rows by table.
 
-    ``carried`` names partitions that are older than the journal (or whose answers are gone) and were taken over from
-    the old lake as they were; ``damaged`` names files of the journal and the old lake that can't be read; ``unnamed``
-    counts answers that no commit was made of. Of partitions that a local engine told of, ``kept`` counts those
-    that were taken over as they were, ``computed`` those that the old lake lacked and the engine told again;
-    ``uncomputed`` names those that it lacked while that engine is not at hand.
+    ``carried``: names of partitions copied from the old lake, because the archive has no record of them.
+    ``damaged``: unreadable files of the archive's records and the old lake.
+    ``unnamed``: number of answers without a commit.
+    Partitions of the local engine: ``kept`` were copied, ``computed`` were computed again; ``uncomputed`` names those
+    that the old lake lacks while that engine is not available.
     """
 
     partitions: int = 0
@@ -45,47 +44,43 @@ class Rebuilt:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was ever committed could be made again."""
+        """True if everything that was ever committed was rebuilt."""
         return not self.missing and not self.damaged and not self.uncomputed
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         return asdict(self) | {"whole": self.is_whole}
 
 
-def report_rebuilt(report: Rebuilt, as_json: bool, dry_run: bool) -> None:
-    """Prints what was done, or with ``dry_run`` what would be."""
+def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
+    """Print the report of a rebuild or its ``dry_run``."""
     if as_json:
         console.as_json(report.as_json() | {"dry_run": dry_run})
         return
     if report.rows:
-        console.rows("Made again from the archive", ("table", "rows"), report.rows.items())
+        console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
     if report.kept:
-        console.out.print(
-            f"{report.kept:,} partitions of the local engine are taken over from the old lake as they are."
-        )
+        console.out.print(f"{report.kept:,} partitions of the local engine are copied from the old lake.")
     if report.computed:
-        console.out.print(
-            f"{report.computed:,} that it lacks are computed anew by the local engine, as of the same instants."
-        )
+        console.out.print(f"{report.computed:,} that it lacks are computed again, as of the same instants.")
     if report.uncomputed:
         console.err.print(
-            f"{len(report.uncomputed):,} partitions that it lacks were computed by a local engine that is not at hand "
-            f"({report.uncomputed[0]}, …): their rows are left out. Set [provider] as it was then, direct = true.",
+            f"{len(report.uncomputed):,} partitions that it lacks need the local engine that computed them "
+            f"({report.uncomputed[0]}, …): their rows are missing. Restore the [provider] of then, with direct = true.",
             soft_wrap=True,
         )
     for name in report.carried:
-        console.out.print(f"Taken over from the old lake as it is, for the journal does not tell of it: {name}")
+        console.out.print(f"Copied from the old lake, because the archive has no record of it: {name}")
     for one in report.missing:
-        fate = "the old lake's rows stay" if one.kept else "it lacks these rows"
+        fate = "the old lake's rows are kept" if one.kept else "its rows are missing"
         console.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
     for name in report.damaged:
-        console.err.print(f"Damaged, and what only it holds is left out: {name}", soft_wrap=True)
+        console.err.print(f"Damaged, so its content is left out: {name}", soft_wrap=True)
     if report.unnamed:
-        console.out.print(f"{report.unnamed:,} answers belong to no commit of the journal; they stay in the archive.")
-    did = "Would make" if dry_run else "Made"
+        console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
+    did = "Would rebuild" if dry_run else "Rebuilt"
     took = "" if dry_run else f", {report.seconds:.1f} s"
     console.out.print(
-        f"{did} {report.partitions:,} partitions again from {report.commits:,} commits and {report.answers:,} answers: "
+        f"{did} {report.partitions:,} partitions from {report.commits:,} commits and {report.answers:,} answers: "
         f"no call, 0 credits{took}."
     )

@@ -1,7 +1,7 @@
-"""Repairs damaged partitions of the lake from the archive: no call, no credit, and nothing else in the lake changes.
+"""Repair of damaged partitions from the archive, without a call; the rest of the lake does not change.
 
-The commits of a partition are replayed into a lake of their own, as ``rebuild`` does with all of them. Only then do the
-damaged files go to the lake's quarantine, and the new ones take their place.
+The commits of a partition are replayed into a temporary lake, as in ``rebuild``. Then the damaged files move to the
+lake's quarantine, and the new files take their place.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from holderlake.lake import commits, manifests
 from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import NO_FILE, Place
-from holderlake.maintenance.rebuild import Building
-from holderlake.maintenance.rebuild_report import Rebuilt
-from holderlake.maintenance.swap import alone, emptied
+from holderlake.maintenance.rebuild import Rebuild
+from holderlake.maintenance.rebuild_report import RebuildReport
+from holderlake.maintenance.swap import only_rebuild, remove_folder
 from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -28,17 +28,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Repaired:
-    """The damage that was found, the partitions that were made again, and those that could not be, with the reason."""
+    """Damage, repaired partitions, and partitions that could not be repaired, with the reason."""
 
     found: list[Damage] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     incomplete: list[str] = field(default_factory=list)
-    """Answers that repaired partitions lack, for they are not in the archive."""
+    """Missing answers of repaired partitions: the archive does not have them."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether all damage was repaired, with all rows."""
+        """True if all damage was repaired, with all rows."""
         return not self.failed and not self.incomplete
 
 
@@ -46,15 +46,13 @@ def parse_place(text: str) -> Place:
     """Read a partition as ``FAMILY/CHAIN/INSTANT``. Raises ``ValueError``."""
     parts = text.split("/")
     if len(parts) != 3:
-        raise ValueError(
-            f"{text!r} is not a partition; write FAMILY/CHAIN/INSTANT, such as holders/eth/20261120T000000Z"
-        )
+        raise ValueError(f"invalid partition {text!r}: use FAMILY/CHAIN/INSTANT, as in holders/eth/20261120T000000Z")
     family, chain, instant = parts
     return family, chain, partition_text(parse_when(instant))
 
 
 def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: bool, as_json: bool) -> Repaired:
-    """Repair the named partitions, or all that are damaged; load the warehouse and print what was done.
+    """Repair the named or all damaged partitions; load the warehouse and print a report.
 
     With ``dry_run`` only the damage is printed.
     """
@@ -70,7 +68,7 @@ def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: boo
 
 
 def find_damage(lake: Lake) -> list[Damage]:
-    """Find every damaged file of the lake, reading all of them, and files of partitions without a manifest."""
+    """Read all files of the lake; return the damaged ones, and files of partitions without a manifest."""
     return [*damages(lake, every_byte=True), *unlisted(lake)]
 
 
@@ -93,7 +91,7 @@ def repair_damaged(workspace: Workspace) -> Repaired:
 def repair_before_run(
     workspace: Workspace, chains: Collection[str], timestamps: Collection[str], *, every_byte: bool
 ) -> None:
-    """Repair what is damaged in the partitions that a run is about to fill, and log it."""
+    """Repair the damaged ones of the partitions that a run is about to fill, and log it."""
     found = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
     if not found:
         return
@@ -109,27 +107,27 @@ def repair_before_run(
 
 
 def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool = False) -> Repaired:
-    """Make partitions again from the archive and put them in place of what the lake has of them.
+    """Rebuild partitions from the archive and replace them in the lake.
 
-    With ``only_damaged`` a partition that is whole by now, because another process wrote it again, is left alone.
+    With ``only_damaged`` a partition that another process has repaired meanwhile is skipped.
     """
     report = Repaired()
-    wanted = [place for place in sorted(set(places)) if not (only_damaged and _is_whole(workspace.lake, place))]
-    if not wanted:
+    chosen = [place for place in sorted(set(places)) if not (only_damaged and _is_intact(workspace.lake, place))]
+    if not chosen:
         return report
     provider = workspace.lake.provider
-    with alone(workspace):
+    with only_rebuild(workspace):
         folder = workspace.settings.lake.with_name("lake.repairing")
-        emptied(folder)
+        remove_folder(folder)
         try:
-            for place in wanted:
+            for place in chosen:
                 _repair_one(workspace, folder / "/".join(place), place, provider, report)
         finally:
-            emptied(folder)
+            remove_folder(folder)
     return report
 
 
-def _is_whole(lake: Lake, place: Place) -> bool:
+def _is_intact(lake: Lake, place: Place) -> bool:
     path = manifests.manifest_path(lake.root, *place)
     with commits.locked(lake.root, place[1]):
         commits.finish(lake.root, path)
@@ -142,13 +140,12 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     paths = [path for path in provenance.records_of(workspace.archive, place)]
     owners = {commit.provider for commit in map(provenance.read, paths) if commit}
     if not owners or (provider is not None and provider not in owners):
-        report.failed[name] = "the archive's journal does not tell how it was made; ingest fetches it again"
+        report.failed[name] = "the archive has no record of its answers; ingest fetches it again"
         return
-    made = Rebuilt()
+    rebuilt = RebuildReport()
     fresh = Lake(folder)
-    building = Building(workspace, fresh, (), provider or min(owners), made)
     try:
-        building.replay(paths)
+        Rebuild(workspace, fresh, (), provider or min(owners), rebuilt).replay(paths)
     except LakeError as error:
         report.failed[name] = str(error)
         return
@@ -156,13 +153,13 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     if manifest is None:
         report.failed[name] = "its answers are not in the archive any more; ingest fetches it again"
         return
-    _put_in_place(workspace.lake, fresh, manifest)
+    _replace_partition(workspace.lake, fresh, manifest)
     report.repaired.append(name)
-    report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in made.missing]
-    report.incomplete += [f"{name}: {path}" for path in made.damaged]
+    report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in rebuilt.missing]
+    report.incomplete += [f"{name}: {path}" for path in rebuilt.damaged]
 
 
-def _put_in_place(lake: Lake, fresh: Lake, manifest: manifests.Manifest) -> None:
+def _replace_partition(lake: Lake, fresh: Lake, manifest: manifests.Manifest) -> None:
     files = {
         name: manifests.file_of(fresh.root, manifest, name).read_bytes()
         for name, file in manifest.tables.items()
@@ -177,7 +174,7 @@ def _put_in_place(lake: Lake, fresh: Lake, manifest: manifests.Manifest) -> None
 
 
 def report_repaired(report: Repaired, as_json: bool) -> None:
-    """Print what was found and what was repaired."""
+    """Print the damage and the repaired partitions."""
     if as_json:
         console.as_json({**vars(report), "found": [str(one) for one in report.found]})
         return
@@ -186,5 +183,5 @@ def report_repaired(report: Repaired, as_json: bool) -> None:
     for name, reason in report.failed.items():
         console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
-        console.err.print(f"Not in the archive any more, so its rows are missing: {reason}", soft_wrap=True)
+        console.err.print(f"Removed from the archive, so its rows are missing: {reason}", soft_wrap=True)
     console.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")

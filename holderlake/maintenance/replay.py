@@ -1,13 +1,11 @@
-"""Makes one commit again from the archive: the same requests, the very answers of then, and nobody is asked.
+"""Replay of one commit: the same requests, answered from the archive. No request is sent.
 
-What the engine at hand told has no answers in the archive: it is computed anew, as of the same instant.
-
-Which commits to make again, and where the lake then stands, is ``rebuild``'s and ``retries``' matter.
+The local engine computes its own commits again, as of the same instant. ``rebuild`` and ``retry`` choose the commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -27,53 +25,50 @@ from holderlake.workspace import Endpoint, Workspace
 
 T = TypeVar("T")
 
-_FAMILY: Final[Mapping[str, Stream]] = {stream.name: stream for stream in STREAMS}
-_NOWHERE: Final = "http://127.0.0.1"
+_STREAMS: Final = {stream.name: stream for stream in STREAMS}
+_NO_ADDRESS: Final = "http://127.0.0.1"
+_NO_REQUESTS: Final = "a replay sends no requests"
 
 
 class NotInArchive(InvalidRequest):
-    """The archive does not hold the answer any more, or only damaged; nobody is asked for it."""
+    """The archive does not hold the answer any more, or its copy is damaged. It is not requested again."""
 
     code = "not_in_archive"
 
 
-class _FailedThen(InvalidRequest):
-    """A request failed when it was made; in the words of then."""
+class _RecordedFailure(InvalidRequest):
+    """The recorded failure of a request, with its message."""
 
     def __str__(self) -> str:
         return self.detail
 
 
 async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
-    """Makes a commit again in ``lake`` from the archive; the answers that are not there any more.
+    """Repeat a commit in ``lake`` from the archive, and return the answers that are missing.
 
-    One that was computed is computed anew by the workspace's engine, which must be at hand. Nobody is asked, and
-    ``workspace``'s ledger and journal stay as they are. Raises ``LakeError`` on a family of another version.
+    The workspace's engine repeats its own commits, so it must be available. Ledger and provenance do not change.
+    Raises ``LakeError`` for a stream of another version.
     """
-    stream = family_of(commit)
-    archive = _AnswersOf(workspace.archive, commit)
-    shadow = Workspace(workspace.settings, _nobody)
-    shadow.lake, shadow.archive = lake, archive
-    shadow.engine = workspace.engine if commit.is_computed else None
-    partition = Partition(commit.chain, commit.as_of, commit.live)
-    client = _Refusing(_NOWHERE, None)
+    stream = stream_of(commit)
+    archive = _RecordedAnswers(workspace.archive, commit)
+    target = Workspace(workspace.settings, _no_endpoint)
+    target.lake, target.archive = lake, archive
+    target.engine = workspace.engine if commit.is_computed else None
+    client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
-    context = IngestContext(
-        provider,
-        shadow,
-        again=True,
-        replay=Replay(commit.at, _options(commit), commit.rules),
-    )
+    recorded = Replay(commit.at, _options(commit), commit.rules)
+    context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
-        await ingest_partition(context, _as_then(stream, commit.groups), partition)
+        partition = Partition(commit.chain, commit.as_of, commit.live)
+        await ingest_partition(context, _recorded_stream(stream, commit.groups), partition)
     return archive.missing
 
 
-def family_of(one: Commit | Manifest) -> Stream:
-    """The family that it is of. Raises ``LakeError`` where this version has none of that name."""
-    if one.family not in _FAMILY:
+def stream_of(one: Commit | Manifest) -> Stream:
+    """Return the stream of a commit or manifest. Raises ``LakeError`` if this version has no such stream."""
+    if one.family not in _STREAMS:
         raise LakeError(f"{name_of(one)} is of a family that this version does not have")
-    return _FAMILY[one.family]
+    return _STREAMS[one.family]
 
 
 def _options(commit: Commit) -> Options | None:
@@ -82,8 +77,8 @@ def _options(commit: Commit) -> Options | None:
     return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
-class _AnswersOf(AnswerArchive):
-    """The archive as a commit saw it: of each request the answer of then, or what went wrong then."""
+class _RecordedAnswers(AnswerArchive):
+    """The archive as of a commit: for each request the recorded answer or failure."""
 
     def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
         super().__init__(archive.root)
@@ -91,25 +86,22 @@ class _AnswersOf(AnswerArchive):
         self.missing: list[Asked] = []
         self._provider = commit.provider
         self._digests: dict[str, str] = {}
-        self._then: dict[str, tuple[Asked, Failed | None]] = {}
+        self._recorded: dict[str, tuple[Asked, Failed | None]] = {}
         for group in commit.groups:
             for asked in group.asked:
-                self._remember(asked, group)
-
-    def _remember(self, asked: Asked, group: Group) -> None:
-        plain = super().key(self._provider, asked.request, None)
-        digest = self._digests[plain] = asked.digest or plain
-        self._then[digest] = (asked, group.failures[0] if group.failures else None)
+                plain = super().key(self._provider, asked.request, None)
+                digest = self._digests[plain] = asked.digest or plain
+                self._recorded[digest] = (asked, group.failures[0] if group.failures else None)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """The name that the answer has: the settings and the day of then do not matter."""
+        """Return the recorded name of the answer, which may contain an earlier day."""
         return self._digests[super().key(provider_id, request, None)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
-        """The answer of then. Raises ``ProviderError`` where there was none, or is none any more."""
-        asked, failed = self._then[key]
+        """Return the recorded answer. Raises ``ProviderError`` if there was none, or it is missing."""
+        asked, failed = self._recorded[key]
         if asked.digest is None or asked.sha256 is None:
-            raise _FailedThen(failed.reason if failed else "it was not asked", failed.code if failed else None)
+            raise _RecordedFailure(failed.reason if failed else "it was not requested", failed.code if failed else None)
         answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
         if answer is None:
             self.missing.append(asked)
@@ -120,16 +112,16 @@ class _AnswersOf(AnswerArchive):
         return self._archive.version(key, sha256, fetched_at)
 
 
-class _Refusing(ProviderClient):
+class _SilentClient(ProviderClient):
     """A client that sends nothing."""
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
-        raise NotInArchive("nobody is asked while the lake is made again")
+        raise NotInArchive(_NO_REQUESTS)
 
 
 @dataclass(frozen=True)
-class _AsThen(Stream):
-    """A family whose subjects are asked for in the groups of then."""
+class _RecordedStream(Stream):
+    """A stream with the recorded groups of subjects."""
 
     groups: tuple[Sequence[str], ...] = ()
 
@@ -137,20 +129,20 @@ class _AsThen(Stream):
         return list(self.groups)
 
 
-def _as_then(stream: Stream, groups: Sequence[Group]) -> Stream:
-    """The family with the subjects and the requests of then."""
-    asked = {group.subjects: [one.request for one in group.asked] for group in groups}
+def _recorded_stream(stream: Stream, groups: Sequence[Group]) -> Stream:
+    """Return the stream with the recorded subjects and requests."""
+    requests = {group.subjects: [one.request for one in group.asked] for group in groups}
     subjects = [subject for group in groups for subject in group.subjects]
     same: dict[str, Any] = {one.name: getattr(stream, one.name) for one in fields(Stream)}
     same["subjects"] = lambda workspace, partition: subjects
-    same["requests"] = lambda settings, partition, group, refresh: asked[tuple(group)]
-    return _AsThen(**same, groups=tuple(asked))
+    same["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
+    return _RecordedStream(**same, groups=tuple(requests))
 
 
-def _nobody() -> Endpoint:
-    raise NotInArchive("nobody is asked while the lake is made again")
+def _no_endpoint() -> Endpoint:
+    raise NotInArchive(_NO_REQUESTS)
 
 
 def name_of(one: Commit | Manifest) -> str:
-    """Family, chain and instant, for people."""
+    """Return stream, chain and instant as text."""
     return f"{one.family} {one.chain} {one.timestamp}"

@@ -1,7 +1,7 @@
-"""Asks again for what failed: exactly the subjects that the lake's ``failures`` name, through the same ingest.
+"""Retry of failures: request exactly the subjects that the lake's ``failures`` name, through the same ingest.
 
-An answer that was paid for and could not be read is read again from the archive first, which costs nothing; only who
-says so pays for it a second time. What is asked of the provider goes through budget, ledger and archive as ever.
+A paid answer that could not be decoded is first decoded again from the archive, which costs nothing. Only ``refresh``
+pays for it a second time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
 _PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE})
-"""What could not be read of answers that landed."""
+"""Codes of unreadable rows and values in committed answers."""
 _PAID: Final = _PARTIAL | {UNREADABLE}
-"""Failures whose answer was paid and is in the archive."""
+"""Codes of failures whose answer was paid and is in the archive."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A subject of a partition that did not end in rows, and why."""
+    """A failed subject of a partition, and the reason."""
 
     family: str
     chain: str
@@ -50,7 +50,7 @@ class Failure:
 
     @property
     def place(self) -> tuple[str, str, datetime]:
-        """The partition."""
+        """The stream, chain and instant."""
         return self.family, self.chain, self.as_of
 
     @property
@@ -61,8 +61,10 @@ class Failure:
 
 @dataclass
 class Retried:
-    """What was retried, and what came of it; ``reread`` of them from the archive, at no cost. ``left`` holds what was
-    not retried at all: answers that can't be read without a refresh. Credits in hundredths."""
+    """Result of a retry: ``landed`` failures succeeded, ``failed`` ones failed again. Credits in hundredths.
+
+    ``reread``: number of answers decoded again at no cost. ``left``: not retried, because only a refresh may help.
+    """
 
     retried: list[Failure] = field(default_factory=list)
     landed: list[Failure] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Retried:
     credits: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the result as plain data."""
         return asdict(self)
 
 
@@ -83,11 +85,10 @@ def failures(
     families: Collection[str] = (),
     codes: Collection[str] = (),
 ) -> list[Failure]:
-    """Return the lake's failures of some chains, families and codes.
+    """Return the lake's failures of some chains, streams and codes.
 
-    Final ones, and rows and values that could not be read of answers that landed, only if their code is named.
-
-    Raises ``ValueError`` on a family that there is none of.
+    Final failures and unreadable rows and values are included only if their code is named. Raises ``ValueError`` for an
+    unknown stream.
     """
     for name in set(families) - {stream.name for stream in STREAMS}:
         raise ValueError(f"there is no family {name!r}; there are {', '.join(stream.name for stream in STREAMS)}")
@@ -101,9 +102,9 @@ def failures(
 
 
 def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False) -> Retried:
-    """Retries failures and loads the warehouse. ``refresh`` pays anew for answers that still can't be read.
+    """Retry failures and load the warehouse. ``refresh`` pays again for answers that still can't be decoded.
 
-    Raises ``ProviderError`` where asking is in vain (a wrong key, a ceiling); what landed by then stays.
+    Raises ``ProviderError`` for an error that stops a run (a wrong key, a ceiling); earlier results are kept.
     """
     spent = _spent(workspace)
     report = Retried()
@@ -121,22 +122,22 @@ def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False
 
 
 def report_retried(report: Retried, as_json: bool) -> None:
-    """Prints what was retried, what landed, and what failed again and why."""
+    """Print the failures that succeeded, and those that failed again with the reason."""
     if as_json:
         console.as_json(report.as_json())
         return
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, found in (
         ("Failed again", report.failed),
-        ("Not retried: paid for and not readable (--refresh asks anew)", report.left),
+        ("Not retried: paid and not readable (--refresh pays again)", report.left),
     ):
         if found:
             console.rows(title, columns, ((*one.name, one.code, one.reason) for one in found))
     by_code = Counter(failure.code for failure in report.landed)
-    landed = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
+    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
     console.out.print(
-        f"Retried {len(report.retried):,} failures: {len(report.landed):,} landed ({landed}), {len(report.failed):,} "
-        f"failed again. {report.reread:,} were read again from the archive; {report.calls:,} calls, "
+        f"Retried {len(report.retried):,} failures: {len(report.landed):,} succeeded ({codes}), {len(report.failed):,} "
+        f"failed again. {report.reread:,} were decoded again from the archive; {report.calls:,} calls, "
         f"{credits_text(report.credits)} credits."
     )
 
@@ -149,49 +150,49 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
     unread = [failure for failure in unreadable if failure.name in now]
     if not refresh:
         report.left = [failure for failure in unread if failure not in again]
-    to_ask = [failure for failure in chosen if failure.code not in _PAID]
-    if not to_ask and not (refresh and unread):
+    to_request = [failure for failure in chosen if failure.code not in _PAID]
+    if not to_request and not (refresh and unread):
         return
     check_free_space(workspace, len({failure.place for failure in chosen}))
     async with workspace.provider(_RUN) as provider:
         with cancelling(provider):
-            await _ask(IngestContext(provider, workspace, again=True), to_ask, report)
+            await _request(IngestContext(provider, workspace, again=True), to_request, report)
             if refresh:
-                await _ask(IngestContext(provider, workspace, refresh=True), unread, report)
+                await _request(IngestContext(provider, workspace, refresh=True), unread, report)
             provider.check_running()
 
 
 async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[Failure]:
-    """Reads paid answers again; the failures whose answer was there to be read."""
+    """Decode paid answers again; return the failures whose answer is in the archive."""
     read: list[Failure] = []
-    wanted = {failure.name: failure for failure in unreadable}
-    if not wanted:
+    by_name = {failure.name: failure for failure in unreadable}
+    if not by_name:
         return []
     for commit in list(provenance.commits(workspace.archive)):
-        some = _of(commit, wanted)
-        if some.groups and _are_there(workspace, some):
+        some = _of(commit, by_name)
+        if some.groups and _has_answers(workspace, some):
             await replay(workspace, workspace.lake, some)
             named = [subject for group in some.groups for subject in group.subjects]
-            read += [wanted[(commit.family, commit.chain, commit.as_of, subject)] for subject in named]
+            read += [by_name[(commit.family, commit.chain, commit.as_of, subject)] for subject in named]
     return list(dict.fromkeys(read))
 
 
-def _of(commit: Commit, wanted: dict[tuple[str, str, datetime, str], Failure]) -> Commit:
-    """The groups of a commit of which every subject still fails by the answer of then."""
+def _of(commit: Commit, by_name: dict[tuple[str, str, datetime, str], Failure]) -> Commit:
+    """Return the commit with the groups whose subjects all still fail because of the recorded answer."""
 
-    def is_wanted(subject: str, hashes: Collection[str | None]) -> bool:
-        failure = wanted.get((commit.family, commit.chain, commit.as_of, subject))
+    def still_fails(subject: str, hashes: Collection[str | None]) -> bool:
+        failure = by_name.get((commit.family, commit.chain, commit.as_of, subject))
         return failure is not None and failure.answer_hash in hashes
 
     groups = [
         group
         for group in commit.groups
-        if all(is_wanted(subject, {asked.sha256 for asked in group.asked}) for subject in group.subjects)
+        if all(still_fails(subject, {asked.sha256 for asked in group.asked}) for subject in group.subjects)
     ]
     return replace(commit, groups=tuple(groups))
 
 
-def _are_there(workspace: Workspace, commit: Commit) -> bool:
+def _has_answers(workspace: Workspace, commit: Commit) -> bool:
     answers = [asked for group in commit.groups for asked in group.asked]
     return all(
         asked.digest is not None
@@ -201,8 +202,8 @@ def _are_there(workspace: Workspace, commit: Commit) -> bool:
     )
 
 
-async def _ask(context: IngestContext, chosen: Sequence[Failure], report: Retried) -> None:
-    """Asks partition by partition, in the order in which families are filled; several partitions side by side."""
+async def _request(context: IngestContext, chosen: Sequence[Failure], report: Retried) -> None:
+    """Request subjects stream by stream, several partitions at a time."""
     gate = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
     async def one(stream: Stream, chain: str, as_of: datetime, subjects: list[str]) -> None:
@@ -214,17 +215,17 @@ async def _ask(context: IngestContext, chosen: Sequence[Failure], report: Retrie
                     partition_of(context.workspace, chain, as_of),
                 )
             except TransientError:
-                return  # its failures are in the lake, and other partitions may fare better
+                return  # its failures are in the lake
             context.workspace.on_result(result)
 
     calls = context.provider.counters.calls
     try:
         for stream in STREAMS:
-            parts: dict[tuple[str, datetime], list[str]] = {}
+            partitions: dict[tuple[str, datetime], list[str]] = {}
             for failure in chosen:
                 if failure.family == stream.name:
-                    parts.setdefault((failure.chain, failure.as_of), []).append(failure.subject)
-            await asyncio.gather(*(one(stream, *place, subjects) for place, subjects in parts.items()))
+                    partitions.setdefault((failure.chain, failure.as_of), []).append(failure.subject)
+            await asyncio.gather(*(one(stream, *place, subjects) for place, subjects in partitions.items()))
     finally:
         report.calls += context.provider.counters.calls - calls
 
@@ -234,8 +235,8 @@ def _all_failures(workspace: Workspace) -> list[Failure]:
     for manifest in workspace.lake.manifests():
         if manifest.failures:
             for row in workspace.lake.rows(manifest, FAILURES).to_pylist():
-                told = (row["subject"], row["code"], row["reason"], row["answer_hash"])
-                found.append(Failure(manifest.family, manifest.chain, manifest.as_of, *told))
+                columns = (row["subject"], row["code"], row["reason"], row["answer_hash"])
+                found.append(Failure(manifest.family, manifest.chain, manifest.as_of, *columns))
     return found
 
 

@@ -195,6 +195,6 @@ def test_a_backfill_works_in_groups_of_whole_days() -> None:
 
 
 def _due_now(workspace: Workspace) -> None:
-    """As if the day had come."""
+    """Move the date of the parked backfill to today."""
     (path,) = (workspace.settings.home / "parked").glob("*.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"resume_on": str(utc_now().date())}))

@@ -40,7 +40,7 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture
 def no_lenient_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a test whose answer the columns do not take as it is."""
+    """Fail a test whose answer needs the lenient mode."""
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the lenient mode was taken")

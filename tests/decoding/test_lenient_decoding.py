@@ -66,7 +66,7 @@ def places(decoded: Decoded) -> list[tuple[str, str]]:
     return [(one.code, one.path) for one in decoded.unreadable]
 
 
-# Values that land as they are
+# Values that are kept unchanged
 
 
 @pytest.mark.parametrize("share", [1.0000000000000002, -1e-19, 1.5, -3, 0, 1])

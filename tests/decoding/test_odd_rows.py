@@ -97,7 +97,7 @@ def family_of(plain: Any) -> str:
 
 @pytest.fixture(scope="module")
 def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
-    """Problems of a lake with each case on a day of its own, by case."""
+    """Problems by case, in a lake with one case a day."""
     folder = tmp_path_factory.mktemp("odd")
     lake, warehouse = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
     days = {name: AS_OF - timedelta(days=number) for number, name in enumerate(CASES)}

@@ -1,4 +1,4 @@
-"""The real service in a process of its own, backfills in others, and what both sides' books say of them afterwards."""
+"""The real service and backfills in separate processes, and the credits that both sides recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from json import dumps
 from pathlib import Path
 
 import httpx
-import pyarrow as pa
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.tables import TABLES
@@ -30,9 +29,6 @@ from tests.processes import Process
 from tests.sample import the_world
 
 CONCURRENCY = 8
-WHEN_LEARNT = "fetched_at"
-"""The one column in which two backfills of the same past must differ."""
-
 _SERVE = """
 import sys
 from pathlib import Path
@@ -55,14 +51,14 @@ class Service:
     keys: KeyStore
 
     def customer(self) -> Customer:
-        """A new account, whose bill begins at nothing."""
+        """Create an account without spent credits."""
         secret = self.keys.create("backfill", 10**9, custom_plan=True)
         return Customer(self.base_url, self.keys, secret)
 
 
 @dataclass(frozen=True)
 class Customer:
-    """Who asks a service, and what it bills."""
+    """A client's account at a service."""
 
     base_url: str
     keys: KeyStore
@@ -70,7 +66,7 @@ class Customer:
 
     @property
     def spent(self) -> int:
-        """Hundredths of a credit that were billed, once what is under way is booked."""
+        """Hundredths of a credit that were billed, after open reservations are settled."""
         key = self.keys.find(self.secret)
         assert key is not None
         for _ in range(1_000):
@@ -78,12 +74,12 @@ class Customer:
             if not balance.reserved:
                 return balance.spent
             time.sleep(0.01)
-        raise TimeoutError("something stays reserved")
+        raise TimeoutError("a reservation is not settled")
 
     @property
     def billed(self) -> Counter[str]:
         """The calls that were billed, by endpoint."""
-        assert self.spent is not None  # all is booked
+        assert self.spent is not None  # all is settled
         rows = self.keys.usage(self.secret.split("_")[1])
         return sum((Counter({row.endpoint: row.requests}) for row in rows), Counter())
 
@@ -116,7 +112,7 @@ def _wait_until_open(base_url: str, process: Process) -> None:
 
 @dataclass(frozen=True)
 class Backfill:
-    """A backfill that may be started again and again: its home, who pays, its instants, and further settings."""
+    """A backfill that may be started several times: home, customer, instants and further settings."""
 
     home: Path
     customer: Customer
@@ -124,22 +120,22 @@ class Backfill:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, run: str) -> Process:
-        """The process, without Dagster around it."""
+        """Start the backfill without Dagster."""
         instants = [instant.isoformat() for instant in self.instants]
         return self._start(_FILL, run, *instants)
 
     def start_command(self) -> Process:
-        """The command as a person runs it."""
+        """Start the command ``holderlake backfill``."""
         listed = self.home.with_suffix(".instants")
         listed.write_text("\n".join(instant.isoformat() for instant in self.instants))
         return self._start(processes.HOLDERLAKE, "backfill", "--instants", str(listed))
 
     def rebuild(self) -> None:
-        """Makes lake and warehouse again from what the archive holds."""
+        """Rebuild lake and warehouse from the archive."""
         ended(self._start(processes.HOLDERLAKE, "rebuild"))
 
     def finish(self, run: str = "undisturbed") -> None:
-        """Runs until all is there."""
+        """Run until the backfill is complete."""
         ended(self.start(run))
 
     def _start(self, code: str, *arguments: str) -> Process:
@@ -170,24 +166,24 @@ class Backfill:
 
     @property
     def answers(self) -> set[str]:
-        """The answers in the archive, by the requests that they belong to."""
+        """The digests of the archived answers."""
         return {stored.digest for stored in AnswerArchive(self.home / "archive").stored()}
 
     @property
     def totals(self) -> Totals:
-        """What the client's own ledger says."""
+        """The totals of the client's ledger."""
         with CreditLedger(self.home / "ledger.sqlite") as ledger:
             return ledger.totals()
 
     def in_flight(self) -> Counter[tuple[str, str]]:
-        """The calls whose outcome the ledger never learnt, by run and endpoint."""
+        """The calls without a recorded outcome, by run and endpoint."""
         with CreditLedger(self.home / "ledger.sqlite") as ledger:
             return Counter((entry.run_id, entry.endpoint) for entry in ledger.unsettled())
 
 
 @cache
 def _sample_settings() -> dict[str, str]:
-    """What is watched of the sample world."""
+    """The watchlist and address sets of the sample world."""
     watched: dict[str, list[str]] = {}
     for token in the_world().tokens:
         if token.chain in ("eth", "base"):
@@ -197,26 +193,22 @@ def _sample_settings() -> dict[str, str]:
 
 
 def ended(process: Process, status: int = 0) -> str:
-    """What a process said until it ended, as it should."""
-    said, _ = process.communicate()
-    assert process.returncode == status, said
-    return said or ""
+    """Wait for a process to end with a status, and return its output."""
+    output, _ = process.communicate()
+    assert process.returncode == status, output
+    return output or ""
 
 
 def same_lake(left: Backfill, right: Backfill) -> None:
-    """Fails unless both lakes hold the same rows in the same order, whenever they were learnt."""
+    """Assert that both lakes hold the same rows in the same order, except for ``fetched_at``."""
     for table in TABLES:
-        rows = [_timeless(backfill.lake.read(table)) for backfill in (left, right)]
+        rows = [backfill.lake.read(table).drop_columns(["fetched_at"]) for backfill in (left, right)]
         assert rows[0].num_rows == rows[1].num_rows, table
         assert rows[0].equals(rows[1]), table
 
 
-def _timeless(rows: pa.Table) -> pa.Table:
-    return rows.drop_columns([WHEN_LEARNT])
-
-
 def warehouse_holds_the_lake(backfill: Backfill) -> None:
-    """Fails unless each table of the warehouse holds the lake's rows, each as often, and no others."""
+    """Assert that each table of the warehouse holds exactly the lake's rows."""
     with backfill.warehouse.connect() as connection:
         for table in TABLES:
             rows = backfill.lake.read(table)
@@ -230,7 +222,7 @@ def warehouse_holds_the_lake(backfill: Backfill) -> None:
 
 
 def away_from_midnight() -> None:
-    """What has no history is asked for once a day: a backfill that a midnight cuts in two asks for it twice."""
+    """Wait if midnight is near: endpoints without history are requested once a day, so twice across midnight."""
     now = utc_now()
     left = 86_400 - (now.hour * 3_600 + now.minute * 60 + now.second)
     if left < 180:

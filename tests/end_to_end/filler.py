@@ -1,7 +1,7 @@
-"""A backfill in a process of its own, as ``holderlake backfill`` does it but for Dagster, which takes seconds to start.
+"""A backfill in a separate process: ``holderlake backfill`` without Dagster, which takes seconds to start.
 
-Settings come from the environment; the arguments are the run's name and the instants. It says on standard output which
-room of its home it is about to write to, so that a test may kill it there. It ends with 3 where a ceiling stopped it.
+Settings come from the environment; the arguments are the run's name and the instants. It prints which folder of its
+home it is about to write to, so that a test may kill it there. It exits with 3 after a ceiling.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STOPPED_BY_A_CEILING = 3
 
 
 async def fill(workspace: Workspace, run: str, instants: Sequence[datetime]) -> None:
-    """Fills all families of all watched chains, and loads the warehouse after each few instants of a chain."""
+    """Fill all streams of all watched chains, and load the warehouse after each two instants of a chain."""
     async with workspace.provider(run) as provider:
         for start in range(0, len(instants), BETWEEN_LOADS):
             for chain in sorted(workspace.settings.watchlist):
@@ -46,23 +46,23 @@ async def fill(workspace: Workspace, run: str, instants: Sequence[datetime]) -> 
                 workspace.warehouse.load(workspace.lake)
 
 
-def tell_of_writes(home: Path) -> None:
-    """Says the name of a room whenever a file in it is made or takes its name."""
+def print_writes(home: Path) -> None:
+    """Print the name of a folder whenever a file in it is created or renamed."""
 
-    def told(event: str, arguments: tuple[Any, ...]) -> None:
+    def report(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "os.rename" or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
             path = str(arguments[0])
             room = path.removeprefix(f"{home}/").split("/")[0].split(".")[0]
             if room in ROOMS and not path.endswith(".lock"):
                 os.write(1, f"{room}\n".encode())
 
-    sys.addaudithook(told)
+    sys.addaudithook(report)
 
 
 def main(run: str, *instants: str) -> int:
-    """Returns what the process is to end with."""
+    """Run the backfill and return the exit status."""
     with closing(make_workspace(load_settings())) as workspace:
-        tell_of_writes(workspace.settings.home)
+        print_writes(workspace.settings.home)
         os.write(1, f"{READY}\n".encode())
         try:
             asyncio.run(fill(workspace, run, [*map(datetime.fromisoformat, instants)]))

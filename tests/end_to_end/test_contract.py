@@ -44,7 +44,7 @@ PAST = to_unix(datetime(2026, 1, 1))
 
 
 class Session:
-    """Asks one provider with a ledger and an archive of its own."""
+    """A provider with its own ledger and archive."""
 
     def __init__(self, base_url: str, secret: str | None, folder: Path) -> None:
         self.base_url = base_url
@@ -128,7 +128,7 @@ def test_the_ledger_equals_the_bill_over_all_endpoints_together(sample_service: 
     assert spent == _billed(sample_service, secret)
 
 
-def test_a_request_that_was_answered_is_not_sent_again(sample_service: Any, session: Session) -> None:
+def test_an_answered_request_is_not_sent_again(sample_service: Any, session: Session) -> None:
     session.ask(ROWS[1][0])
     before = _billed(sample_service, sample_service.secret)
     (again,) = session.ask(ROWS[1][0])
@@ -161,9 +161,7 @@ def test_a_refused_request_raises_its_own_error_and_costs_nothing(
 
 
 @pytest.mark.parametrize("secret", [None, "hl_00000000_wrong"])
-def test_a_missing_or_wrong_key_is_told_from_other_errors(
-    sample_service: Any, tmp_path: Path, secret: str | None
-) -> None:
+def test_a_missing_or_wrong_key_has_its_own_error(sample_service: Any, tmp_path: Path, secret: str | None) -> None:
     session = Session(sample_service.base_url, secret, tmp_path)
     with pytest.raises(errors.InvalidKey):
         session.ask(ChainsRequest())

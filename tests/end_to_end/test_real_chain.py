@@ -1,4 +1,4 @@
-"""A year of a real chain, with reorganisations and a killed import: every balance is what the contract says.
+"""A year of a real chain, with reorganisations and a killed import: every balance equals the contract's.
 
 In small by default; ``HOLDERLAKE_CHAIN_TRANSFERS=20000 HOLDERLAKE_CHAIN_CHECKS=1000`` is the whole of it.
 """
@@ -30,7 +30,7 @@ YEAR = 365 * 86_400
 
 @dataclass
 class Trade:
-    """Random transfers among people, at rising random times; it knows what everybody has."""
+    """Random transfers between people at increasing times, and the balance of each person."""
 
     coin: str
     rng: random.Random
@@ -39,7 +39,7 @@ class Trade:
     owned: dict[str, int] = field(default_factory=dict)
 
     def blocks(self, transfers: int, seconds: int) -> list[tuple[int, list[dict[str, Any]]]]:
-        """Blocks with so many transfers, one to eight each, over about so many seconds."""
+        """Return blocks with one to eight transfers each, over a number of seconds."""
         sizes: list[int] = []
         while sum(sizes) < transfers:
             sizes.append(min(self.rng.randint(1, 8), transfers - sum(sizes)))
@@ -50,7 +50,7 @@ class Trade:
         return made
 
     def transfer(self) -> dict[str, Any]:
-        """A mint now and then, and else a part of what somebody has."""
+        """Mint sometimes, otherwise transfer a part of a person's balance."""
         owners = [one for one, value in self.owned.items() if value]
         receiver = self.rng.choice(self.people)
         if not owners or self.rng.random() < 0.1:
@@ -117,7 +117,7 @@ def balances_of(anvil: Anvil, coin: str, block: int, people: Sequence[str]) -> d
     return {one: value for one, value in found.items() if value}
 
 
-def test_balances_are_the_contracts_after_reorganisations_and_a_killed_import(anvil: Anvil, tmp_path: Path) -> None:
+def test_balances_equal_the_contract_after_reorganisations_and_a_kill(anvil: Anvil, tmp_path: Path) -> None:
     rng = random.Random(20_261_121)
     people = [f"0x{rng.getrandbits(160):040x}" for _ in range(PEOPLE)]
     coin = anvil.deploy("Coin")

@@ -28,7 +28,7 @@ STEPS = 10
 
 
 class Home:
-    """A home of its own for the command line."""
+    """A home for the command line."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -136,7 +136,7 @@ def test_all_five_tokens_have_holders_and_maps_at_ten_instants(
             assert {(chain, token): count for chain, token, count in counted} == dict.fromkeys(histories, STEPS)
 
 
-def test_holder_balances_equal_a_recount_of_the_raw_rows_to_the_unit(
+def test_holder_balances_equal_a_recount_of_the_raw_rows(
     lake: Path, histories: dict[tuple[str, str], list[dict[str, Any]]]
 ) -> None:
     with duckdb.connect(str(lake / "warehouse.duckdb"), read_only=True) as warehouse:
@@ -159,7 +159,7 @@ def test_holder_balances_equal_a_recount_of_the_raw_rows_to_the_unit(
                     assert share == pytest.approx(-held_raw / supply, abs=1e-15)
 
 
-def test_cryptopunks_v1_ends_with_220_holders_and_quidd_with_a_supply_of_six_million(
+def test_known_totals_of_cryptopunks_v1_and_quidd(
     server: tuple[str, str], histories: dict[tuple[str, str], list[dict[str, Any]]]
 ) -> None:
     url, key = server

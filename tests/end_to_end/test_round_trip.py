@@ -1,4 +1,4 @@
-"""Client after service is the engine: what arrives over HTTP and is normalised equals the engine's own tables."""
+"""Round trip: answers of the service, fetched over HTTP and decoded, equal the engine's tables."""
 
 from __future__ import annotations
 
@@ -112,5 +112,5 @@ def test_no_amount_in_any_table_is_a_float() -> None:
 
 
 def _without_dt_update(table: pa.Table) -> pa.Table:
-    """When the answer was made differs between two makings of it."""
+    """Remove the time of the answer, which differs between two answers."""
     return table.drop_columns(["dt_update"]) if "dt_update" in table.column_names else table

@@ -179,7 +179,7 @@ def test_a_rebuild_brings_the_options_back(make_workspace: MakeWorkspace) -> Non
 
 
 def _forget_options(root: Path, as_of: datetime) -> None:
-    """Change a partition of maps to what version 0.1.0 wrote: no options in its manifest, no columns for them."""
+    """Change a partition of maps to one of version 0.1.0: no options in its manifest, no columns for them."""
     import pyarrow.parquet as pq
 
     timestamp = as_of.strftime("%Y%m%dT%H%M%SZ")

@@ -1,4 +1,4 @@
-"""Families: a partition is filled once, one failing subject keeps nobody else out, and nothing is paid twice."""
+"""Streams: a partition is filled once, a failing subject does not affect others, and nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
 
 
-def test_a_partition_is_filled_and_asking_again_costs_nothing(make_workspace: MakeWorkspace) -> None:
+def test_a_filled_partition_is_not_fetched_again(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     (first,) = fill(workspace, HOLDERS, "eth", MAY)
     (again,) = fill(workspace, HOLDERS, "eth", MAY)
@@ -38,13 +38,13 @@ def test_one_map_request_fills_all_five_tables(make_workspace: MakeWorkspace) ->
     assert landed.calls == len(workspace.settings.watchlist["eth"])
 
 
-def test_a_past_instant_is_asked_for_in_history_mode(make_workspace: MakeWorkspace) -> None:
+def test_a_past_instant_is_requested_in_history_mode(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     (landed,) = fill(workspace, HOLDERS, "eth", MAY)
     assert landed.credits == 51_00 * (landed.calls - landed.failures)
 
 
-def test_a_token_that_no_map_can_be_made_for_does_not_keep_the_others_out(make_workspace: MakeWorkspace) -> None:
+def test_an_unsupported_token_does_not_affect_others(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     (landed,) = fill(workspace, MAPS, "bsc", MAY)
     failures = workspace.lake.read("failures", "bsc", MAY).to_pylist()
@@ -52,7 +52,7 @@ def test_a_token_that_no_map_can_be_made_for_does_not_keep_the_others_out(make_w
     assert "unsupported_token" in {row["code"] for row in failures}
 
 
-def test_a_final_failure_is_not_asked_for_again(make_workspace: MakeWorkspace) -> None:
+def test_a_final_failure_is_not_requested_again(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, MAPS, "bsc", MAY)
     (again,) = fill(workspace, MAPS, "bsc", MAY)
@@ -60,7 +60,7 @@ def test_a_final_failure_is_not_asked_for_again(make_workspace: MakeWorkspace) -
     assert again.failures > 0
 
 
-def test_a_token_that_nobody_knows_fails_alone_and_is_asked_for_again(make_workspace: MakeWorkspace) -> None:
+def test_an_unknown_token_fails_alone_and_is_requested_again(make_workspace: MakeWorkspace) -> None:
     known = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [*known, "0x" + "9" * 40]})
     (landed,) = fill(workspace, HOLDERS, "eth", MAY)
@@ -69,7 +69,7 @@ def test_a_token_that_nobody_knows_fails_alone_and_is_asked_for_again(make_works
     assert (again.calls, again.rows) == (1, landed.rows)
 
 
-def test_a_further_token_joins_a_partition_without_touching_the_others(make_workspace: MakeWorkspace) -> None:
+def test_a_further_token_is_added_to_a_partition(make_workspace: MakeWorkspace) -> None:
     first, second, *_ = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [first]})
     fill(workspace, HOLDERS, "eth", MAY)
@@ -80,7 +80,7 @@ def test_a_further_token_joins_a_partition_without_touching_the_others(make_work
     assert set(after["token_address"].to_pylist()) == {first, second}
 
 
-def test_refresh_asks_and_pays_anew(make_workspace: MakeWorkspace) -> None:
+def test_a_refresh_fetches_and_pays_again(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     (first,) = fill(workspace, HOLDERS, "eth", MAY)
     (refreshed,) = fill(workspace, HOLDERS, "eth", MAY, refresh=True)
@@ -88,7 +88,7 @@ def test_refresh_asks_and_pays_anew(make_workspace: MakeWorkspace) -> None:
     assert refreshed.credits > first.credits
 
 
-def test_endpoints_without_history_are_asked_once_a_day_for_all_pasts(make_workspace: MakeWorkspace) -> None:
+def test_endpoints_without_history_are_called_once_a_day(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     landed = fill(workspace, CHAINS, "eth", MAY, JUNE)
     assert sum(one.credits for one in landed) == 1
@@ -97,7 +97,7 @@ def test_endpoints_without_history_are_asked_once_a_day_for_all_pasts(make_works
     assert sum(one.calls for one in tokens) == 1
 
 
-def test_address_sets_land_with_their_names(make_workspace: MakeWorkspace) -> None:
+def test_address_sets_keep_their_names(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, SUBGRAPHS, "eth", MAY)
     names = set(workspace.lake.read("subgraph_transfers", "eth", MAY)["address_set"].to_pylist())
@@ -105,7 +105,7 @@ def test_address_sets_land_with_their_names(make_workspace: MakeWorkspace) -> No
     assert names
 
 
-def test_top_holders_addresses_are_asked_about_in_one_call(make_workspace: MakeWorkspace) -> None:
+def test_addresses_of_top_holders_are_fetched_in_one_call(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     (landed,) = fill(workspace, ADDRESSES, "eth", MAY)
@@ -123,9 +123,7 @@ def test_addresses_are_skipped_at_no_cost_on_a_plan_without_them(
     assert (landed.credits, landed.rows["addresses"], landed.failures) == (0, 0, 0)
 
 
-def test_exhausted_credits_stop_the_run_and_what_was_paid_for_goes_on_later(
-    sample_service: Any, make_workspace: MakeWorkspace
-) -> None:
+def test_exhausted_credits_stop_a_run_that_can_resume(sample_service: Any, make_workspace: MakeWorkspace) -> None:
     poor = sample_service.keys.create("poor", 3 * 51_00)
     with pytest.raises(CreditsExhausted):
         fill(make_workspace(secret=poor), HOLDERS, "eth", MAY)
@@ -156,5 +154,5 @@ def _is(table: Any, token: str) -> list[bool]:
     return [address == token for address in table["token_address"].to_pylist()]
 
 
-def test_the_contract_knows_the_tables_of_each_family() -> None:
+def test_stream_tables_equal_those_of_the_contract() -> None:
     assert {stream.name: frozenset(stream.tables) for stream in STREAMS} == FAMILY_TABLES

@@ -1,8 +1,8 @@
-"""Random damage to every kind of file of a home: no traceback, no wrong figure in silence, nothing unlisted deleted.
+"""Random damage to every kind of file of a home: no traceback, no silent wrong figure, no lost unlisted file.
 
-``HOLDERLAKE_DAMAGES`` is how many damages are tried (1,000 for the full run), counted from ``HOLDERLAKE_DAMAGES_FROM``,
-and ``HOLDERLAKE_DAMAGES_CLI`` how many with commands in processes of their own; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the
-kinds. With ``-s`` each damage is a line: its number, the damaged file, the kind and the outcome.
+``HOLDERLAKE_DAMAGES`` is the number of damages (1,000 for the full run), counted from ``HOLDERLAKE_DAMAGES_FROM``;
+``HOLDERLAKE_DAMAGES_CLI`` of them run commands in separate processes; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the kinds.
+With ``-s`` each damage is a line: its number, the damaged file, the kind and the outcome.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
 
 
 def files_of(home: Path) -> list[Path]:
-    """The files that hold something: locks are empty, and what SQLite makes beside a file goes with it."""
+    """Return the files with content: no locks, and no auxiliary files of SQLite."""
     found = (path for path in home.rglob("*") if path.is_file() and path.stat().st_size)
     return sorted(path for path in found if path.suffix not in (".lock",) and not path.name.endswith(("-wal", "-shm")))
 
 
 def use(workspace: Workspace) -> bool:
-    """Do what a user does next: doctor, an ingest of another instant, a load. Returns whether doctor found a fault."""
+    """Run doctor, an ingest of another instant and a load, as a user does. Return whether doctor found a fault."""
     found = any(not one.fine for one in check_files(workspace))
     repair_before_run(workspace, ["solana", "eth"], {"20260501T000000Z"}, every_byte=True)
     for stream in (TOKENS, HOLDERS, MAPS):
@@ -133,7 +133,7 @@ def copy_of(template: Workspace, home: Path) -> Path:
     return stray
 
 
-def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Workspace, tmp_path: Path) -> None:
+def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path) -> None:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
     assert {row.partition(":")[0] for row in expected} == set(TABLES)
@@ -165,7 +165,7 @@ def test_damage_is_found_or_harmless_and_never_changes_a_figure(template: Worksp
 
 
 def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on a home, in a process of its own."""
+    """Run a command on a home in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "pipelines.cli.main", *words],
         cwd=ROOT,
@@ -176,7 +176,7 @@ def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.Comp
     )
 
 
-def test_commands_on_a_damaged_home_print_no_traceback_and_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
+def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     endpoint = template._endpoint()
     assert endpoint.api_key is not None

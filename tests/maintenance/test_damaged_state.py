@@ -82,7 +82,7 @@ def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) 
     "change",
     ["entries SET cost = cost + 64", "days SET cost = 0", "runs SET cost = 0", "entries SET state = 'settl%d'"],
 )
-def test_doctor_finds_calls_of_the_ledger_that_do_not_add_up(workspace: Workspace, change: str) -> None:
+def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace, change: str) -> None:
     reopened(workspace)
     assert all(one.fine for one in check_files(workspace))
     with closing(sqlite3.connect(workspace.settings.ledger)) as ledger, ledger:
@@ -109,7 +109,7 @@ def test_a_damaged_time_of_the_remaining_credits_is_forgotten(workspace: Workspa
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
-def test_a_damaged_history_of_dagster_is_one_sentence_or_made_again(
+def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
     empty_history: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
@@ -122,7 +122,7 @@ def test_a_damaged_history_of_dagster_is_one_sentence_or_made_again(
         assert "move that folder away" in str(error)
 
 
-def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_is_a_file_is_an_error_of_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").write_text("")
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))
     with pytest.raises(SettingsError, match="is a file; set it to a folder"):

@@ -1,4 +1,4 @@
-"""Pruning the archive: only what is old, in the lake and free of failures may go, and only where that is said."""
+"""Pruning of the archive: only old answers of committed partitions without failures, and only with ``--yes``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unread(*_: Any) -> Any:
     raise MalformedAnswer("our decoder is wrong")
 
 
-def test_answers_are_told_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:
+def test_answers_are_listed_by_endpoint_and_month(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, CHAINS, "eth", MAY)
@@ -36,7 +36,7 @@ def test_answers_are_told_by_endpoint_and_month(make_workspace: MakeWorkspace) -
     assert found == {"GET tokens/holders": (len(workspace.settings.watchlist["eth"]), 0), "GET chains": (2, 1)}
 
 
-def test_only_answers_that_are_old_and_in_the_lake_may_go(make_workspace: MakeWorkspace) -> None:
+def test_only_old_answers_of_committed_partitions_are_prunable(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     answers = workspace.archive.size().answers
@@ -47,13 +47,13 @@ def test_only_answers_that_are_old_and_in_the_lake_may_go(make_workspace: MakeWo
     assert prunable(workspace, NOW).answers == []
 
 
-def test_what_a_failure_names_stays(make_workspace: MakeWorkspace) -> None:
+def test_an_answer_of_a_failure_is_kept(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
     assert prunable(workspace, NOW).answers == []
 
 
-def test_all_of_a_partition_with_failures_stays_where_that_is_asked_for(make_workspace: MakeWorkspace) -> None:
+def test_keep_failed_keeps_all_answers_of_a_partition(make_workspace: MakeWorkspace) -> None:
     known = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]})
     fill(workspace, HOLDERS, "eth", MAY)
@@ -61,7 +61,7 @@ def test_all_of_a_partition_with_failures_stays_where_that_is_asked_for(make_wor
     assert prunable(workspace, NOW, keep_failed=True).answers == []
 
 
-def test_after_pruning_a_rebuild_takes_the_rows_over_from_the_lake(make_workspace: MakeWorkspace) -> None:
+def test_a_rebuild_after_pruning_copies_rows_from_the_lake(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     before = workspace.lake.read("holders")
@@ -83,6 +83,6 @@ def test_the_command_removes_only_with_yes(make_workspace: MakeWorkspace, monkey
     assert run(app, [*old, "--dry-run"]).exit_code == 0
     assert isinstance(run(app, old).exception, ValueError)
     assert workspace.archive.size().answers == answers
-    told = json.loads(run(app, [*old, "--yes", "--json"]).output)
-    assert (told["answers"], told["removed"]) == (answers, True)
+    report = json.loads(run(app, [*old, "--yes", "--json"]).output)
+    assert (report["answers"], report["removed"]) == (answers, True)
     assert workspace.archive.size().answers == 0

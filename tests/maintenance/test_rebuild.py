@@ -1,4 +1,4 @@
-"""Rebuilding: from the archive alone comes the same lake, nobody is asked, and nothing that was there is lost."""
+"""Rebuild of the lake from the archive: the same rows, no request, and no loss."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def forget_lake(workspace: Workspace) -> None:
     workspace.settings.warehouse.unlink(missing_ok=True)
 
 
-def test_lake_and_warehouse_come_back_the_same_and_nobody_is_asked(
+def test_lake_and_warehouse_are_rebuilt_equal_without_a_request(
     sample_service: Any, make_workspace: MakeWorkspace
 ) -> None:
     """Several chains, instants and families, with failures, a refresh and the live instant among them."""
@@ -83,7 +83,7 @@ def test_lake_and_warehouse_come_back_the_same_and_nobody_is_asked(
     assert {path.name for path in workspace.settings.home.iterdir() if "rebu" in path.name} <= {"lake.rebuilding.lock"}
 
 
-def test_a_token_that_joined_later_and_other_settings_since_change_nothing(make_workspace: MakeWorkspace) -> None:
+def test_later_settings_do_not_change_a_rebuild(make_workspace: MakeWorkspace) -> None:
     first, second, *_ = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [first]})
     fill(workspace, HOLDERS, "eth", MAY)
@@ -95,9 +95,7 @@ def test_a_token_that_joined_later_and_other_settings_since_change_nothing(make_
     assert hashes(workspace.settings.lake) == before
 
 
-def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
-    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_decoder_rebuilds_all_history(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     old = workspace.lake.read("holders")
@@ -110,7 +108,7 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
 
     from dataclasses import replace
 
-    monkeypatch.setitem(replaying._FAMILY, "holders", replace(HOLDERS, decode=doubled))  # type: ignore[arg-type]
+    monkeypatch.setitem(replaying._STREAMS, "holders", replace(HOLDERS, decode=doubled))  # type: ignore[arg-type]
     rebuild(workspace)
     new = workspace.lake.read("holders")
     assert new["rank"].to_pylist() == [rank * 2 for rank in old["rank"].to_pylist()]
@@ -119,7 +117,7 @@ def test_a_normaliser_that_reads_otherwise_makes_all_history_anew(
     assert workspace.ledger.report("endpoint") == calls
 
 
-def test_a_lost_and_a_damaged_answer_are_named_and_the_rest_comes_back(make_workspace: MakeWorkspace) -> None:
+def test_missing_and_damaged_answers_are_named_and_the_rest_rebuilt(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     answers = sorted(workspace.archive, key=lambda answer: answer.digest)
@@ -138,7 +136,7 @@ def test_a_lost_and_a_damaged_answer_are_named_and_the_rest_comes_back(make_work
     assert left == tokens - {row["subject"] for row in failed}
 
 
-def test_where_an_answer_is_gone_the_old_lakes_partition_stays(make_workspace: MakeWorkspace) -> None:
+def test_a_partition_with_a_missing_answer_keeps_its_old_rows(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake)
@@ -148,7 +146,7 @@ def test_where_an_answer_is_gone_the_old_lakes_partition_stays(make_workspace: M
     assert hashes(workspace.settings.lake) == before
 
 
-def test_partitions_from_before_the_journal_are_taken_over(make_workspace: MakeWorkspace) -> None:
+def test_partitions_without_records_are_copied(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, CHAINS, "eth", MAY)
@@ -161,7 +159,7 @@ def test_partitions_from_before_the_journal_are_taken_over(make_workspace: MakeW
     assert (hashes(workspace.settings.lake), covered(workspace)) == before
 
 
-def test_a_rebuild_that_is_cut_short_leaves_the_old_lake_and_can_be_repeated(
+def test_an_interrupted_rebuild_keeps_the_old_lake(
     make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = make_workspace()
@@ -176,7 +174,7 @@ def test_a_rebuild_that_is_cut_short_leaves_the_old_lake_and_can_be_repeated(
     assert hashes(workspace.settings.lake) == before
 
 
-def test_a_killed_rebuild_leaves_a_lake_and_is_done_by_the_next(make_workspace: MakeWorkspace) -> None:
+def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for stream in (CHAINS, HOLDERS):
         fill(workspace, stream, "eth", MAY, JUNE)
@@ -193,18 +191,18 @@ def test_a_killed_rebuild_leaves_a_lake_and_is_done_by_the_next(make_workspace: 
     assert hashes(workspace.settings.lake) == before
 
 
-def test_a_rebuild_killed_while_the_lakes_change_places_loses_neither(make_workspace: MakeWorkspace) -> None:
+def test_a_rebuild_killed_during_the_replacement_loses_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     before = hashes(workspace.settings.lake)
     workspace.settings.lake.rename(workspace.settings.home / "lake.before")
-    fill(workspace, CHAINS, "eth", MAY)  # somebody ingested since
+    fill(workspace, CHAINS, "eth", MAY)  # ingested since
     assert rebuild(workspace).is_whole
     after = hashes(workspace.settings.lake)
     assert before.items() < after.items()
 
 
-def test_a_map_that_was_refused_is_refused_in_the_same_words(make_workspace: MakeWorkspace) -> None:
+def test_a_refused_map_is_refused_with_the_same_message(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, MAPS, "bsc", MAY)
     before = workspace.lake.read("failures")
@@ -214,19 +212,19 @@ def test_a_map_that_was_refused_is_refused_in_the_same_words(make_workspace: Mak
     assert workspace.lake.read("failures") == before
 
 
-def test_an_archive_without_a_journal_is_refused(make_workspace: MakeWorkspace) -> None:
+def test_an_archive_without_records_is_refused(make_workspace: MakeWorkspace) -> None:
     with pytest.raises(LakeError, match="no journal"):
         rebuild(make_workspace())
 
 
-def test_a_dry_run_tells_the_same_and_does_nothing(make_workspace: MakeWorkspace) -> None:
+def test_a_dry_run_predicts_the_rebuild_and_changes_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     forget_lake(workspace)
-    told = survey(workspace)
+    predicted = survey(workspace)
     assert not workspace.settings.lake.exists()
     done = rebuild(workspace)
-    assert (told.partitions, told.commits, told.answers) == (done.partitions, done.commits, done.answers)
+    assert (predicted.partitions, predicted.commits, predicted.answers) == (done.partitions, done.commits, done.answers)
 
 
 def test_rebuild_exits_3_when_a_part_is_missing(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:

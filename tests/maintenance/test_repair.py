@@ -72,7 +72,7 @@ def test_a_damaged_partition_does_not_keep_others_from_the_warehouse(workspace: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_note_of_the_provider_is_read_from_the_manifests(workspace: Workspace, kind: str) -> None:
+def test_a_damaged_provider_file_is_restored_from_manifests(workspace: Workspace, kind: str) -> None:
     note = workspace.lake.provider_path
     damage(note, Random(1), kind)
     workspace.check()
@@ -88,7 +88,7 @@ def test_a_run_repairs_the_partitions_that_it_fills(workspace: Workspace, caplog
     assert "holders/solana/20260501T000000Z was repaired from the archive, at no cost" in caplog.text
 
 
-def test_a_damaged_archive_segment_loses_only_its_own_answer_and_names_the_request(workspace: Workspace) -> None:
+def test_a_damaged_segment_loses_one_answer_and_names_its_request(workspace: Workspace) -> None:
     stored = next(one for one in workspace.archive.stored() if "/map/" in one.request["path"])
     others = len(list(workspace.archive.stored())) - 1
     spoil(workspace.archive, stored)
@@ -108,7 +108,7 @@ def test_a_rebuild_keeps_files_that_no_manifest_lists(workspace: Workspace) -> N
     assert b"mine" in kept
 
 
-def test_a_rebuild_keeps_rows_whose_journal_is_damaged(workspace: Workspace) -> None:
+def test_a_rebuild_keeps_rows_whose_record_is_damaged(workspace: Workspace) -> None:
     before = workspace.lake.read("holders")
     for path in (workspace.archive.root / "journal").rglob("timestamp=20260501*/holders/*.zst"):
         damage(path, Random(1), "truncate")
@@ -117,7 +117,7 @@ def test_a_rebuild_keeps_rows_whose_journal_is_damaged(workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
-def test_a_damaged_warehouse_is_made_again_from_the_lake(workspace: Workspace, kind: str) -> None:
+def test_a_damaged_warehouse_is_rebuilt_from_the_lake(workspace: Workspace, kind: str) -> None:
     before = workspace.warehouse.query("FROM maps ORDER BY ALL")
     damage(workspace.warehouse.path, Random(1), kind)
     workspace.warehouse.set_damaged_aside()

@@ -1,4 +1,4 @@
-"""Retrying failures: exactly what failed is asked again, and what was paid for is read before it is paid for again."""
+"""Retry of failures: only failed subjects are requested again, and paid answers are decoded again first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.provider.misbehaving import Misbehaving, Step, answer
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
-NOBODY = "http://127.0.0.1:9"
+CLOSED_PORT = "http://127.0.0.1:9"
 ONCE = {"attempts": 1}
 UNKNOWN = "0x" + "9" * 40
 
@@ -39,7 +39,7 @@ def unread(*_: Any) -> Any:
 
 @contextmanager
 def scripted(*steps: Step) -> Iterator[Misbehaving]:
-    """The scripted server in a thread of its own."""
+    """Run the scripted server in a thread."""
     loop, server = asyncio.new_event_loop(), Misbehaving(list(steps))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -57,8 +57,8 @@ def spent(workspace: Workspace) -> int:
     return workspace.ledger.totals().spent
 
 
-def test_what_failed_in_an_outage_lands_when_it_is_over(make_workspace: MakeWorkspace) -> None:
-    away = make_workspace(base_url=NOBODY, provider=ONCE)
+def test_failures_of_an_outage_succeed_when_it_is_over(make_workspace: MakeWorkspace) -> None:
+    away = make_workspace(base_url=CLOSED_PORT, provider=ONCE)
     for instant in (MAY, JUNE):
         with pytest.raises(TransientError):
             fill(away, HOLDERS, "eth", instant)
@@ -71,7 +71,7 @@ def test_what_failed_in_an_outage_lands_when_it_is_over(make_workspace: MakeWork
     assert workspace.warehouse.query("SELECT count(*) AS n FROM holders").to_pylist()[0]["n"] > 0
 
 
-def test_only_the_failed_subjects_are_asked_again(make_workspace: MakeWorkspace) -> None:
+def test_only_failed_subjects_are_requested_again(make_workspace: MakeWorkspace) -> None:
     known = make_workspace().settings.watchlist["eth"]
     workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]})
     fill(workspace, HOLDERS, "eth", MAY)
@@ -82,7 +82,7 @@ def test_only_the_failed_subjects_are_asked_again(make_workspace: MakeWorkspace)
     assert workspace.lake.read("holders") == before
 
 
-def test_chains_families_and_codes_narrow_the_choice_and_final_ones_need_their_code(
+def test_failures_are_chosen_by_chain_family_and_code(
     make_workspace: MakeWorkspace,
 ) -> None:
     known = make_workspace().settings.watchlist
@@ -100,14 +100,12 @@ def test_chains_families_and_codes_narrow_the_choice_and_final_ones_need_their_c
 
 
 @pytest.mark.parametrize("stream", [HOLDERS, TOKENS], ids=lambda family: str(family.name))
-def test_a_paid_answer_that_we_could_not_read_is_read_again_at_no_cost(
-    make_workspace: MakeWorkspace, stream: Any
-) -> None:
+def test_a_paid_answer_is_decoded_again_at_no_cost(make_workspace: MakeWorkspace, stream: Any) -> None:
     workspace = make_workspace()
     fill(workspace, replace(stream, decode=unread), "eth", MAY)
     paid, failed = spent(workspace), failures(workspace)
     assert {one.code for one in failed} == {"malformed_answer"}
-    other = make_workspace(holders={"limit": 250}, base_url=NOBODY)  # neither settings nor provider matter
+    other = make_workspace(holders={"limit": 250}, base_url=CLOSED_PORT)  # neither settings nor provider matter
     report = retry(other, failed)
     assert (report.landed, report.reread, report.calls) == (failed, len(failed), 0)
     assert spent(workspace) == paid
@@ -117,20 +115,20 @@ def test_a_paid_answer_that_we_could_not_read_is_read_again_at_no_cost(
     assert workspace.lake.read(stream.tables[0]) == landed
 
 
-def test_an_answer_that_nobody_can_read_is_asked_for_anew_only_with_refresh(make_workspace: MakeWorkspace) -> None:
+def test_only_refresh_pays_again_for_an_unreadable_answer(make_workspace: MakeWorkspace) -> None:
     token = make_workspace().settings.watchlist["eth"][0]
     with scripted(answer(b"<html>"), answer([])) as server:
         workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address)
         fill(workspace, HOLDERS, "eth", MAY)
         kept = retry(workspace, failures(workspace))
         assert (kept.reread, kept.calls, [one.code for one in kept.failed]) == (1, 0, ["malformed_answer"])
-        anew = retry(workspace, failures(workspace), refresh=True)
-        assert (anew.calls, len(anew.landed), anew.failed) == (1, 1, [])
+        refreshed = retry(workspace, failures(workspace), refresh=True)
+        assert (refreshed.calls, len(refreshed.landed), refreshed.failed) == (1, 1, [])
         assert len(server.received) == 2
     assert failures(workspace) == []
 
 
-def test_an_unreadable_answer_that_is_gone_is_left_alone_without_refresh(make_workspace: MakeWorkspace) -> None:
+def test_a_missing_unreadable_answer_needs_refresh(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
     workspace.archive.remove([*workspace.archive.stored()])
@@ -138,10 +136,10 @@ def test_an_unreadable_answer_that_is_gone_is_left_alone_without_refresh(make_wo
     assert (report.retried, report.calls, len(report.left)) == ([], 0, len(workspace.settings.watchlist["eth"]))
 
 
-def test_a_ceiling_stops_a_retry_and_what_landed_stays(make_workspace: MakeWorkspace) -> None:
+def test_a_ceiling_stops_a_retry_and_keeps_its_results(make_workspace: MakeWorkspace) -> None:
     for instant in (MAY, JUNE):
         with pytest.raises(TransientError):
-            fill(make_workspace(base_url=NOBODY, provider=ONCE), HOLDERS, "eth", instant)
+            fill(make_workspace(base_url=CLOSED_PORT, provider=ONCE), HOLDERS, "eth", instant)
     workspace = make_workspace(budget={"per_run": 60})
     failed = failures(workspace)
     with pytest.raises(BudgetExceeded):
@@ -149,7 +147,7 @@ def test_a_ceiling_stops_a_retry_and_what_landed_stays(make_workspace: MakeWorks
     assert spent(workspace) <= 60_00
 
 
-def test_the_command_says_what_came_of_it(
+def test_the_command_reports_the_result(
     make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch, sample_service: Any
 ) -> None:
     workspace = make_workspace(watchlist={"eth": [UNKNOWN]})
@@ -162,6 +160,6 @@ def test_the_command_says_what_came_of_it(
     (workspace.settings.lake / "_provider.json").write_text(json.dumps({"provider": sample_service.base_url}))
     done = CliRunner().invoke(app, ["retry-failures", "--json"])
     assert done.exit_code == 1, done.exception
-    told = json.loads(done.output)
-    assert [one["code"] for one in told["failed"]] == ["unknown_token"]
+    report = json.loads(done.output)
+    assert [one["code"] for one in report["failed"]] == ["unknown_token"]
     assert "unknown_token" in CliRunner().invoke(app, ["retry-failures"]).output
