@@ -167,7 +167,7 @@ def test_an_interrupted_rebuild_keeps_the_old_lake(
     workspace.warehouse.load(workspace.lake)
     before = hashes(workspace.settings.lake)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(rebuilding, "take_over", _interrupted)
+        patched.setattr(rebuilding, "replace_lake", _interrupted)
         rebuild(workspace)
     assert hashes(workspace.settings.lake) == before
     assert rebuild(workspace).is_whole
@@ -213,7 +213,7 @@ def test_a_refused_map_is_refused_with_the_same_message(make_workspace: MakeWork
 
 
 def test_an_archive_without_records_is_refused(make_workspace: MakeWorkspace) -> None:
-    with pytest.raises(LakeError, match="no journal"):
+    with pytest.raises(LakeError, match="no records of commits"):
         rebuild(make_workspace())
 
 
