@@ -16,7 +16,7 @@ SECRET: Final = b"the secret of the services of these tests"
 
 
 class Clock:
-    """A clock that stands where it is put."""
+    """A clock with a fixed time."""
 
     def __init__(self, instant: datetime) -> None:
         self.instant = instant
@@ -27,7 +27,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A SQLite file, which finds its secret by itself, or a schema or database of PostgreSQL with its server."""
+    """A SQLite file, or a schema or database of PostgreSQL with its server."""
 
     where: Path | str
     server: PostgresServer | None = None
@@ -48,7 +48,7 @@ class Ledger:
         return start(begin + code, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     def kept(self) -> str:
-        """Everything that the database holds, as text; bytes in hexadecimal digits."""
+        """Return all contents of the database as text; bytes as hexadecimal digits."""
         if self.server is None:
             path = Path(self.where)
             files = [path, path.with_name(f"{path.name}-wal")]

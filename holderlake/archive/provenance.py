@@ -98,7 +98,7 @@ class Commit:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the local engine computed it, without requests."""
+        """True if the local engine computed it, without requests."""
         return not any(group.asked for group in self.groups)
 
 

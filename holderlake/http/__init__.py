@@ -1,4 +1,4 @@
-"""HTTP calls as the provider's client, nodes and webhooks make them: limits, transports and failures.
+"""HTTP calls of the provider's client, of nodes and of webhooks: limits, transports and failures.
 
-What is in a request or an answer belongs in the package that makes the call.
+The contents of requests and answers belong in the package that makes the call.
 """

@@ -21,9 +21,9 @@ import httpx
 from holderlake.http.transport import CAN_SEND_ONCE, AiohttpTransport
 
 Transport = Literal["aiohttp", "httpx"]
-"""What carries the requests of ``httpx.AsyncClient``: our transport over aiohttp, or httpx's own."""
+"""Transport of ``httpx.AsyncClient``: ours over aiohttp, or httpx's own."""
 Cause = Literal["unsent", "timeout", "closed", "too_large", "encoding", "corrupt"]
-"""Why a call has no complete response. Only with ``unsent`` it is certain that the request did not leave."""
+"""Cause of a call without complete response. Only after ``unsent`` the request certainly was not sent."""
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
 """The encodings that can be read; a server should use no other."""

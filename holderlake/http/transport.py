@@ -1,6 +1,6 @@
 """An httpx transport over aiohttp, which takes a fraction of the CPU of httpx's own for answers of 400 kB.
 
-It never sends a request twice, follows no redirect, and yields the body as it came, without decompression.
+It never sends a request twice, follows no redirect, and yields the body without decompression.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import httpx
 from yarl import URL
 
 CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
-"""Whether this aiohttp lets us turn off its repetition of requests. If not, httpx's own transport is used."""
+"""True if aiohttp's repetition of requests can be turned off; otherwise httpx's own transport is used."""
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx.ProxyError),

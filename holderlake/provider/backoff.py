@@ -1,4 +1,4 @@
-"""Waits of a call that the provider refuses with HTTP 429, and what the refusals mean in the end.
+"""Waits after HTTP 429, and the meaning of refusals that persist.
 
 A call is repeated for two rate windows. Then it is certain whether a rate limit or used-up credits are the reason.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from holderlake.provider.errors import CreditsExhausted, ProviderError, RateLimited, RateLimitPersists
 
 LONGEST_WAIT: Final = 300.0
-"""Seconds: a provider that asks for more is not waited for."""
+"""Seconds. A longer Retry-After ends the retries."""
 
 
 class Refusals:
@@ -25,9 +25,9 @@ class Refusals:
         self._count = 0
 
     def wait(self, error: RateLimited, now: float, answered_at: float) -> float:
-        """Return the seconds until the next try; ``answered_at`` is when any call was last answered.
+        """Return the seconds until the next try; ``answered_at`` is the time of the last answer to any call.
 
-        Raises ``RateLimitPersists``, ``CreditsExhausted`` or ``RateLimited`` where another try is in vain.
+        Raises ``RateLimitPersists``, ``CreditsExhausted`` or ``RateLimited`` if another attempt cannot succeed.
         """
         self._since = now if self._since is None else self._since
         failure = self._failure(error, now - self._since, answered_at > self._since)

@@ -8,7 +8,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.provider.errors import AnswersBreak, Broken
 
 IN_A_ROW: Final = 5
-"""So many broken answers in a row stop a run."""
+"""Number of broken answers in a row that stops a run."""
 _LESS: Final = "ask for less at a time (maps.limit, holders.limit)"
 _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "timeout": (
@@ -51,11 +51,11 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
 
 _FULL: Final = frozenset({"page", "empty", "error"})
 BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how not in _FULL}
-"""The ways in which answers break, in words, without those that came in full."""
+"""Descriptions of the ways in which incomplete answers break."""
 
 
 class BrokenStreak:
-    """The last answers of a run, as far as they broke in the same way."""
+    """Count of the latest answers that broke in the same way."""
 
     def __init__(self) -> None:
         self._how: Broken | None = None
@@ -63,11 +63,11 @@ class BrokenStreak:
         self._credits = 0
 
     def intact(self) -> None:
-        """Note that an answer came in full."""
+        """Note a complete answer."""
         self._how, self._count, self._credits = None, 0, 0
 
     def broke(self, how: Broken, credits: int) -> AnswersBreak | None:
-        """Note a broken answer of at most that cost; return the error that stops the run where it was one too many."""
+        """Note a broken answer and its possible cost. Return the error that stops the run, or None."""
         if how != self._how:
             self.intact()
         self._how = how

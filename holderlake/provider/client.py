@@ -42,7 +42,7 @@ from holderlake.provider.errors import (
 from holderlake.provider.ledger.entries import MOST_CREDITS
 
 _DEAREST: Final = 100
-"""A cost of more than this many times the price table's is not believed."""
+"""A cost of more than this multiple of the list price is implausible."""
 _LONGEST_REASON: Final = 300
 _ERROR_KEYS: Final = frozenset(
     {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
@@ -58,7 +58,7 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """A 2xx answer before it is decoded. Credits in hundredths, None where the provider does not name them."""
+    """A 2xx answer before it is decoded. Credits are hundredths, None if the provider does not name them."""
 
     raw: bytes = field(repr=False)
     status: int
@@ -68,7 +68,7 @@ class RawAnswer:
     credits_remaining: int | None
     dt_update: str | None
     disbelieved: str | None = None
-    """Headers about credits that cannot be true, as text; they count as missing."""
+    """Implausible headers about credits, as text; they count as missing."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class CallOptions:
 class ProviderClient:
     """Sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one whole attempt. ``concurrency``: calls under way at a time, at most; their number
-    follows the provider's latency (``pace``). ``first_wait``: seconds before the first retry; it doubles.
-    Raises ``ValueError`` on a base address or a key that cannot be used.
+    ``timeout``: seconds for one complete attempt. ``concurrency``: open calls at most; ``limit`` adapts their number to
+    the provider's latency. ``first_wait``: seconds before the first retry; it doubles. ``rate_per_minute`` is only for
+    messages here: the ledger limits the rate. Raises ``ValueError`` for an invalid base address or key.
     """
 
     def __init__(
@@ -148,23 +148,23 @@ class ProviderClient:
                 await http.close()
 
     async def ask(self, request: Request) -> Any:
-        """The answer, read into ``request.answer``. Raises ``ProviderError``."""
+        """Return the answer as an object of ``request.answer``. Raises ``ProviderError``."""
         answer = await self.send(request)
         return self.read(request, answer.raw)
 
     async def send(self, request: Request) -> RawAnswer:
-        """The answer as it came, retried where that can help. Raises ``ProviderError``."""
+        """Return the answer as it came, with retries. Raises ``ProviderError``."""
         return await self.retried(lambda: self.exchange(request))
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work``, which makes one ``exchange``, in its turn; repeat it after a ``TransientError``.
+        """Run ``work``, one ``exchange``, within the concurrency limit; retry it after a ``TransientError``.
 
-        What must happen once an attempt (accounting) belongs into ``work``. A call that may have been charged is
-        repeated ``charged_repeats`` times at most, one that a rate limit refuses is repeated for two rate windows.
+        A call that may have been charged is repeated at most ``charged_repeats`` times. One that a rate limit refuses
+        is repeated for two rate windows.
         """
         broken = 0
 
-        async def in_turn() -> T:
+        async def limited() -> T:
             nonlocal broken
             async with self._slots.slot():
                 await self._turn()
@@ -179,7 +179,7 @@ class ProviderClient:
         refusals = Refusals(self._options.rate_window, self._first_wait, self.rate_per_minute)
         while True:
             try:
-                return await self._retry(self._wait_before_retry, in_turn)
+                return await self._retry(self._wait_before_retry, limited)
             except RateLimited as error:
                 now = asyncio.get_running_loop().time()
                 seconds = refusals.wait(error, now, self._answered_at)
@@ -188,27 +188,27 @@ class ProviderClient:
 
     @property
     def is_busy(self) -> bool:
-        """Whether work that must not be cut short is under way."""
+        """True while work of ``to_the_end`` is running."""
         return bool(self._under_way)
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs work that cost money to its end: neither a cancelled caller nor leaving the client cuts it short.
+        """Run paid work to its end, even if the caller is cancelled or the client is closed.
 
-        A second cancellation is not kept waiting.
+        After a second cancellation the caller does not wait for it.
         """
         task = asyncio.create_task(work)
         self._under_way.add(task)
-        task.add_done_callback(self._landed)
+        task.add_done_callback(self._ended)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await asyncio.wait([task])
             raise
 
-    def _landed(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at, or asyncio would report it as overlooked where the caller was cancelled
+            task.exception()  # otherwise asyncio reports an unread exception after a cancellation
 
     async def exchange(self, request: Request) -> RawAnswer:
         """Make one call, neither delayed nor repeated. Raises ``ProviderError``."""
@@ -229,7 +229,7 @@ class ProviderClient:
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
-        """What an answer cost and what remains, and as text what cannot be true of that."""
+        """Return cost and balance of an answer's headers, and implausible headers as text."""
         found: list[int | None] = []
         wrong = []
         most = {"x-credits-cost": _DEAREST * max(request.cost, CREDIT), "x-credits-remaining": MOST_CREDITS}
@@ -243,21 +243,21 @@ class ProviderClient:
         return found[0], found[1], ", ".join(wrong) or None
 
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
-        """Reads an answer's bytes into ``request.answer``. Raises ``MalformedAnswer`` naming its hash."""
+        """Decode an answer's bytes into ``request.answer``. Raises ``MalformedAnswer`` with their hash."""
         try:
             return exact_json.decode(raw, request.answer)
         except (exact_json.MalformedAnswer, RecursionError, ArithmeticError) as error:
-            # Nesting without end and exponents beyond any decimal are no answers either.
+            # Very deep nesting and huge exponents are errors of the answer too.
             reason = plain(self.redacted(str(error) or type(error).__name__))
         raise MalformedAnswer(reason, hashlib.sha256(raw).hexdigest(), digest)
 
     def redacted(self, text: str) -> str:
-        """The text without the key: providers and proxies may repeat what they were sent."""
+        """Return the text without the key: providers and proxies may repeat a request's headers."""
         key = self._key.get_secret_value()
         return text.replace(key, "***") if key else text
 
     def redacted_bytes(self, raw: bytes) -> bytes:
-        """As ``redacted``."""
+        """Return the bytes without the key."""
         key = self._key.get_secret_value().encode()
         return raw.replace(key, b"***") if key else raw
 
@@ -305,7 +305,7 @@ class ProviderClient:
             await asyncio.sleep(seconds)
 
     def _wait_before_retry(self, error: Exception) -> bool | float:
-        """Whether to retry; the seconds to wait where the provider named them, else the usual growing wait."""
+        """Return whether to retry, or the seconds to wait if the provider names them."""
         if not isinstance(error, TransientError) or isinstance(error, RateLimited) or error.is_final:
             return False
         if error.retry_after is None:

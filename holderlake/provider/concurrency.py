@@ -16,7 +16,7 @@ from typing import Final
 _FIRST: Final = 40
 """Enough for the largest rate if an answer takes a fifth of a second."""
 _FEWEST: Final = 4
-"""So few calls do not make a provider slow: their latency counts as usual."""
+"""This number of calls cannot make a provider slow: its latency counts as usual."""
 _GROWTH: Final = 1.5
 _STILL_USUAL: Final = 1.3
 _TOO_SLOW: Final = 2.0

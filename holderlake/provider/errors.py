@@ -59,11 +59,11 @@ class ProviderError(Exception):
     code: str = "unexpected_status"
     retryable: ClassVar[bool] = False
     stops: ClassVar[Literal["provider", "endpoint"] | None] = None
-    """What later requests cannot succeed after this error."""
+    """Later requests that fail too after this error."""
     maybe_charged: bool = False
     """The provider may have charged the call although no answer came."""
     broken: Broken | None = None
-    """How the answer broke, where it may have been charged."""
+    """The way in which an answer broke that may have been charged."""
     request: Any = None
     """The request that was refused."""
 
@@ -78,7 +78,7 @@ class ProviderError(Exception):
 
 
 class NoAnswer(ProviderError):
-    """The provider has nothing on the token."""
+    """The provider has no data about the token."""
 
     code = "no_answer"
 
@@ -90,7 +90,7 @@ class UnsupportedToken(NoAnswer):
 
 
 class NoHolders(NoAnswer):
-    """Nobody holds the token at that time."""
+    """The token has no holders at that time."""
 
     code = "no_holders"
 
@@ -102,7 +102,7 @@ class UnknownToken(NoAnswer):
 
 
 class PermanentError(ProviderError):
-    """Asking again can't help until somebody changes something."""
+    """A retry cannot help until someone changes something."""
 
 
 class InvalidKey(PermanentError):
@@ -148,7 +148,7 @@ class AnswersBreak(PermanentError):
 
 
 class BudgetExceeded(PermanentError):
-    """The call would pass one of our own ceilings; it was not made. Amounts in hundredths of a credit."""
+    """The call would exceed one of our own ceilings; it was not made. Amounts in hundredths of a credit."""
 
     code = "budget_exceeded"
     stops = "provider"
@@ -195,7 +195,7 @@ class RemovedEndpoint(PermanentError):
 
 
 class InvalidRequest(PermanentError):
-    """The provider does not take this request."""
+    """The provider does not accept this request."""
 
     code = "invalid_request"
 
@@ -216,7 +216,7 @@ class RateLimited(TransientError):
 
 
 class Unavailable(TransientError):
-    """The provider can't answer now."""
+    """The provider cannot answer now."""
 
     code = "unavailable"
 
@@ -237,7 +237,7 @@ class BrokenAnswer(Unreachable):
 
 
 class MalformedAnswer(ProviderError):
-    """An answer that can't be read. ``answer_hash``: its SHA-256; ``digest``: its name in the archive, if kept."""
+    """An answer that cannot be decoded. ``answer_hash``: its SHA-256; ``digest``: its name in the archive, if kept."""
 
     code = "malformed_answer"
 

@@ -327,12 +327,12 @@ class Provider:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether ``cancel`` was called."""
+        """True after ``cancel``."""
         return self.cancelled.is_set()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call that may be charged is open."""
+        """True while a call that may be charged is open."""
         return self._client.is_busy
 
     def cancel(self) -> None:

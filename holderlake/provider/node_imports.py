@@ -1,6 +1,6 @@
-"""What assets know of the engine's sources: what importing a chain's day from its node did.
+"""Result of an import of a chain's day from its nodes, for assets.
 
-Who imports is told from outside (``Workspace.import_day``), so that nothing here knows of the engine.
+``Workspace.import_day`` does the import, so this room does not import the engine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DayReport:
-    """An import of one chain and day. Blocks ``first_block`` to ``last_block`` are there now; ``is_whole`` where these
-    are all of the day. ``blocks``, ``logs``, ``rows`` and ``requests`` count what was new, ``removed`` rows that
-    reorganisations took back."""
+    """Import of one chain and day. Blocks ``first_block`` to ``last_block`` are stored; ``is_whole`` if these are all
+    blocks of the day. ``blocks``, ``logs``, ``rows`` and ``requests`` count new ones, ``removed`` the rows that
+    reorganisations removed."""
 
     first_block: int
     last_block: int

@@ -1,7 +1,7 @@
-"""Endpoints that a key's plan does not include, as the provider's refusals showed; kept in the ledger's file.
+"""Endpoints that a key's plan does not include, learned from refusals and stored in the ledger's file.
 
-Plans leave out tables of these endpoints. A refusal is forgotten after some days, when the endpoint answers again,
-and with another key. The key itself is not stored, only a fingerprint.
+Runs leave out the tables of these endpoints. A limit expires after some days, when the endpoint answers, and with
+another key. The key is not stored, only a fingerprint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holderlake.contract.times import utc_now
 from holderlake.storage.sqlite import Database
 
 VALID_FOR: Final = timedelta(days=7)
-"""After this time the provider is asked again: the plan may have been changed."""
+"""After this time the endpoint is tried again: the plan may have changed."""
 _SCHEMA: Final = (
     """
     CREATE TABLE IF NOT EXISTS plan_limits (
@@ -42,7 +42,7 @@ class PlanLimit:
 
     @property
     def until(self) -> datetime:
-        """When it is forgotten."""
+        """The time at which the limit expires."""
         return self.at + VALID_FOR
 
 
@@ -56,7 +56,7 @@ class PlanLimits:
         rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)
         found = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
         self.limits = {one.endpoint: one for one in found if self._now() < one.until}
-        """What is known, by endpoint."""
+        """Known limits by endpoint."""
 
     def refused(self, endpoint: str, reason: str) -> None:
         """Remember that the plan lacks an endpoint."""
@@ -66,7 +66,7 @@ class PlanLimits:
             db.execute("INSERT OR REPLACE INTO plan_limits VALUES (?, ?, ?, ?, ?)", values)
 
     def answered(self, endpoint: str) -> None:
-        """Forget the limit of an endpoint that answers; does nothing where there is none."""
+        """Remove the limit of an endpoint that answered, if there is one."""
         if self.limits.pop(endpoint, None):
             with self._db.transaction() as db:
                 sql = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
@@ -77,5 +77,5 @@ class PlanLimits:
 
 
 def _fingerprint(provider_id: str, key: str) -> str:
-    """Tells keys apart and does not give one away: API keys are random, and most of the digest is cut off."""
+    """Return a fingerprint that distinguishes keys without revealing them: keys are random, the digest is shortened."""
     return hashlib.sha256(f"{provider_id}\n{key}".encode()).hexdigest()[:16]

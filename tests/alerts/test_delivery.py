@@ -190,7 +190,7 @@ def test_a_new_webhook_receives_no_earlier_alerts(home: Home, receiver: Receiver
 # Dagster
 
 
-def test_the_sensor_launches_a_job_after_a_load_which_fails_without_webhook(
+def test_the_sensor_launches_a_job_that_fails_without_the_webhook(
     home: Home, receiver: Receiver, instance: DagsterInstance
 ) -> None:
     workspace = home(receiver)

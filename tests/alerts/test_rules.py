@@ -24,7 +24,7 @@ HOSTILE = "'; DROP TABLE maps; --\n<!channel> \u202e"
 
 @pytest.fixture
 def lake(empty_warehouse: Path, lake: Lake) -> Lake:
-    """A lake beside a warehouse that has its views already."""
+    """A lake, and a warehouse with its views."""
     shutil.copy(empty_warehouse, lake.root.parent)
     return lake
 
@@ -82,8 +82,8 @@ def test_a_cluster_keeps_its_name_when_its_number_changes(lake: Lake) -> None:
 # The score
 
 
-def scores(lake: Lake, told: Mapping[datetime, float | None]) -> None:
-    for as_of, score in told.items():
+def scores(lake: Lake, values: Mapping[datetime, float | None]) -> None:
+    for as_of, score in values.items():
         tables = map_tables(CHAIN, as_of, {TOKEN: []})
         tables["maps"] = rows(
             "maps", CHAIN, as_of, [row | {"service_score": score} for row in tables["maps"].to_pylist()]
@@ -100,7 +100,7 @@ def test_a_fall_within_a_day_is_told_with_the_score_it_fell_from(lake: Lake) -> 
     assert (alert.timestamp, alert.measured, alert.evidence["highest_score"]) == (DAYS[1], 5, 60)
 
 
-def test_a_fall_by_the_hour_is_told_when_it_comes_to_the_threshold_and_once(lake: Lake) -> None:
+def test_a_slow_fall_gives_one_alert_at_the_threshold(lake: Lake) -> None:
     scores(lake, {DAYS[0] + hour * LATER: 60 - 2 * hour for hour in range(12)})
     assert dates(found(lake, FALL)) == [DAYS[0] + 3 * LATER]
 
@@ -147,7 +147,7 @@ SENT = AlertRule(rule="exchange_transfer")
 HUGE = "123456789012345678901234567890.5"
 
 
-def test_a_top_holder_that_sends_to_an_exchange_is_told_with_the_exact_value(lake: Lake) -> None:
+def test_an_exchange_transfer_alert_has_the_exact_value(lake: Lake) -> None:
     map_with(lake, DAYS[0], {"0x1": 1}, [sent_to("0xcex", DAYS[0] - LATER)])
     map_with(lake, DAYS[1], {"0x1": 1}, [sent_to("0xcex", DAYS[1] - LATER, HUGE, 5)])
     map_with(lake, DAYS[2], {"0x1": 1}, [sent_to("0xcex", DAYS[1] - LATER, HUGE, 5)])
@@ -173,7 +173,7 @@ def test_who_sent_all_that_it_had_is_told_although_it_is_no_top_holder_now(lake:
         sent_to("0xcex", DAYS[0] - LATER),
         sent_to("0xcex", DAYS[1] - LATER, from_address="0x2"),
     ],
-    ids=["to nobody in particular", "another token", "long ago", "by a small holder"],
+    ids=["to another address", "another token", "long ago", "by a small holder"],
 )
 def test_other_transfers_are_nothing_to_tell(lake: Lake, sent: dict[str, Any]) -> None:
     map_with(lake, DAYS[0], {"0x1": 1, "0x2": 11}, [])
@@ -202,7 +202,7 @@ def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:
 LATE = AlertRule(rule="data_late")
 
 
-def test_data_is_late_after_so_many_intervals_and_told_once_until_there_is_new(lake: Lake) -> None:
+def test_late_data_gives_one_alert_until_new_data_comes(lake: Lake) -> None:
     write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9}})
     assert found(lake, LATE, Span(DAYS[0], DAYS[2], DAY)) == []
     (first,) = found(lake, LATE, Span(DAYS[0], DAYS[2] + LATER, DAY))
@@ -213,13 +213,13 @@ def test_data_is_late_after_so_many_intervals_and_told_once_until_there_is_new(l
     assert again.fingerprint != first.fingerprint
 
 
-def test_a_token_that_never_came_is_waited_for_from_the_first_evaluation_on(lake: Lake) -> None:
+def test_a_token_without_data_is_late_after_the_first_evaluation(lake: Lake) -> None:
     assert found(lake, LATE, Span(DAYS[0], DAYS[9], DAY, began=DAYS[8])) == []
     (alert,) = found(lake, LATE, Span(DAYS[0], DAYS[9], DAY, began=DAYS[0]))
     assert alert.evidence["newest_timestamp"] is None
 
 
-def test_that_nobody_holds_a_token_is_data_and_a_provider_that_is_down_is_not(lake: Lake) -> None:
+def test_no_holders_count_as_data_and_an_outage_does_not(lake: Lake) -> None:
     write(lake, "maps", CHAIN, DAYS[0], {}, set(), failures(CHAIN, DAYS[0], ("map", TOKEN)))
     assert found(lake, LATE, Span(DAYS[0], DAYS[1], DAY, began=DAYS[0] - 9 * DAY)) == []
     assert len(found(lake, LATE, Span(DAYS[0], DAYS[3], DAY))) == 1
@@ -229,7 +229,7 @@ def test_that_nobody_holds_a_token_is_data_and_a_provider_that_is_down_is_not(la
 
 
 @pytest.mark.parametrize("kind", ["cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late"])
-def test_a_rule_looks_at_its_tokens_only_and_says_above_its_query_what_it_tells(lake: Lake, kind: str) -> None:
+def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     rule = AlertRule.model_validate({"rule": kind, "tokens": {CHAIN: ["0x000000000000000000000000000000000000000b"]}})
     tokens = tokens_of(rule, {CHAIN: [TOKEN]})
@@ -238,7 +238,7 @@ def test_a_rule_looks_at_its_tokens_only_and_says_above_its_query_what_it_tells(
     assert rule_sql(kind).startswith("-- ")
 
 
-def test_what_is_found_again_has_the_same_name_whatever_labels_say_meanwhile(lake: Lake) -> None:
+def test_fingerprints_do_not_depend_on_labels(lake: Lake) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     (before,) = found(lake, CLUSTER)
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.6}, label=HOSTILE)

@@ -50,7 +50,7 @@ def the_file(archive: AnswerArchive) -> Path:
     return path
 
 
-def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
+def test_an_answer_is_returned_unchanged(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path / "archive")
     put = kept(archive, b'{"a":\n1}\n')
     got = archive.get(put.digest)
@@ -67,7 +67,7 @@ def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
     assert put.digest in archive
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_answer_is_none(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path / "archive")
     assert archive.get("0" * 64) is None
     assert "0" * 64 not in archive
@@ -75,7 +75,7 @@ def test_what_is_not_there_is_none(tmp_path: Path) -> None:
     assert archive.size().answers == 0
 
 
-def test_the_name_tells_apart_whatever_changes_the_answer(tmp_path: Path) -> None:
+def test_the_key_depends_on_everything_that_changes_the_answer(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     names = [
         archive.key("provider", a_map(), AS_OF),
@@ -95,13 +95,13 @@ def test_the_name_tells_apart_whatever_changes_the_answer(tmp_path: Path) -> Non
     assert archive.key("provider", a_map(), "20261120T000000Z") == names[0]
 
 
-def test_names_stay_what_they_are() -> None:
+def test_keys_are_stable() -> None:
     """Another name for the same request would make us pay for all of the archive again."""
     key = AnswerArchive("unused").key("provider", a_map(limit=250, timestamp=1), AS_OF)
     assert key == "8780219e26ec09aedde42c1aaec61c7442db90d70efa18ce0eb2b628d2a8b060"
 
 
-def test_a_refreshed_answer_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_refreshed_answer_replaces_the_earlier_one(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     old = kept(archive, b"old")
     new = kept(archive, b"new", a_map(refresh=True))
@@ -115,7 +115,7 @@ def test_a_refreshed_answer_takes_the_place_of_the_one_before(tmp_path: Path) ->
 
 @given(raw=st.binary(max_size=3000))
 @settings(max_examples=20, deadline=None)
-def test_any_bytes_come_back(raw: bytes) -> None:
+def test_any_bytes_are_returned_unchanged(raw: bytes) -> None:
     with TemporaryDirectory() as folder:
         archive = AnswerArchive(folder)
         got = archive.get(kept(archive, raw).digest)
@@ -125,7 +125,7 @@ def test_any_bytes_come_back(raw: bytes) -> None:
 
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 @settings(max_examples=50, deadline=None)
-def test_a_changed_byte_is_never_handed_out(place: float, flip: int) -> None:
+def test_a_changed_byte_is_always_detected(place: float, flip: int) -> None:
     with TemporaryDirectory() as folder:
         archive = AnswerArchive(folder)
         put = kept(archive, b'[{"address": "0xaa", "share": 0.25}]' * 20)
@@ -138,7 +138,7 @@ def test_a_changed_byte_is_never_handed_out(place: float, flip: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 10, 60, -1])
-def test_a_damaged_file_is_reported_set_aside_and_counts_as_absent(
+def test_a_damaged_file_is_moved_away_and_counts_as_missing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, length: int
 ) -> None:
     archive = AnswerArchive(tmp_path)
@@ -163,7 +163,7 @@ def test_an_answer_whose_header_lost_a_field_is_damaged(tmp_path: Path) -> None:
     assert archive.get(put.digest) is None
 
 
-def test_all_answers_are_found_and_measured(tmp_path: Path) -> None:
+def test_all_answers_are_listed_and_measured(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = {kept(archive, b"%d" % number, a_map(f"0x{number:x}")).digest for number in range(20)}
     (archive.root / "packs" / f"{NOON:%Y-%m-%d}" / ".torn.part").write_bytes(b"half")
@@ -187,7 +187,7 @@ def test_a_failed_write_leaves_the_earlier_answer_and_no_part(tmp_path: Path, mo
     assert [path for path in tmp_path.glob("packs/**/*") if path.is_file()] == [the_file(archive)]
 
 
-def test_threads_that_write_the_same_answer_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_threads_may_write_the_same_answer(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         digests = set(pool.map(lambda number: kept(archive, b"%d" % number * 1000).digest, range(40)))
@@ -232,7 +232,7 @@ def test_a_killed_writer_leaves_only_whole_answers(tmp_path: Path, caplog: pytes
     assert not caplog.records
 
 
-def test_an_answer_that_a_refreshed_one_replaced_is_still_found_by_its_hash(tmp_path: Path) -> None:
+def test_a_superseded_answer_is_found_by_its_hash(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     old = kept(archive, b"old")
     new = kept(archive, b"new")
@@ -317,7 +317,7 @@ def test_a_damaged_answer_takes_none_of_its_file_along(tmp_path: Path) -> None:
     assert archive.size().damaged == 1
 
 
-def test_removing_some_answers_of_a_file_frees_their_bytes_and_leaves_the_others(tmp_path: Path) -> None:
+def test_removing_answers_of_a_segment_keeps_the_others(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = kept_together(archive, b"one", b"two", b"three")
     before = the_file(archive).stat().st_size
@@ -342,9 +342,7 @@ def test_an_index_that_is_lost_is_made_of_the_files_again(tmp_path: Path) -> Non
     assert found.version(old.digest, old.sha256) == old
 
 
-def test_a_file_whose_writer_was_killed_before_it_told_the_index_is_found_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_of_a_killed_writer_is_added_to_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = AnswerArchive(tmp_path)
     (first,) = kept_together(archive, b"one")
 
@@ -360,9 +358,7 @@ def test_a_file_whose_writer_was_killed_before_it_told_the_index_is_found_by_the
     assert got.raw == b"two"
 
 
-def test_an_index_that_cannot_be_written_is_an_error_of_the_disk_and_loses_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_index_loses_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = AnswerArchive(tmp_path)
 
     def full(*_: object) -> None:
@@ -383,7 +379,7 @@ def test_a_file_that_somebody_deleted_counts_as_none(tmp_path: Path) -> None:
     assert archive.size().answers == 0
 
 
-def test_answers_of_an_earlier_version_which_had_a_file_each_are_taken_over(tmp_path: Path) -> None:
+def test_answers_of_version_0_1_0_are_found(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path / "new")
     old, new = kept(archive, b"old"), kept(archive, b"new")
     places = {one.superseded: one.place for one in archive.stored()}
@@ -395,7 +391,7 @@ def test_answers_of_an_earlier_version_which_had_a_file_each_are_taken_over(tmp_
     ):
         header, _, raw = zstandard.decompress((archive.root / place.segment).read_bytes()).partition(b"\n")
         about = json.loads(header)
-        del about["digest"]  # the name of the file told it
+        del about["digest"]  # the name of the file had it
         about["fetched_at"] = (NOON if place.superseded else LATER).isoformat()
         (earlier / name).parent.mkdir(parents=True)
         (earlier / name).write_bytes(zstandard.compress(json.dumps(about).encode() + b"\n" + raw))

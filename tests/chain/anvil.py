@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).parents[2]
 CONTRACTS: Final = json.loads(Path(__file__).with_name("contracts.json").read_text())
 GENESIS_TIME: Final = 1_672_531_200
 SENDER: Final = "0x" + "5e" * 20
-"""Who sends all transactions; anvil lets anybody."""
+"""Sender of all transactions; anvil accepts any."""
 MISSING: Final = "the node anvil is not here; the npm package '@foundry-rs/anvil-linux-amd64' holds it (see .ci/run)"
 _BATCH: Final = 500
 _DEFAULTS: Final = {"from": SENDER, "gas": hex(2_000_000), "gasPrice": "0x0"}

@@ -1,4 +1,4 @@
-"""A node on loopback that does as a test tells it: a made-up chain or a way to a real node, and lies about either."""
+"""A scripted node on loopback: a made-up chain or a proxy of a real node, with wrong answers on demand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MadeUpChain:
     logs_a_block: int = 1
 
     def answer(self, method: str, params: list[Any]) -> Any:
-        """What an honest node answers."""
+        """Return the answer of a correct node."""
         match method:
             case "eth_chainId":
                 return hex(self.chain_id)
@@ -102,7 +102,7 @@ def _topic(number: int) -> str:
 
 @contextmanager
 def way_to(url: str) -> Iterator[Answer]:
-    """What the node at another address answers."""
+    """Yield a function that forwards calls to the node at another address."""
     with httpx.Client(base_url=url, timeout=None, trust_env=False) as client:
 
         def answer(method: str, params: list[Any]) -> Any:
@@ -130,7 +130,7 @@ class Wait(Exception):
 
 class ScriptedNode:
     """Serves ``answer`` over HTTP. ``before`` may answer a whole request by itself: it gets the handler and the calls,
-    and tells whether it did. ``asked`` lists all calls."""
+    and returns whether it did. ``asked`` lists all calls."""
 
     def __init__(
         self,

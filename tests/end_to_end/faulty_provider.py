@@ -1,4 +1,4 @@
-"""A provider that misbehaves on a script: each question has a good answer, and a fate that may stand before it.
+"""A provider that misbehaves on a script: each question has a good answer, and a fate that may prevent it.
 
 Fates are dealt by a seed, so that a run can be told apart from another by nothing but its seed. The server itself is
 ``tests.provider.misbehaving``'s.
@@ -31,7 +31,7 @@ FAR_FUTURE = 4_000_000_000
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for: ``holders`` or ``map`` of a token as of a second."""
+    """A question: ``holders`` or ``map`` of a token as of a second."""
 
     endpoint: str
     token: str
@@ -71,9 +71,9 @@ class FaultyProvider:
     fates: Mapping[Question, Fate]
     is_well: bool = False
     empty_after: int | None = None
-    """So many answers are left in the caller's allowance; None for no end."""
+    """Answers left in the caller's allowance; None for no limit."""
     refusal: Step | None = None
-    """What it says when the allowance is used up."""
+    """The refusal after the allowance is used up."""
     asked: Counter[Question] = field(default_factory=Counter)
     paid: Counter[Question] = field(default_factory=Counter)
     unknown: Counter[Question] = field(default_factory=Counter)

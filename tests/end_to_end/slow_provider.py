@@ -16,7 +16,7 @@ from tests.provider.misbehaving import token_map
 
 @dataclass
 class SlowProvider:
-    """Where it listens, and the monotonic times of its requests for maps and holders."""
+    """Its address, and the monotonic times of its requests for maps and holders."""
 
     seconds: float
     url: str = ""

@@ -204,13 +204,13 @@ def test_broken_answers_are_not_bought_again_by_attempts_or_steps(
         where = (tmp_path, gateway.server.address, sample_service.secret)
         done = command(*where, "ingest", "--at", "2026-05-01", **options)
         maps = gateway.paths["tokens/map"]
-        told = json.loads(command(*where, "credits", "--json", **options).stdout)
+        printed = json.loads(command(*where, "credits", "--json", **options).stdout)
         printed = command(*where, "credits", **options).stdout
     assert done.returncode in (1, 3)
     assert "answers in a row" in done.stderr
     assert cause in done.stderr
     assert maps <= 24
-    assert told["possibly_wasted"] == {"calls": maps, "spent": 0, "reserved": maps * 10_000}
+    assert printed["possibly_wasted"] == {"calls": maps, "spent": 0, "reserved": maps * 10_000}
     assert f"Possibly wasted: {maps}00.00 credits" in printed.replace(",", "")
 
 

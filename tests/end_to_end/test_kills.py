@@ -47,7 +47,7 @@ LEFT_BEHIND = {
     "a commit half finished": "lake/**/*.next",
     "a load half done": "warehouse.duckdb.next",
 }
-"""What a kill at that moment leaves in the home."""
+"""Files that a kill at that moment leaves in the home."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_an_undisturbed_backfill_pays_for_each_request_once(undisturbed: Backfil
 
 
 @pytest.mark.long
-def test_a_backfill_killed_again_and_again_ends_like_one_left_alone_and_pays_at_most_what_was_in_flight_twice(
+def test_a_repeatedly_killed_backfill_only_repeats_open_calls(
     service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:
     backfill = Backfill(tmp_path / "home", service.customer(), INSTANTS)
@@ -100,7 +100,7 @@ def test_a_backfill_killed_again_and_again_ends_like_one_left_alone_and_pays_at_
 
 
 @pytest.mark.parametrize("kills", [2])
-def test_the_backfill_command_killed_and_started_again_ends_like_one_left_alone(
+def test_a_killed_backfill_command_resumes_to_the_same_result(
     service: Service, undisturbed: Backfill, tmp_path: Path, kills: int
 ) -> None:
     backfill = Backfill(tmp_path / "home", service.customer(), INSTANTS)

@@ -52,13 +52,13 @@ PATIENCE = 3.0
 CONCURRENCY = 16
 USED_UP = "The credits are used up until 2026-12-01"
 STREAMS = {"holders": HOLDERS, "map": MAPS}
-"""What asks each endpoint."""
+"""The stream that requests each endpoint."""
 COLUMNS = {
     "holders": ("address", "rank"),
     "map_nodes": ("address", "rank"),
     "grouped_transfers": ("from_address", "to_address", "rel_type", "transfer_chain", "last_date"),
 }
-"""What tells a token's rows at an instant apart."""
+"""Columns that identify a row of a token at an instant."""
 
 
 @pytest.fixture
@@ -84,9 +84,7 @@ def backfill(workspace: Workspace) -> None:
         fill(workspace, family, CHAIN, *INSTANTS)
 
 
-def test_all_that_is_good_lands_and_all_that_is_bad_is_named_until_it_is_well_again(
-    provider: FaultyProvider, tmp_path: Path
-) -> None:
+def test_good_answers_are_committed_and_bad_ones_reported(provider: FaultyProvider, tmp_path: Path) -> None:
     unreadable = {question for question, fate in FATES.items() if fate.spoilt}
     unanswered = {question for question, fate in FATES.items() if fate.lasting}
     late = {question for question, fate in FATES.items() if fate.passing.count(BROKEN) == ATTEMPTS}
@@ -116,8 +114,8 @@ def test_all_that_is_good_lands_and_all_that_is_bad_is_named_until_it_is_well_ag
         assert rows(workspace) == rows_of(everything() - unreadable)
         assert set(provider.paid.values()) == {1}
 
-        anew = retry(workspace, failures(workspace), refresh=True)
-        assert questions_of(anew.landed) == unreadable
+        again = retry(workspace, failures(workspace), refresh=True)
+        assert questions_of(again.landed) == unreadable
         assert failures(workspace) == []
         assert rows(workspace) == rows_of(everything(), {**FATES, **dict.fromkeys(unreadable, WELL)})
         assert {question for question, times in provider.paid.items() if times > 1} == unreadable
@@ -129,9 +127,7 @@ def test_all_that_is_good_lands_and_all_that_is_bad_is_named_until_it_is_well_ag
     [error(429, "credits_exhausted", detail=USED_UP), error(429, detail=USED_UP), error(402, detail=USED_UP)],
     ids=["the contract's", "without a code", "payment required"],
 )
-def test_used_up_credits_stop_a_backfill_at_once_and_after_the_renewal_it_goes_on(
-    tmp_path: Path, refusal: Step
-) -> None:
+def test_a_backfill_without_credits_stops_and_resumes_after_renewal(tmp_path: Path, refusal: Step) -> None:
     with (
         FaultyProvider({}, empty_after=len(everything()) // 3, refusal=refusal).serving() as provider,
         closing(workspace_of(provider, tmp_path)) as workspace,
@@ -148,7 +144,7 @@ def test_used_up_credits_stop_a_backfill_at_once_and_after_the_renewal_it_goes_o
         books_agree(workspace, provider)
 
 
-def test_a_day_that_the_provider_never_answers_keeps_no_other_day_of_a_lonely_token_out(tmp_path: Path) -> None:
+def test_a_day_without_answers_does_not_block_other_days(tmp_path: Path) -> None:
     token, bad_day = TOKENS[0], INSTANTS[1]
     fates = {Question("holders", token, to_unix(bad_day)): Fate("a 500 until it is well", lasting=BROKEN)}
     days = [bad_day + timedelta(days=day) for day in range(30)]
@@ -188,7 +184,7 @@ def everything() -> set[Question]:
 
 
 def rows_of(asked: set[Question], fates: Mapping[Question, Fate] = FATES) -> dict[str, set[Any]]:
-    """The rows that the answers to some questions stand for."""
+    """Return the rows of the answers to some questions."""
     expected: dict[str, set[Any]] = {table: set() for table in COLUMNS}
     for question in asked:
         about = (question.token, from_unix(question.timestamp))
@@ -215,7 +211,7 @@ def _told(relationship: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def rows(workspace: Workspace) -> dict[str, set[Any]]:
-    """The rows in the lake, by what tells them apart; fails where one stands there twice."""
+    """Return the rows in the lake by their keys; fail for a duplicate."""
     found = {}
     for table, columns in COLUMNS.items():
         listed = workspace.lake.read(table).select(["token_address", "as_of", *columns]).to_pylist()
@@ -225,12 +221,12 @@ def rows(workspace: Workspace) -> dict[str, set[Any]]:
 
 
 def named(workspace: Workspace) -> dict[Question, tuple[str, str | None]]:
-    """What ``failures`` names, with code and hash of the answer."""
+    """Return the rows of ``failures`` with code and hash of the answer."""
     return {_question(one): (one.code, one.answer_hash) for one in failures(workspace)}
 
 
 def questions_of(found: Sequence[Failure]) -> set[Question]:
-    """What some failures were asked for."""
+    """Return the questions of some failures."""
     return {_question(one) for one in found}
 
 

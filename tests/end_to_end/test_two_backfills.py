@@ -41,7 +41,7 @@ def alone(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfil
     return backfill
 
 
-def test_two_backfills_below_one_ceiling_stop_at_it_and_a_third_pays_for_the_rest_alone(
+def test_two_backfills_share_one_ceiling_and_a_third_completes(
     service: Service, alone: Backfill, tmp_path: Path
 ) -> None:
     ceiling = alone.customer.spent // 2

@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopback that answers, or fails to, as a test tells it; and shapes to answer with."""
+"""A scripted HTTP server on loopback, with correct and faulty answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHAINS = [{"id": "eth", "name": "Ethereum", "dexscreener_id": None, "coingecko_i
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it arrived."""
+    """A received request."""
 
     method: str
     target: str
@@ -29,7 +29,7 @@ class Received:
 
 @dataclass
 class Misbehaving:
-    """Plays its steps in order, a request each, and then the last one for ever."""
+    """Plays one step a request, in order, and repeats the last one."""
 
     steps: list[Step]
     received: list[Received] = field(default_factory=list)
@@ -77,7 +77,7 @@ async def _request(reader: asyncio.StreamReader, connection: int) -> Received:
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None, after: float = 0.0) -> Step:
-    """An orderly answer; ``body`` is JSON, or bytes as they are. ``after``: seconds of thought."""
+    """An orderly answer; ``body`` is JSON, or bytes as they are. ``after``: seconds before the answer."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(raw)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -97,7 +97,7 @@ def error(status: int, code: str | None = None, detail: Any = "words", **headers
 
 
 def reset() -> Step:
-    """Hangs up with a reset instead of answering."""
+    """Resets the connection instead of answering."""
 
     async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         linger = struct.pack("ii", 1, 0)
@@ -117,7 +117,7 @@ def silence() -> Step:
 
 
 def half(body: Any, headers: dict[str, str] | None = None) -> Step:
-    """Promises a whole answer, sends half of it and hangs up."""
+    """Announces a complete answer, sends half of it and closes the connection."""
     raw = json.dumps(body).encode()
     lines = [f"Content-Length: {len(raw)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
 
@@ -142,7 +142,7 @@ def endless() -> Step:
 
 
 def sends(*parts: bytes) -> Step:
-    """Sends bytes, whatever they are, one part after another, and hangs up."""
+    """Sends parts of bytes one after another, and closes the connection."""
 
     async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -155,7 +155,7 @@ def sends(*parts: bytes) -> Step:
 
 
 def drip() -> Step:
-    """Sends a byte now and then, for ever: no single read ever times out."""
+    """Sends a byte now and then, for ever, so that no single read times out."""
 
     async def step(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Calls that are cancelled before they were made: whatever cuts them short, no credits stay reserved for them."""
+"""Calls that are cancelled before they are sent release their credits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY = "http://127.0.0.1:9"
 
 @contextmanager
 def busy(path: Path) -> Iterator[None]:
-    """Another process has the ledger until the block ends."""
+    """Lock the ledger from another connection."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -29,8 +29,8 @@ def busy(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_call_cancelled_while_its_credits_are_reserved_gives_them_back(tmp_path: Path, times: int) -> None:
-    """Where several partitions fail at once, each of them cancels the others' calls."""
+def test_a_call_cancelled_while_reserving_releases_its_credits(tmp_path: Path, times: int) -> None:
+    """Several partitions that fail cancel each other's calls more than once."""
 
     async def cancelled(ledger: CreditLedger) -> None:
         async with ProviderClient(NOBODY, None) as client:

@@ -1,4 +1,4 @@
-"""The provider: nothing is paid twice, nothing paid is lost, and what is in vain is not tried."""
+"""Fetches: no answer is paid twice, no paid answer is lost, and permanent failures stop the run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def a_map(number: int = 1, refresh: bool = False) -> MapRequest:
 
 @dataclass
 class Stage:
-    """A provider on a scripted server, with its books at hand."""
+    """A provider on a scripted server, with its ledger and archive."""
 
     provider: Provider
     ledger: CreditLedger
@@ -118,7 +118,7 @@ def failing(*kinds: type[ProviderError]) -> Any:
     return pytest.raises(kinds)
 
 
-def test_an_answer_is_paid_once_and_then_comes_from_the_archive(tmp_path: Path) -> None:
+def test_an_answer_is_paid_once_and_then_read_from_the_archive(tmp_path: Path) -> None:
     async def first(stage: Stage) -> None:
         paid = await stage.provider.fetch(a_map(), AS_OF)
         assert (paid.cost, paid.from_archive) == (2000, False)
@@ -138,7 +138,7 @@ def test_an_answer_is_paid_once_and_then_comes_from_the_archive(tmp_path: Path) 
     play(tmp_path, [MAP], another_run)
 
 
-def test_without_a_word_on_the_cost_the_price_list_counts(tmp_path: Path) -> None:
+def test_without_a_cost_header_the_list_price_counts(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         assert (await stage.provider.fetch(a_map(), AS_OF)).cost == MAP_BASE
         assert stage.books() == (MAP_BASE, 0)
@@ -149,7 +149,7 @@ def test_without_a_word_on_the_cost_the_price_list_counts(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("by_option", [True, False])
-def test_a_refresh_asks_anew_and_replaces_what_was_kept(tmp_path: Path, by_option: bool) -> None:
+def test_a_refresh_fetches_again_and_replaces_the_archived_answer(tmp_path: Path, by_option: bool) -> None:
     async def work(stage: Stage) -> None:
         old = await stage.provider.fetch(a_map(), AS_OF)
         new = await stage.provider.fetch(a_map(refresh=by_option), AS_OF, refresh=not by_option)
@@ -208,7 +208,7 @@ def both(one: Step, other: Step) -> Step:
     ],
     ids=["404", "400", "422", "500", "504", "reset", "half", "silence"],
 )
-def test_what_may_have_been_charged_counts_and_the_rest_does_not(
+def test_only_calls_that_may_have_been_charged_count(
     tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int
 ) -> None:
     async def work(stage: Stage) -> None:
@@ -216,7 +216,7 @@ def test_what_may_have_been_charged_counts_and_the_rest_does_not(
             await stage.provider.fetch(a_map(), AS_OF)
         assert stage.books() == (0, counted)
         assert stage.archive.size().answers == 0
-        # It is nobody else's failure.
+        # Other fetches do not fail.
         stage.server.steps[:] = [MAP]
         await stage.provider.fetch(a_map(2), AS_OF)
 
@@ -258,7 +258,7 @@ def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trou
     play(tmp_path, [trouble], work, attempts=5, timeout=0.4, options=CallOptions(answer_bytes=100_000))
 
 
-def test_the_cost_header_of_a_broken_answer_is_booked(tmp_path: Path) -> None:
+def test_the_cost_header_of_a_broken_answer_is_settled(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         with failing(errors.BrokenAnswer):
             await stage.provider.fetch(a_map(), AS_OF)
@@ -329,7 +329,7 @@ def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:
     play(tmp_path, [PER_MINUTE] * 6 + [MAP], work, attempts=2, options=CallOptions(rate_window=10.0))
 
 
-def test_a_lasting_rate_limit_is_reported_as_one(tmp_path: Path) -> None:
+def test_a_persisting_rate_limit_is_reported(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         with failing(
             errors.RateLimitPersists,
@@ -371,7 +371,7 @@ def test_an_unclear_429_that_passes_costs_nothing(tmp_path: Path) -> None:
     [b"<html>", b'{"metadata": ', b'{"metrics": NaN}', b"[]"],
     ids=["html", "truncated", "nan", "shape"],
 )
-def test_an_answer_that_can_not_be_read_is_kept_counted_and_not_paid_again(tmp_path: Path, raw: bytes) -> None:
+def test_an_unreadable_answer_is_archived_and_not_paid_again(tmp_path: Path, raw: bytes) -> None:
     async def work(stage: Stage) -> None:
         for _ in range(2):
             with failing(errors.MalformedAnswer) as caught:
@@ -392,7 +392,7 @@ def test_an_answer_that_can_not_be_read_is_kept_counted_and_not_paid_again(tmp_p
     ("trouble", "kind"),
     [(error(429, "credits_exhausted"), errors.CreditsExhausted), (error(401, "invalid_key"), errors.InvalidKey)],
 )
-def test_siblings_stop_when_the_credits_or_the_key_are_gone(
+def test_other_fetches_stop_without_credits_or_valid_key(
     tmp_path: Path, trouble: Step, kind: type[ProviderError]
 ) -> None:
     async def work(stage: Stage) -> None:
@@ -408,7 +408,7 @@ def test_siblings_stop_when_the_credits_or_the_key_are_gone(
     play(tmp_path, [answer(CHAINS), trouble], work, concurrency=2)
 
 
-def test_the_ceiling_stops_siblings_without_a_call(tmp_path: Path) -> None:
+def test_the_ceiling_stops_other_fetches_without_a_call(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         outcomes = await asyncio.gather(
             *(stage.provider.fetch(a_map(number), AS_OF) for number in range(20)), return_exceptions=True
@@ -442,7 +442,7 @@ def test_a_403_or_a_redirect_stops_everything_like_a_401(tmp_path: Path, trouble
     play(tmp_path, [trouble], work)
 
 
-def test_what_a_plan_lacks_is_remembered_until_it_answers(tmp_path: Path) -> None:
+def test_a_plan_limit_is_remembered_until_the_endpoint_answers(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         request = AddressMetadataRequest(address="a")
         with failing(errors.PlanRequired):
@@ -458,14 +458,14 @@ def test_what_a_plan_lacks_is_remembered_until_it_answers(tmp_path: Path) -> Non
     assert b"key-0123456789" not in (tmp_path / "ledger.db").read_bytes()
 
 
-def test_what_a_plan_lacks_is_forgotten_after_a_week(tmp_path: Path) -> None:
+def test_a_plan_limit_expires_after_a_week(tmp_path: Path) -> None:
     path, then = tmp_path / "ledger.db", datetime(2026, 11, 1)
     PlanLimits(path, "them", "key", lambda: then).refused("address_metadata", "custom plans only")
     assert PlanLimits(path, "them", "key", lambda: then + VALID_FOR - timedelta(seconds=1)).limits
     assert not PlanLimits(path, "them", "key", lambda: then + VALID_FOR).limits
 
 
-def test_a_provider_that_can_not_be_reached_costs_nothing_and_is_not_tried_for_ever(tmp_path: Path) -> None:
+def test_an_unreachable_provider_costs_nothing_and_stops_the_run(tmp_path: Path) -> None:
     async def work() -> None:
         with CreditLedger(tmp_path / "ledger.db") as ledger, socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -485,7 +485,7 @@ def test_a_provider_that_can_not_be_reached_costs_nothing_and_is_not_tried_for_e
     asyncio.run(work())
 
 
-def test_identical_fetches_at_once_are_one_call(tmp_path: Path) -> None:
+def test_identical_concurrent_fetches_make_one_call(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         fetched = await asyncio.gather(*(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)))
         assert stage.calls == 1
@@ -498,7 +498,7 @@ def test_identical_fetches_at_once_are_one_call(tmp_path: Path) -> None:
     play(tmp_path, [answer(token_map(), after=0.05)], work)
 
 
-def test_identical_fetches_at_once_fail_together(tmp_path: Path) -> None:
+def test_identical_concurrent_fetches_fail_together(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         outcomes = await asyncio.gather(
             *(stage.provider.fetch(a_map(), AS_OF) for _ in range(10)), return_exceptions=True
@@ -517,7 +517,7 @@ def test_identical_fetches_at_once_fail_together(tmp_path: Path) -> None:
     [(answer(token_map(), after=0.1), 1, 0), (silence(), 2, MAP_BASE)],
     ids=["answered", "unanswered"],
 )
-def test_when_the_one_who_asks_is_cancelled_the_next_takes_its_answer_or_asks_again(
+def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
     tmp_path: Path, first_step: Step, calls: int, reserved: int
 ) -> None:
     async def work(stage: Stage) -> None:
@@ -536,7 +536,7 @@ def test_when_the_one_who_asks_is_cancelled_the_next_takes_its_answer_or_asks_ag
 
 @given(pause=st.floats(0, 0.06))
 @settings(max_examples=15, deadline=None)
-def test_a_cancellation_at_any_moment_neither_loses_nor_forgets_what_was_paid(pause: float) -> None:
+def test_a_cancellation_never_loses_a_paid_answer(pause: float) -> None:
     async def work(stage: Stage) -> None:
         task = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
         await asyncio.sleep(pause)
@@ -550,7 +550,7 @@ def test_a_cancellation_at_any_moment_neither_loses_nor_forgets_what_was_paid(pa
         play(Path(home), [answer(token_map(), after=0.02)], work)
 
 
-def test_siblings_of_a_failure_that_were_paid_for_are_kept_although_nobody_waits_for_them(tmp_path: Path) -> None:
+def test_paid_answers_are_archived_after_another_fetch_failed(tmp_path: Path) -> None:
     """``gather`` raises the first failure, and its caller leaves while the other calls are under way."""
 
     async def work(stage: Stage) -> None:
@@ -568,7 +568,7 @@ def test_siblings_of_a_failure_that_were_paid_for_are_kept_although_nobody_waits
     play(tmp_path, [slow, slow, slow, error(429, "credits_exhausted")], work)
 
 
-def test_a_client_that_is_left_sends_nothing_more(tmp_path: Path) -> None:
+def test_a_closed_client_sends_nothing(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         async with ProviderClient(stage.server.address, None, attempts=1) as client:
             provider = Provider(client, stage.ledger, stage.archive, "them", "run")
@@ -579,7 +579,7 @@ def test_a_client_that_is_left_sends_nothing_more(tmp_path: Path) -> None:
     play(tmp_path, [MAP], work)
 
 
-def test_a_provider_that_wants_a_pause_gets_it_from_all_processes_of_the_host(tmp_path: Path) -> None:
+def test_retry_after_pauses_all_processes_of_the_host(tmp_path: Path) -> None:
     async def work(stage: Stage) -> float:
         with failing(errors.RateLimitPersists):
             await stage.provider.fetch(a_map(), AS_OF)
@@ -624,9 +624,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("moment", "calls_after"), [("settling", 0), ("keeping", 1)])
-def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
-    tmp_path: Path, moment: str, calls_after: int
-) -> None:
+def test_a_killed_process_never_counts_too_little(tmp_path: Path, moment: str, calls_after: int) -> None:
     async def work(stage: Stage) -> None:
         arguments = [str(tmp_path), stage.server.address, moment]
         died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments)
@@ -641,7 +639,7 @@ def test_a_process_that_dies_with_an_answer_in_hand_never_counts_too_little(
     play(tmp_path, [MAP], work)
 
 
-def test_an_answer_that_can_not_be_kept_stops_everything_before_more_is_paid(
+def test_an_unwritable_archive_stops_the_run_before_more_is_paid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -658,7 +656,7 @@ def test_an_answer_that_can_not_be_kept_stops_everything_before_more_is_paid(
     play(tmp_path, [MAP], work)
 
 
-def test_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_damaged_answer_is_fetched_again(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         await stage.provider.fetch(a_map(), AS_OF)
         spoil(stage.archive, next(stage.archive.stored()))
@@ -668,7 +666,7 @@ def test_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
     play(tmp_path, [MAP], work)
 
 
-def test_two_runs_at_once_that_want_the_same_share_what_the_first_kept(tmp_path: Path) -> None:
+def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
     """The second waits for its turn to ask; by then the answer is there."""
 
     async def work(stage: Stage) -> None:
@@ -724,14 +722,14 @@ def test_details_are_read(tmp_path: Path) -> None:
         answer({**rules_in_force(Rules()), "time_allowed": ["0x" + "1" * 200_000]}),
     ],
 )
-def test_odd_answers_about_rules_leave_them_unknown_and_stop_nothing(tmp_path: Path, other: Step) -> None:
+def test_invalid_rules_are_ignored(tmp_path: Path, other: Step) -> None:
     async def work(stage: Stage) -> tuple[str | None, bool]:
         return await stage.provider.rules(), bool((await stage.provider.fetch(a_map(), AS_OF)).raw)
 
     assert play(tmp_path, [other, MAP], work) == (None, True)
 
 
-def test_rules_of_a_provider_that_publishes_them_are_kept(tmp_path: Path) -> None:
+def test_published_rules_are_stored(tmp_path: Path) -> None:
     async def work(stage: Stage) -> str | None:
         return await stage.provider.rules()
 

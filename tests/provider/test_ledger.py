@@ -1,4 +1,4 @@
-"""The ledger: no ceiling is ever passed, whoever asks at once and whatever crashes when."""
+"""The credit ledger: ceilings hold under concurrency and crashes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_reservation_counts_until_it_is_settled_or_released(tmp_path: Path) ->
         ("per_month", "raise budget.per_month or wait for the renewal on 2026-12-15"),
     ],
 )
-def test_a_refusal_names_the_ceiling_and_the_way_out(
+def test_a_refusal_names_the_ceiling_and_a_remedy(
     tmp_path: Path, ceiling: Literal["per_run", "per_day", "per_month"], way_out: str
 ) -> None:
     clock = Clock(datetime(2026, 11, 20, 12))
@@ -176,7 +176,7 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(start: d
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_the_books_agree_with_the_simplest_books(steps: list[tuple[str, int, int]]) -> None:
+def test_the_ledger_agrees_with_a_simple_model(steps: list[tuple[str, int, int]]) -> None:
     clock = Clock(datetime(2026, 11, 20))
     entries: dict[int, tuple[str, date, int]] = {}
     open_entries: list[int] = []
@@ -223,7 +223,7 @@ def test_an_entry_is_closed_once(tmp_path: Path) -> None:
         assert ledger.totals().spent == 100
 
 
-def test_of_many_bookings_those_that_make_room_come_first(tmp_path: Path) -> None:
+def test_operations_that_free_credits_are_applied_first(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
         entry = ledger.reserve("run", "map", None, 80)
         wanted = [Reserve("run", "map", None, cost) for cost in (60, 50, 30)]
@@ -236,7 +236,7 @@ def test_of_many_bookings_those_that_make_room_come_first(tmp_path: Path) -> Non
         assert [left.id for left in ledger.unsettled()] == [first.entry, third.entry]
 
 
-def test_an_entry_that_is_closed_twice_at_once_is_closed_by_the_first(tmp_path: Path) -> None:
+def test_an_entry_is_closed_by_the_first_of_two_operations(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         settled, released = ledger.apply([Settle(entry, 70), Release(entry)])
@@ -262,7 +262,7 @@ def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
                     ledger.settle(entry, 25)
                     spent += 25
                 else:
-                    spent += 25  # its outcome is never learnt
+                    spent += 25  # its outcome stays unknown
                 assert counted(ledger) <= 3_000
             return spent
 
@@ -341,7 +341,7 @@ time.sleep(60)
 """
 
 
-def test_what_was_reserved_before_a_crash_counts(tmp_path: Path) -> None:
+def test_credits_reserved_before_a_crash_count(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     worker = python(RESERVE_AND_HANG, path)
     assert worker.stdout is not None
@@ -379,7 +379,7 @@ def test_reports_group_by_endpoint_day_run_and_token(tmp_path: Path) -> None:
         assert [row.name for row in ledger.report("day", since=date(2026, 11, 20))] == ["2026-11-20"]
 
 
-def test_what_the_provider_says_remains_is_kept_and_bounds_what_is_left(tmp_path: Path) -> None:
+def test_the_providers_balance_limits_what_is_left(tmp_path: Path) -> None:
     clock = Clock(datetime(2026, 11, 20))
     with fresh(tmp_path / "ledger.db", per_month=10_000, now=clock) as ledger:
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (None, 10_000)
@@ -393,7 +393,7 @@ def test_what_the_provider_says_remains_is_kept_and_bounds_what_is_left(tmp_path
         assert ledger.left_this_month() is None
 
 
-def test_a_charge_above_the_reservation_is_booked_as_it_was_charged(tmp_path: Path) -> None:
+def test_a_charge_above_the_reservation_is_settled_in_full(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 90), 120)
         assert ledger.totals("run").ceilings[0].left == 0
@@ -401,11 +401,11 @@ def test_a_charge_above_the_reservation_is_booked_as_it_was_charged(tmp_path: Pa
             ledger.reserve("run", "map", None, 1)
 
 
-def test_what_the_provider_counts_is_compared_with_what_was_settled_here(tmp_path: Path) -> None:
+def test_the_providers_count_is_compared_with_the_ledger(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
-        ledger.reserve("run", "map", None, 100)  # its outcome was never learnt
+        ledger.reserve("run", "map", None, 100)  # its outcome is unknown
         totals = ledger.totals()
         assert (totals.charged, totals.known, totals.unexplained) == (100, 100, 0)
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_700)
@@ -415,7 +415,7 @@ def test_what_the_provider_counts_is_compared_with_what_was_settled_here(tmp_pat
         assert ledger.totals().unexplained == 600
 
 
-def test_another_key_invents_no_other_spender(tmp_path: Path) -> None:
+def test_another_key_does_not_look_like_another_client(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         ledger.use_account("https://provider", "first key")
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 900_000)
@@ -446,22 +446,22 @@ def test_a_raised_allowance_is_compared_from_then_on(tmp_path: Path) -> None:
         assert ledger.totals().unexplained == 800
 
 
-def test_late_answers_are_no_raised_allowance(tmp_path: Path) -> None:
+def test_late_answers_do_not_look_like_a_raised_allowance(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
         entries = [ledger.reserve("run", "map", None, 100) for _ in range(4)]
-        for entry, told in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
-            ledger.settle(entry, 100, told)
+        for entry, balance in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
+            ledger.settle(entry, 100, balance)
         assert ledger.totals().charged == 200, "the first word of the provider still counts"
 
 
-def test_nothing_is_compared_where_the_provider_never_says_what_remains(tmp_path: Path) -> None:
+def test_without_balances_nothing_is_compared(tmp_path: Path) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100)
         assert (ledger.totals().charged, ledger.totals().unexplained) == (None, 0)
 
 
-def test_all_processes_queue_for_the_same_rate() -> None:
+def test_all_processes_share_one_rate_limit() -> None:
     clock = Clock(datetime(2026, 11, 20))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
@@ -471,7 +471,7 @@ def test_all_processes_queue_for_the_same_rate() -> None:
             clock.now += timedelta(seconds=10)
             assert one.next_turn(600) == 0
             clock.now -= timedelta(hours=1)
-            assert other.next_turn(600) == 0, "a clock that was set back stops nobody"
+            assert other.next_turn(600) == 0, "a clock that was set back delays no call"
 
 
 def test_a_failed_write_leaves_the_ledger_usable(tmp_path: Path) -> None:
@@ -483,12 +483,12 @@ def test_a_failed_write_leaves_the_ledger_usable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("day", [0, 32])
-def test_a_renewal_day_that_no_month_has_is_refused(tmp_path: Path, day: int) -> None:
+def test_invalid_renewal_days_are_refused(tmp_path: Path, day: int) -> None:
     with pytest.raises(ValueError, match="renewal day"):
         OneCallLedger(tmp_path / "ledger.db", renewal_day=day)
 
 
-def test_absurd_costs_of_older_versions_are_replaced_on_opening(tmp_path: Path) -> None:
+def test_implausible_costs_of_older_versions_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with fresh(path) as ledger:
         for cost in (2_500, 2_500, 500, 9_000_000_000_000_000_000, 9_000_000_000_000_000_001):
@@ -521,7 +521,7 @@ def test_a_ledger_of_an_older_version_opens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cost", [-1, 10**15 + 1, 10**32])
-def test_a_cost_that_cannot_be_true_is_never_settled(tmp_path: Path, cost: int) -> None:
+def test_implausible_costs_are_never_settled(tmp_path: Path, cost: int) -> None:
     with fresh(tmp_path / "ledger.db") as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         with pytest.raises(ValueError, match="cannot be the cost"):

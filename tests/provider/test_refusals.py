@@ -1,4 +1,4 @@
-"""What a 429 without a code of the contract means."""
+"""The meaning of HTTP 429 without a code of the contract."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
--- A cluster came to hold more than the threshold (a part of the supply, 0 to 1). It is told when it happens: no cluster
--- of the map before that shares a member held so much. The subject is the cluster's largest holder, for numbers of
--- clusters change.
+-- Alert when a cluster's share of the supply (0 to 1) rises above the threshold: no cluster of the map before that has a
+-- common member had such a share. The subject is the cluster's largest holder, because numbers of clusters change.
 WITH moments AS (
     SELECT
         chain,

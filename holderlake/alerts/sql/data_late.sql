@@ -1,6 +1,6 @@
--- The newest data of a watched token (holders or map) is older than the threshold: so many of the schedule's intervals.
--- That a token has none (nobody holds it, no map can be made) is data too. A token without any is waited for from the
--- rule's first evaluation on. Told once until newer data came. The subject is the token.
+-- Alert when the newest data of a watched token (holders or map) is older than the threshold, in intervals of the
+-- schedule. A failure that is final (no holders, no map) counts as data. For a token without data, the time counts from
+-- the rule's first evaluation. One alert until newer data comes. The subject is the token.
 WITH newest AS (
     SELECT chain, token_address, max(timestamp) AS timestamp
     FROM (

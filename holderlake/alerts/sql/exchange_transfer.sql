@@ -1,6 +1,6 @@
--- A holder of the first ranks (now, or at the map before) sent the token to an exchange since the map before, in as many
--- transfers as the threshold or more. Maps show such transfers in time nodes, named address sets among their members.
--- The subject is the sender.
+-- Alert when a holder of the first ranks (now or at the map before) sent the token to an exchange since the map before,
+-- in at least as many transfers as the threshold. Time nodes of maps have such transfers, and named address sets, if
+-- both addresses are members. The subject is the sender.
 WITH moments AS (
     SELECT
         chain,
@@ -91,7 +91,7 @@ sent AS (
         AND earlier.source = known.source
     WHERE known.last_date > senders.previous_timestamp
 ),
--- the same transfers may stand in a map and in address sets: what tells of most is counted
+-- a map and address sets may have the same transfers: the largest count is used
 counted AS (
     SELECT chain, token_address, timestamp, address, source, time_node IS NULL AS is_sum, sum(transfers) AS transfers
     FROM sent

@@ -1,5 +1,5 @@
--- An address entered the first ranks: it is among them, and was not at the list of holders before. The subject is the
--- address, and its rank what is measured.
+-- Alert when an address enters the first ranks: it was not among them in the list of holders before. The subject is the
+-- address, the measured value its rank.
 WITH moments AS (
     SELECT
         chain,

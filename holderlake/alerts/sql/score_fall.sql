@@ -1,5 +1,6 @@
--- The score fell by the threshold (points) or more from its highest within the time before. A fall that goes on is told
--- once, when it reaches the threshold, and again only for a step that is as large by itself. The subject is the token.
+-- Alert when the score fell by at least the threshold (points) from its highest value in the time before. A longer fall
+-- gives one alert when it reaches the threshold, and another only after a further fall of that size. The subject is the
+-- token.
 WITH scores AS (
     SELECT chain, token_address, timestamp, service_score, top_10_adjusted, bundles
     FROM maps
@@ -25,10 +26,10 @@ falls AS (
             RANGE BETWEEN to_seconds(CAST($within_seconds AS BIGINT)) PRECEDING AND CURRENT ROW
         )
 ),
-told AS (
+alerts AS (
     SELECT
         *,
-        lag(fall) OVER (PARTITION BY chain, token_address ORDER BY timestamp) >= $threshold AS was_told
+        lag(fall) OVER (PARTITION BY chain, token_address ORDER BY timestamp) >= $threshold AS was_reported
     FROM falls
 )
 SELECT
@@ -47,9 +48,9 @@ SELECT
         'bundles': bundles,
         'bundles_before': bundles_before
     }) AS evidence
-FROM told
+FROM alerts
 WHERE timestamp BETWEEN $since AND $until
     AND fall >= $threshold
     AND highest_timestamp < timestamp
-    AND (coalesce(NOT was_told, true) OR (step >= $threshold AND step <= fall))
+    AND (coalesce(NOT was_reported, true) OR (step >= $threshold AND step <= fall))
 ORDER BY timestamp, chain, token_address;

@@ -50,8 +50,8 @@ def lying(method: str, lie: Callable[[list[Any], Any], Any], chain: MadeUpChain 
     truth = chain or honest()
 
     def answer(asked: str, params: list[Any]) -> Any:
-        told = truth.answer(asked, params)
-        return lie(params, told) if asked == method else told
+        result = truth.answer(asked, params)
+        return lie(params, result) if asked == method else result
 
     return answer
 
@@ -68,16 +68,18 @@ def values(store: Store) -> list[int]:
 WHOLE = list(range(1, BLOCKS + 1))
 
 LIES: dict[str, Answer] = {
-    "events of other blocks": lying("eth_getLogs", lambda _, told: [*told, *honest().logs(BLOCKS - 1)[:1]] * 2),
-    "events of no block": lying("eth_getLogs", lambda _, told: [log | {"blockNumber": "soon"} for log in told]),
-    "events of another token": lying("eth_getLogs", lambda _, told: [log | {"address": "0x12"} for log in told]),
-    "events of another kind": lying("eth_getLogs", lambda _, told: [log | {"topics": ["0x12"]} for log in told]),
-    "events that were removed": lying("eth_getLogs", lambda _, told: [log | {"removed": True} for log in told]),
+    "events of other blocks": lying("eth_getLogs", lambda _, result: [*result, *honest().logs(BLOCKS - 1)[:1]] * 2),
+    "events of no block": lying("eth_getLogs", lambda _, result: [log | {"blockNumber": "soon"} for log in result]),
+    "events of another token": lying("eth_getLogs", lambda _, result: [log | {"address": "0x12"} for log in result]),
+    "events of another kind": lying("eth_getLogs", lambda _, result: [log | {"topics": ["0x12"]} for log in result]),
+    "events that were removed": lying("eth_getLogs", lambda _, result: [log | {"removed": True} for log in result]),
     "events that are no list": lying("eth_getLogs", lambda *_: "none"),
     "events that are null": lying("eth_getLogs", lambda *_: None),
-    "null blocks": lying("eth_getBlockByNumber", lambda params, told: told if params[0] == "0x0" else None),
-    "other blocks": lying("eth_getBlockByNumber", lambda params, told: told | {"number": "0x7"}),
-    "blocks that don't follow each other": lying("eth_getBlockByNumber", lambda _, told: told | {"parentHash": "0x1"}),
+    "null blocks": lying("eth_getBlockByNumber", lambda params, result: result if params[0] == "0x0" else None),
+    "other blocks": lying("eth_getBlockByNumber", lambda params, result: result | {"number": "0x7"}),
+    "blocks that don't follow each other": lying(
+        "eth_getBlockByNumber", lambda _, result: result | {"parentHash": "0x1"}
+    ),
     "no chain id": lying("eth_chainId", lambda *_: "mainnet"),
 }
 
@@ -118,10 +120,10 @@ LIMITS = [
 
 @pytest.mark.parametrize(("code", "words"), LIMITS)
 def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: Store, serve: Serve) -> None:
-    def limited(params: list[Any], told: Any) -> Any:
+    def limited(params: list[Any], result: Any) -> Any:
         if span(params) > 16:
             raise Fault(code, words)
-        return told
+        return result
 
     node = serve(lying("eth_getLogs", limited))
     report = import_chain(store, node.url, tokens=(TOKEN,), blocks=200)
@@ -130,7 +132,7 @@ def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: S
 
 
 def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Serve) -> None:
-    def limited(params: list[Any], told: Any) -> Any:
+    def limited(params: list[Any], result: Any) -> Any:
         raise Fault(-32005, "query returned more than 10000 results")
 
     node = serve(lying("eth_getLogs", limited))
@@ -141,16 +143,16 @@ def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Ser
 
 def test_an_answer_cut_off_without_a_word_is_noticed(store: Store, serve: Serve) -> None:
     crowded = honest(logs_a_block=9)
-    node = serve(lying("eth_getLogs", lambda _, told: told[:1_000], crowded))
+    node = serve(lying("eth_getLogs", lambda _, result: result[:1_000], crowded))
     import_chain(store, node.url, tokens=(TOKEN,))
     assert len(values(store)) == 9 * BLOCKS
 
 
 def test_a_stalling_endpoint_is_asked_for_less(store: Store, serve: Serve) -> None:
-    def stalling(params: list[Any], told: Any) -> Any:
+    def stalling(params: list[Any], result: Any) -> Any:
         if span(params) > 80:
             raise Wait
-        return told
+        return result
 
     node = serve(lying("eth_getLogs", stalling))
     import_chain(store, node.url, tokens=(TOKEN,), blocks=100, timeout=0.3)
@@ -171,7 +173,7 @@ FAILURES: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "error 503": lambda handler: send(handler, b"", 503, Retry_After="0"),
     "error 429": lambda handler: send(handler, b"", 429, Retry_After="0"),
     "a page": lambda handler: send(handler, b"<html>welcome</html>"),
-    "an answer to nobody": lambda handler: send(handler, [{"jsonrpc": "2.0", "id": None, "result": "0x1"}]),
+    "an answer without id": lambda handler: send(handler, [{"jsonrpc": "2.0", "id": None, "result": "0x1"}]),
     "too many requests": lambda handler: send(
         handler, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32029, "message": "Too Many Requests per second"}}
     ),
@@ -194,9 +196,7 @@ def test_a_failure_that_passes_is_tried_again(failure: str, store: Store, serve:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_that_stays_is_an_error_in_words_and_costs_nothing_that_was_stored(
-    failure: str, store: Store, serve: Serve
-) -> None:
+def test_a_permanent_failure_keeps_what_was_stored(failure: str, store: Store, serve: Serve) -> None:
     good = serve(honest().answer)
     import_chain(store, good.url, tokens=(TOKEN,), last=100)
 
@@ -210,7 +210,7 @@ def test_a_failure_that_stays_is_an_error_in_words_and_costs_nothing_that_was_st
     assert values(store) == WHOLE[:100]
 
 
-def test_an_endpoint_of_another_chain_is_left_out_and_told_of(store: Store, serve: Serve) -> None:
+def test_an_endpoint_of_another_chain_is_rejected_and_reported(store: Store, serve: Serve) -> None:
     wrong, right = serve(honest(chain_id=56).answer), serve(honest().answer)
     report = import_chain(store, wrong.url, right.url, evm_id=1, tokens=(TOKEN,))
     assert values(store) == WHOLE
@@ -219,7 +219,7 @@ def test_an_endpoint_of_another_chain_is_left_out_and_told_of(store: Store, serv
         import_chain(store, wrong.url, evm_id=1, tokens=(TOKEN,))
 
 
-def test_an_endpoint_whose_chain_changes_midway_gives_nothing_of_the_other_chain(store: Store, serve: Serve) -> None:
+def test_an_endpoint_that_changes_its_chain_adds_no_wrong_rows(store: Store, serve: Serve) -> None:
     first, second = honest(), honest(chain_id=56, fork=1)
     asked: list[int] = []
 
@@ -274,7 +274,7 @@ def test_an_endpoint_that_takes_short_batches_only_is_sent_shorter_ones(store: S
 
 
 def test_what_one_endpoint_refuses_another_is_asked_for(store: Store, serve: Serve) -> None:
-    def refuse(params: list[Any], told: Any) -> Any:
+    def refuse(params: list[Any], result: Any) -> Any:
         raise Fault(-32000, "history has been pruned for this block")
 
     pruned, whole = serve(lying("eth_getLogs", refuse)), serve(honest().answer)
@@ -291,13 +291,13 @@ def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: 
 
 
 def test_events_of_a_chain_that_moves_for_ever_are_never_believed(store: Store, serve: Serve) -> None:
-    lie = lying("eth_getLogs", lambda _, told: [log | {"blockHash": f"0x{'12' * 32}"} for log in told])
+    lie = lying("eth_getLogs", lambda _, result: [log | {"blockHash": f"0x{'12' * 32}"} for log in result])
     with pytest.raises(ChainMoved, match="the chain moved 20 times"):
         import_chain(store, serve(lie).url, tokens=(TOKEN,))
     assert values(store) == []
 
 
-def test_a_reorganisation_is_rolled_back_and_only_what_it_changed_is_read_again(store: Store, serve: Serve) -> None:
+def test_a_reorganisation_is_rolled_back_and_read_again(store: Store, serve: Serve) -> None:
     chain = honest()
     node = serve(chain.answer)
     import_chain(store, node.url, tokens=(TOKEN,))
@@ -309,7 +309,7 @@ def test_a_reorganisation_is_rolled_back_and_only_what_it_changed_is_read_again(
     assert values(store) == [*range(1, BLOCKS - 9), *range(BLOCKS - 8, BLOCKS + 7)]
 
 
-def test_a_reorganisation_while_blocks_are_read_leaves_nothing_of_the_old_blocks(store: Store, serve: Serve) -> None:
+def test_a_reorganisation_during_an_import_leaves_no_old_rows(store: Store, serve: Serve) -> None:
     chain = honest()
 
     def moving(method: str, params: list[Any]) -> Any:
@@ -322,9 +322,7 @@ def test_a_reorganisation_while_blocks_are_read_leaves_nothing_of_the_old_blocks
     assert values(store) == [*range(1, 200), *range(201, BLOCKS + 2)]
 
 
-def test_a_reorganisation_while_another_token_is_read_takes_back_what_was_read_before(
-    store: Store, serve: Serve
-) -> None:
+def test_a_reorganisation_also_removes_rows_of_other_tokens(store: Store, serve: Serve) -> None:
     chain = honest()
 
     def moving(method: str, params: list[Any]) -> Any:
@@ -359,7 +357,7 @@ def test_events_that_only_look_like_transfers_are_passed_over_and_counted(store:
         {"topics": [honest().logs(1)[0]["topics"][0]]},
         {"data": "0x" + "0" * 128},
     ]
-    lie = lying("eth_getLogs", lambda _, told: [*told, *(told[-1] | {"logIndex": "0x9"} | one for one in odd)])
+    lie = lying("eth_getLogs", lambda _, result: [*result, *(result[-1] | {"logIndex": "0x9"} | one for one in odd)])
     report = import_chain(store, serve(lie).url, tokens=(TOKEN,))
     assert report.passed_over == len(odd)
     assert values(store) == WHOLE
@@ -385,6 +383,6 @@ def test_a_key_in_an_endpoints_address_appears_nowhere(
     with pytest.raises((Unavailable, ValueError)) as unreachable:
         import_chain(store, closed, tokens=(TOKEN,))
     files = b"".join(path.read_bytes() for path in store.root.rglob("*") if path.is_file())
-    told = f"{report} {caught.value} {unreachable.value} {caplog.text}"
-    assert secret not in told
+    result = f"{report} {caught.value} {unreachable.value} {caplog.text}"
+    assert secret not in result
     assert secret.encode() not in files

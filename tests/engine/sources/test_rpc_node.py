@@ -1,4 +1,4 @@
-"""What is read from a real node: every standard, the chain's coin, and what contracts tell of themselves."""
+"""Imports from a real node: all token standards, the native coin, and metadata of contracts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_transfers_of_every_standard_are_read_exactly(anvil: Anvil, store: Store
 
 
 def pay(anvil: Anvil) -> str:
-    """Coins paid straight, through a contract, in vain within one, and by a transaction that fails."""
+    """Transfer coins directly, through a contract, in a reverted call, and in a failed transaction."""
     payer = anvil.deploy("Payer")
     anvil.mine(
         [
@@ -71,7 +71,7 @@ def pay(anvil: Anvil) -> str:
     return payer
 
 
-def test_coins_are_read_with_what_contracts_move_and_without_what_was_undone(anvil: Anvil, store: Store) -> None:
+def test_native_transfers_include_calls_and_exclude_reverted_ones(anvil: Anvil, store: Store) -> None:
     payer = pay(anvil)
     report = import_chain(store, anvil.url, tokens=("native",))
     assert report.values_from == "trace_block"
@@ -110,7 +110,7 @@ def test_coins_are_the_same_by_whichever_way_a_node_traces_calls(tracer: str, an
     assert here == there
 
 
-def test_blocks_whose_transactions_are_too_much_are_asked_for_in_smaller_parts(anvil: Anvil, store: Store) -> None:
+def test_ranges_with_too_many_transactions_are_split(anvil: Anvil, store: Store) -> None:
     pay(anvil)
     anvil.mine_many([(GENESIS_TIME + 100 + block, [{"to": BOB, "value": "0x1"}]) for block in range(60)])
     with way_to(anvil.url) as answers:
@@ -153,13 +153,13 @@ def test_tokens_and_contracts_are_described_by_themselves_and_asked_once(anvil: 
     )
     tokens = (coin, old, goods)
     report = import_chain(store, anvil.url, tokens=tokens)
-    told = [store.token("test", token) for token in tokens]
+    tokens_in_store = [store.token("test", token) for token in tokens]
     assert (
-        [(one.name, one.symbol, one.decimals) for one in told if one]
+        [(one.name, one.symbol, one.decimals) for one in tokens_in_store if one]
         == [
             ("Lake Coin", "LAKE", 6),
             ("Old Coin", "OLD", 18),  # its decimals are no number of decimals
-            (goods, goods[:8], 0),  # it tells nothing
+            (goods, goods[:8], 0),  # it has no metadata
         ]
     )
     assert (report.tokens_described, report.contracts_found) == (2, 1)
