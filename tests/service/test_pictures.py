@@ -35,6 +35,7 @@ from holderlake.service.pictures.drawing.text import printable, shortened, width
 from holderlake.service.pictures.drawing.text_format import percent
 from holderlake.service.pictures.layout.bubbles import Layout, place
 from holderlake.service.pictures.layout.page import Area
+from holderlake.service.pictures.layout.simulation import Simulation
 from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
 from tests.service.conftest import DAY, World
 
@@ -534,3 +535,10 @@ def test_text_has_the_contrast_of_wcag(theme: Theme) -> None:
 
 def test_mixed_colours_lie_between() -> None:
     assert mixed("#000000", "#ffffff", 0.5) == "#808080"
+
+
+def test_circles_in_the_same_place_are_pushed_apart() -> None:
+    same, radius, no_line = np.full(3, 50 + 50j), np.full(3, 5.0), np.empty(0, dtype=np.intp)
+    at = Simulation(same, radius, np.arange(3), (no_line, no_line), 2.0, 100 + 100j).run()
+    distance = np.abs(at[:, None] - at) + np.diag(np.full(3, np.inf))
+    assert distance.min() > 10

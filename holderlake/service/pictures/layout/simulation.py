@@ -108,7 +108,8 @@ class Simulation:
         one, other = self.component[first], self.component[second]
         is_inner = (one == other) | (self._heat == 0)  # a bubble between parts of a component must get out
         way = self.at[first] - self.at[second]
-        distance = np.maximum(np.abs(way), 1e-6)
+        way = np.where(np.abs(way) < 1e-6, 1e-3 * np.exp(1j * first), way)  # in the same place: any direction will do
+        distance = np.abs(way)
         gap = np.where(one == other, self.gap * (1.2 + 0.4 * (self._heat > 0)), self._wanted)
         lack = np.maximum(self.radius[first] + self.radius[second] + gap - distance, 0.0)
         push = way * (0.7 * lack / distance)
