@@ -37,7 +37,6 @@ def locked(path: Path, if_held: Exception | None = None) -> Iterator[None]:
 @asynccontextmanager
 async def locked_for_task(path: Path) -> AsyncIterator[None]:
     """Hold the lock on a file while others in the event loop continue. The file is removed with the lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(path)
     while True:
         try:

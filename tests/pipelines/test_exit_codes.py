@@ -123,7 +123,8 @@ def test_failed_asset_checks_are_printed_with_the_run(
     with dagster_instance(workspace.settings.dagster_home) as instance:
         ingest_day(workspace, instance, CHAIN, [MAY])
     said = " ".join(capsys.readouterr().err.split())
-    assert "Check 'ranks are dense' of holders failed (error): partitions 1, faults 1; first:" in said
+    assert "Check 'ranks are dense' of holders failed (error): partitions 1, faults 1, instants 2026-05-01T" in said
+    assert "; first:" in said
 
 
 def _workspace(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
