@@ -52,7 +52,10 @@ class Asked:
     def request(self) -> Request:
         """The request without ``refresh``. Raises ``ValueError`` for an endpoint that the contract no longer has."""
         if self.endpoint not in _REQUESTS:
-            raise ValueError(f"unknown endpoint in the journal: {self.endpoint!r}")
+            raise ValueError(
+                f"the record of a commit names the endpoint {self.endpoint!r}, which this version does not know; "
+                "ingest the partition again"
+            )
         return _REQUESTS[self.endpoint].model_validate(self.fields)
 
 

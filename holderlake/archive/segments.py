@@ -350,7 +350,7 @@ def _decompressed(stored: bytes) -> tuple[bytes, int]:
     reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
     text = reader.decompress(stored)
     if not reader.eof:
-        raise ValueError("it ends too early")
+        raise ValueError("the compressed text ends too early")
     return text, len(stored) - len(reader.unused_data)
 
 

@@ -62,7 +62,10 @@ def transfers_asset(
 
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
-        raise SettingsError("this workspace has no engine to import transfers into")
+        raise SettingsError(
+            "transfers cannot be imported here: this workspace was made without Workspace.import_day, which writes to "
+            "the engine's store; holderlake's own definitions set it"
+        )
     return workspace.import_day(chain, day)
 
 

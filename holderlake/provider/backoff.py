@@ -14,7 +14,7 @@ LONGEST_WAIT: Final = 300.0
 """Seconds. A longer Retry-After ends the retries."""
 
 
-class Refusals:
+class Backoff:
     """The refusals of one call. ``window``: seconds of the rate limit; ``first_wait``: before the first repetition."""
 
     def __init__(self, window: float, first_wait: float, rate_per_minute: int) -> None:

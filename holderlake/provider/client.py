@@ -28,7 +28,7 @@ from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
 from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
-from holderlake.provider.backoff import LONGEST_WAIT, Refusals
+from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
     BrokenAnswer,
@@ -176,13 +176,13 @@ class ProviderClient:
                     error.is_final = broken > self._options.charged_repeats
                     raise
 
-        refusals = Refusals(self._options.rate_window, self._first_wait, self.rate_per_minute)
+        backoff = Backoff(self._options.rate_window, self._first_wait, self.rate_per_minute)
         while True:
             try:
                 return await self._retry(self._wait_before_retry, limited)
             except RateLimited as error:
                 now = asyncio.get_running_loop().time()
-                seconds = refusals.wait(error, now, self._answered_at)
+                seconds = backoff.wait(error, now, self._answered_at)
                 self._resume_at = max(self._resume_at, now + seconds)  # earlier calls would be refused as well
             await asyncio.sleep(seconds)
 

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Final, Literal
 from holderlake.contract.errors import ERROR_KINDS, error_code, error_detail
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import AddressesMetadataRequest, AddressMetadataRequest
-from holderlake.provider.refusals import limit_of, retry_after, seconds_until_reset
+from holderlake.provider.rate_limit_answers import limit_of, retry_after, seconds_until_reset
 
 CUSTOM_PLAN_ENDPOINTS: Final = frozenset({AddressMetadataRequest.endpoint, AddressesMetadataRequest.endpoint})
 """Only here a 403 without a code of the contract means that the key's plan lacks the endpoint."""
