@@ -1,4 +1,7 @@
-"""Metadata of the top holders and of the address sets, at each run of the schedule ``daily``, on custom plans."""
+"""Assets: metadata of the top holders and of the address sets' members, fetched at each run of the schedule ``daily``.
+
+The provider may offer this metadata in a custom plan only.
+"""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

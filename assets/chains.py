@@ -1,4 +1,4 @@
-"""The supported chains. The schedule ``daily`` fetches them once a day, with one call for all chains."""
+"""Asset: the chains that the provider supports. The schedule ``daily`` fetches all of them with one call a day."""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

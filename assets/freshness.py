@@ -1,4 +1,4 @@
-"""Freshness of all tables: the schedule ``freshness`` checks it by the clock, whether or not anything was fetched."""
+"""Freshness checks of all tables. The schedule ``freshness`` runs them at fixed times, even if no run fetched data."""
 
 from holderlake.dagster.checks import freshness_checks
 from holderlake.ingest.streams.all import STREAMS

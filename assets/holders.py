@@ -1,4 +1,4 @@
-"""The largest holders of each watched token, as of the instants of the schedule ``daily``, or of a backfill."""
+"""Asset: the largest holders of each watched token, as of the instants of the schedule ``daily`` or of a backfill."""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

@@ -1,4 +1,4 @@
-"""The map of each watched token, as of the instants of the schedule ``daily``, or of a backfill: five tables."""
+"""Assets: the five tables of each watched token's map, as of the instants of the schedule ``daily`` or a backfill."""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

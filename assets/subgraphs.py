@@ -1,4 +1,4 @@
-"""Transfers within the address sets of the settings, at each run of the schedule ``daily``."""
+"""Asset: transfers between the members of each address set, fetched at each run of the schedule ``daily``."""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

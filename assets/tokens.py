@@ -1,4 +1,4 @@
-"""Metadata and statistics of the watched tokens, at each run of the schedule ``daily``."""
+"""Asset: metadata and statistics of the watched tokens, fetched at each run of the schedule ``daily``."""
 
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import stream_checks

@@ -1,6 +1,6 @@
-"""Raw transfers of a chain's day from its nodes. The schedule ``daily_transfers`` imports the day that has ended.
+"""Asset: raw transfers of one chain and day, read from the chain's nodes.
 
-Defined only where the settings name nodes.
+The schedule ``daily_transfers`` imports the previous day. The asset exists only if the settings name nodes.
 """
 
 from holderlake.dagster.transfers import transfers_asset

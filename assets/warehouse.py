@@ -1,4 +1,4 @@
-"""The DuckDB warehouse, loaded at the end of each run that fetches tables."""
+"""Asset: the DuckDB warehouse, loaded at the end of each run that fetches tables."""
 
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.ingest.streams.all import STREAMS

@@ -42,7 +42,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def asked(instants: int) -> BulkRequest:
-    """All tokens at instants of the last year."""
+    """Return a bulk request for all tokens at ``instants`` instants of the last year."""
     step = 360 * DAY // instants
     seconds = [END - DAY - number * step + (40_000 if number % 2 else 0) for number in range(instants)]
     tokens = [("eth", token_address(number)) for number in range(TOKENS)]
@@ -50,7 +50,7 @@ def asked(instants: int) -> BulkRequest:
 
 
 def embedded(folder: Path, instants: int) -> dict[str, float]:
-    """Write the embedded engine's answers as Parquet, and return their cost."""
+    """Write the embedded engine's answers as Parquet; return their ``cpu`` and ``wall`` time in seconds."""
     chosen, began = asked(instants), time.monotonic()
     found: dict[str, list[pa.Table]] = {}
     with Store(folder / "store") as store:
@@ -66,13 +66,13 @@ def embedded(folder: Path, instants: int) -> dict[str, float]:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Rows by map; those of a map keep their order."""
+    """Return the rows sorted by chain, token and instant. Rows of one map keep their order."""
     numbered = rows.append_column("place", pa.array(range(rows.num_rows)))
     return numbered.sort_by([(key, "ascending") for key in (*_KEYS, "place")]).drop_columns(["place"])
 
 
 def differing(folder: Path, found: dict[str, list[pa.Table]]) -> list[str]:
-    """The tables that are not the embedded engine's, row for row."""
+    """Return the names of the tables in ``found`` that differ from the embedded engine's in a row or in order."""
     names = [path.stem.removeprefix("embedded-") for path in sorted(folder.glob("embedded-*.parquet"))]
     odd = []
     for name in names:
@@ -85,7 +85,7 @@ def differing(folder: Path, found: dict[str, list[pa.Table]]) -> list[str]:
 
 
 def run(folder: Path, chosen: argparse.Namespace) -> list[str]:
-    """Build missing data, ask both engines, print the results and return the tables that differ."""
+    """Build missing data, compute the answers on both engines, print the results, and return the tables that differ."""
     rows = chosen.rows
     print(f"{rows:,} transfers of {TOKENS} tokens, {chosen.instants} instants", flush=True)
     if not (folder / "raw.parquet").exists():
@@ -142,7 +142,7 @@ def _ask(
 
 
 def _kill_later(cluster: SparkCluster, lost: list[float]) -> None:
-    """Kill a worker in the middle of the answers; its CPU is counted too."""
+    """Kill a worker while the cluster computes answers; write its CPU seconds to ``lost[0]``."""
     time.sleep(15)
     before = _cpu()
     cluster.kill(cluster.workers[0])
@@ -161,7 +161,7 @@ def _cluster(memory: str) -> Iterator[SparkCluster]:
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and all that descend from it."""
+    """Return the CPU seconds of this process and of all its descendants."""
     parents: dict[int, int] = {}
     spent: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -184,7 +184,7 @@ def _say(costs: dict[str, dict[str, float]]) -> None:
 
 
 def main() -> None:
-    """Runs the benchmark in a folder that goes, or in one that stays."""
+    """Run the benchmark in ``--folder``, or in a temporary folder that is deleted at the end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="transfers")
     parser.add_argument("--instants", type=int, default=4, help="instants to ask for")

@@ -33,12 +33,12 @@ Plain = dict[str, Any]
 
 
 def address(rng: random.Random) -> str:
-    """A random EVM address."""
+    """Return a random EVM address."""
     return f"0x{rng.getrandbits(160):040x}"
 
 
 def amount(rng: random.Random) -> msgspec.Raw:
-    """An amount of up to nine digits before the point, and up to eighteen after it."""
+    """Return a random amount as a JSON number: up to 9 digits before the point and up to 18 after it."""
     return msgspec.Raw(f"{rng.randrange(10 ** rng.randint(1, 9))}.{rng.randrange(10 ** rng.randint(1, 18))}".encode())
 
 
@@ -58,7 +58,7 @@ def details(rng: random.Random) -> Plain:
 
 
 def transfer(rng: random.Random, ends: tuple[str, str], token: str) -> Plain:
-    """A relationship with random values."""
+    """Return a relationship between two addresses (``ends``) with random values."""
     data = {
         "total_value": amount(rng),
         "total_transfers": rng.randrange(1, 500),
@@ -70,13 +70,13 @@ def transfer(rng: random.Random, ends: tuple[str, str], token: str) -> Plain:
 
 
 def holder(rng: random.Random, own: str, rank: int) -> Plain:
-    """A holder with random values."""
+    """Return a holder with random values."""
     held = {"amount": amount(rng), "rank": rank, "share": rng.random() / NODES}
     return {"address": own, "holder_data": held, "address_details": details(rng)}
 
 
 def a_map(seed: int) -> bytes:
-    """A map of 80 nodes, ten of them magic and two in time windows, with 1,000 relationships between them."""
+    """Return the JSON of a map: 80 nodes, ten magic nodes, two time windows, and 1,000 relationships."""
     rng = random.Random(seed)
     token, *nodes = (address(rng) for _ in range(NODES + 1))
     top, magic, timed = nodes[:-12], nodes[-12:-2], nodes[-2:]
@@ -117,13 +117,13 @@ def a_map(seed: int) -> bytes:
 
 
 def some_holders(seed: int) -> bytes:
-    """500 holders with their details."""
+    """Return the JSON of a list of 500 holders with their details."""
     rng = random.Random(seed)
     return exact_json.encode([holder(rng, address(rng), rank) for rank in range(1, 501)])
 
 
 def some_relationships(seed: int) -> bytes:
-    """1,000 relationships among 80 addresses."""
+    """Return the JSON of 1,000 relationships among 80 addresses."""
     rng = random.Random(seed)
     token, *own = (address(rng) for _ in range(NODES + 1))
     pairs = rng.sample([(one, other) for one in own for other in own if one != other], RELATIONSHIPS)
@@ -131,13 +131,13 @@ def some_relationships(seed: int) -> bytes:
 
 
 def some_addresses(seed: int) -> bytes:
-    """The details of 1,000 addresses."""
+    """Return the JSON of the details of 1,000 addresses."""
     rng = random.Random(seed)
     return exact_json.encode([{"address": address(rng), "address_details": details(rng)} for _ in range(1_000)])
 
 
 def usual(ways: dict[str, Callable[[bytes], object]], answers: Sequence[bytes], rounds: int) -> dict[str, float]:
-    """CPU milliseconds an answer of each way's middle round; the ways take turns."""
+    """Return the median CPU milliseconds per answer of each way, over rounds in which the ways take turns."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
@@ -149,7 +149,7 @@ def usual(ways: dict[str, Callable[[bytes], object]], answers: Sequence[bytes], 
 
 
 def report(title: str, answers: Sequence[bytes], ways: dict[str, Callable[[bytes], object]], rounds: int) -> None:
-    """Print a table of the ways, each compared with the last one."""
+    """Print the cost of each way, and its ratio to the cost of the last way."""
     found = usual(ways, answers, rounds)
     *_, last = found.values()
     print(f"\n{title}: {len(answers)} answers of {sum(map(len, answers)) / len(answers) / 1_000:.0f} kB")
@@ -158,7 +158,7 @@ def report(title: str, answers: Sequence[bytes], ways: dict[str, Callable[[bytes
 
 
 def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
-    """The ways of one kind of answer, from the least that they could cost."""
+    """Return the ways to read one kind of answer, by name: only JSON, structs, tables, and tables with an odd value."""
     return {
         "plain data, nothing more (msgspec)": msgspec.json.decode,
         "structs (decoding.parse)": lambda raw: decoding.parse(raw, shape),
@@ -168,12 +168,12 @@ def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
 
 
 def odd(raw: bytes) -> bytes:
-    """The answer with an integer that no column holds."""
+    """Return an answer in which one integer is too large for its column."""
     return re.sub(rb'("degree"|"total_transfers"):[0-9]+', rb"\1:1e30", raw, count=1)
 
 
 def main() -> None:
-    """Prints what each kind of answer costs on each way."""
+    """Print the cost of each kind of answer by each way of decoding."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=20, help="different answers of each kind")
     parser.add_argument("--rounds", type=int, default=15, help="times that each way reads them all")

@@ -37,7 +37,7 @@ Found = dict[str, float]
 
 
 def engine(home: Path, days: int) -> Found:
-    """The pass alone: as many tables as the other ways, and nothing is done with them."""
+    """Compute the tables of the other ways and discard them: the cost of the engine alone."""
     with closing(make_workspace(_settings(home, True))) as workspace:
         at_hand, settings = workspace.engine, workspace.settings
         assert at_hand is not None
@@ -51,12 +51,12 @@ def engine(home: Path, days: int) -> Found:
 
 
 def direct(home: Path, days: int) -> Found:
-    """The way that ``ingest`` takes where the provider is local."""
+    """Run the backfill on the engine in this process: what ``ingest`` does if the provider is local."""
     return _filled(make_workspace(_settings(home, True)), days)
 
 
 def http(home: Path, days: int) -> Found:
-    """With ``provider.direct = false``: each answer asked for, paid, archived and read."""
+    """Run the backfill over HTTP (``provider.direct = false``): answers are requested, paid, archived and decoded."""
     return _filled(make_workspace(_settings(home, False)), days)
 
 
@@ -137,7 +137,7 @@ def compare(days: int, rounds: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints how the ways compare."""
+    """Print the comparison of the ways."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=365, help="days of the sample world, back from its end")
     parser.add_argument("--rounds", type=int, default=1, help="times that each way does it")

@@ -79,19 +79,23 @@ FROM made
 
 
 def token_address(number: int) -> str:
-    """The address of a token."""
+    """Return the made-up EVM address of a token by its number."""
     (found,) = duckdb.execute("SELECT '0x' || md5('token' || ?) || '00000000'", [number]).fetchone() or ("",)
     return str(found)
 
 
 def addresses(numbers: list[int]) -> list[str]:
-    """The texts of addresses by number."""
+    """Return the EVM addresses, as text, of wallets by their numbers."""
     sql = "SELECT '0x' || md5('address' || n) || substr(md5(n::VARCHAR), 1, 8) FROM (SELECT unnest(?) AS n)"
     return [text for (text,) in duckdb.execute(sql, [numbers]).fetchall()]
 
 
 def transfers(rows: int, first: int = 0, start: int = START, end: int = END, world: int = 0) -> Iterator[pa.Table]:
-    """Made-up transfers by rising time, some at a time. ``world`` is the size of the world that they belong to."""
+    """Yield tables of made-up transfers, ordered by time.
+
+    ``rows`` is their number, and ``first`` the number of the first one. ``world`` is the number of transfers of the
+    store that they are added to; 0 means ``rows``.
+    """
     world = world or rows
     rng = np.random.default_rng([rows, first])
     weights = 1 / np.arange(1, TOKENS + 1)
@@ -127,7 +131,7 @@ def transfers(rows: int, first: int = 0, start: int = START, end: int = END, wor
 
 
 def write_raw(path: Path, rows: int) -> None:
-    """The transfers as a file in the order of time, as people have them."""
+    """Write the transfers to one Parquet file, ordered by time, as exports of raw data usually are."""
     with pq.ParquetWriter(path, TRANSFERS, compression="zstd") as writer:
         for table in transfers(rows):
             writer.write_table(table)
@@ -137,21 +141,23 @@ def write_raw(path: Path, rows: int) -> None:
 
 
 def spent() -> float:
-    """CPU seconds of this process."""
+    """Return the CPU seconds of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def peak() -> float:
-    """The most memory that this process had, in GB."""
+    """Return the peak memory of this process in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 @contextmanager
 def anonymous_peak() -> Iterator[list[float]]:
-    """The most anonymous memory that the process has while the block runs, in GB: what a budget is about, for the
-    system takes back pages of mapped files as it likes. Looked at a hundred times a second, where there is Linux's
-    /proc; else nought."""
+    """Yield a list whose one number is the peak of anonymous memory within the block, in GB.
+
+    Memory limits are about anonymous memory: the system frees pages of mapped files itself. It is measured 100 times a
+    second on Linux (``/proc``), and is 0 elsewhere.
+    """
     most, over = [0.0], threading.Event()
     pages = Path("/proc/self/statm")  # all, those in memory, and of these the ones that files are mapped to
 
@@ -170,7 +176,7 @@ def anonymous_peak() -> Iterator[list[float]]:
 
 
 def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
-    """Imports all rows; then those of one more day."""
+    """Build a store and import all rows. Return CPU and wall seconds, peak memory and size on disk in GB."""
     with Store(folder / "store", memory_limit=memory) as store:
         store.add_tokens(
             TokenInfo("eth", token_address(number), f"Token {number}", f"T{number}", 18, is_indexed=number < INDEXED)
@@ -197,7 +203,7 @@ def build(folder: Path, rows: int, memory: str) -> dict[str, Any]:
 
 
 def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
-    """Imports the rows of one more day."""
+    """Import the rows of one more day into the store. Return their number, CPU and wall seconds."""
     with Store(folder / "store") as store:
         day = rows // (YEARS * 365)
         table = pa.concat_tables(transfers(day, rows, END, END + DAY, rows))
@@ -207,15 +213,21 @@ def one_more_day(folder: Path, rows: int) -> dict[str, Any]:
 
 
 def alike(rows: int) -> list[int]:
-    """The tokens of a store that have as many transfers as the 40 largest of one of ten million rows: their
-    cost shows the effect of the store's size, not of the token's. None in a smaller store."""
+    """Return numbers of tokens with as many transfers as the 40 largest tokens of a store of ten million rows.
+
+    The cost of their maps shows the effect of the store's size, because the tokens' sizes are equal. A smaller store
+    has none.
+    """
     numbers = [(place + 1) * rows // ALIKE_ROWS - 1 for place in range(ALIKE)]
     return [number for number in numbers if 0 <= number < TOKENS] if rows >= ALIKE_ROWS else []
 
 
 def cold_maps(folder: Path, count: int, tokens: Sequence[int]) -> dict[str, Any]:
-    """Maps and holders at random seconds, none of them asked for before: of the tokens in turns, in a random order, so
-    that chance does not say how often the largest, which the slowest maps are of, are among them."""
+    """Time maps and holder lists at random seconds, each requested for the first time.
+
+    The tokens take turns in a random order, so that each run has the same share of large tokens, which have the slowest
+    maps.
+    """
     chance, times, holder_times = random.Random(7), [], []
     order = chance.sample(tokens, len(tokens))
     with Store(folder / "store") as store:
@@ -227,13 +239,13 @@ def cold_maps(folder: Path, count: int, tokens: Sequence[int]) -> dict[str, Any]
 
 
 def quantiles(milliseconds: list[float]) -> dict[str, float]:
-    """Median and 99th of a hundred."""
+    """Return the median and the 99th percentile."""
     ordered = sorted(milliseconds)
     return {"median": median(ordered), "p99": ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]}
 
 
 def backfill(folder: Path, days: int, tokens: Sequence[int]) -> dict[str, Any]:
-    """Maps of the tokens at the end of each of the last days, in one pass."""
+    """Compute the tokens' maps at the end of the last ``days`` days in one pass; return their number and cost."""
     instants = [from_unix(END - DAY * back) for back in range(days, 0, -1)]
     keys = [("eth", token_address(number)) for number in tokens]
     with Store(folder / "store") as store:
@@ -253,13 +265,13 @@ def _timed(ask: Callable[[], object]) -> float:
 
 
 def alone(step: Callable[..., Any], *given: Any) -> Any:
-    """Run a step in a separate process."""
+    """Call ``step`` with the arguments in a separate process and return its result."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(step, given)
 
 
 def run(folder: Path, chosen: argparse.Namespace) -> None:
-    """Build missing data, ask for answers, and print the results."""
+    """Build missing data, time the engine's answers, and print the results."""
     rows = chosen.rows
     print(f"{rows:,} transfers of {TOKENS} tokens")
     if not (folder / "raw.parquet").exists():
@@ -310,11 +322,11 @@ def run(folder: Path, chosen: argparse.Namespace) -> None:
 
 YEAR: Final = 365
 _MIDDLE: Final = END - 180 * DAY
-"""The instant of the one map that the others compute; each of a year's maps is assumed to cost the same."""
+"""The instant (unix seconds) of the one map that the other tools compute; a year costs them 365 times that."""
 
 
 def _compare(folder: Path, ours: dict[str, float]) -> None:
-    """Prints what each tool takes, and how many times as long as the engine that is."""
+    """Print the time of each tool, and its ratio to the engine's time."""
     print(f"\nCPU of an answer, and how many times the engine's it is (as of {from_unix(_MIDDLE):%Y-%m-%d})")
     heads = ("holders, largest", "map, largest", "map, any *", f"{YEAR} days, largest *", f"{YEAR} days x all *")
     print(f"{'':28}" + "".join(f"{head:>23}" for head in heads))
@@ -343,7 +355,7 @@ def _compare(folder: Path, ours: dict[str, float]) -> None:
 
 
 def _written(milliseconds: float) -> str:
-    """Milliseconds as people say them."""
+    """Format milliseconds with a unit that is easy to read."""
     for unit, size in (("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0)):
         if milliseconds >= 2 * size:
             return f"{milliseconds / size:,.1f} {unit}"
@@ -351,7 +363,7 @@ def _written(milliseconds: float) -> str:
 
 
 def main() -> None:
-    """Runs the benchmark in a folder that goes, or in one that stays."""
+    """Run the benchmark in ``--folder``, or in a temporary folder that is deleted at the end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="transfers")
     parser.add_argument("--maps", type=int, default=100, help="cold maps to ask for")

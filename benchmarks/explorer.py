@@ -56,7 +56,7 @@ MOVE = """
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure both pages and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=4.0)
     milliseconds = parser.parse_args().seconds * 1000
@@ -87,7 +87,7 @@ def first_view(browser: Browser, url: str) -> float:
 
 
 def smoothness(browser: Browser, url: str, what: str, milliseconds: float) -> tuple[float, float]:
-    """Frames a second, and the 95th percentile of the time between two."""
+    """Return the frames per second, and the 95th percentile of the milliseconds between two frames."""
     page = opened(browser)
     page.goto(f"{url}&at=20260101T000000Z" if what == "playing the history" else url)
     if what:

@@ -32,7 +32,7 @@ import uvloop
 from benchmarks.decode import a_map
 
 TOKENS: Final = 20
-"""Tokens of a partition; the maps are of as many days as it takes."""
+"""Tokens in each partition. The number of days follows from the number of maps."""
 DOCUMENTS: Final = 50
 FIRST: Final = datetime(2020, 1, 1)
 CONCURRENCY: Final = 32
@@ -42,7 +42,7 @@ TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_
 
 @dataclass(frozen=True)
 class Work:
-    """The input of a way: the provider's address, the number of maps, a folder, and calls a minute."""
+    """The input of a way: the provider's address, the number of maps, the output folder, and calls per minute."""
 
     url: str
     maps: int
@@ -63,7 +63,7 @@ class Work:
 
 
 class _Provider(asyncio.Protocol):
-    """Answers every request with the next document, after the seconds that it takes to think."""
+    """Answers each request with the next of some prepared documents, after a delay of ``seconds``."""
 
     def __init__(self, documents: Sequence[bytes], seconds: float) -> None:
         self._documents = documents
@@ -96,7 +96,7 @@ class _Provider(asyncio.Protocol):
 
 
 def serve(seconds: float) -> None:
-    """Serves until it is killed; prints its port."""
+    """Serve on a free port, which is printed, until the process is killed."""
 
     async def run() -> None:
         documents = [a_map(seed) for seed in range(DOCUMENTS)]
@@ -124,7 +124,7 @@ def provider(seconds: float = 0.0) -> Iterator[str]:
 
 
 def floor(work: Work) -> dict[str, float]:
-    """aiohttp, msgspec structs, pyarrow columns, a Parquet file a table and day, DuckDB from these files."""
+    """Use aiohttp, msgspec structs and pyarrow columns; load DuckDB from one Parquet file per table and day."""
     from benchmarks.ingest_floor import backfill
 
     backfill(work.url, work.tokens, work.days, work.home, work.concurrency)
@@ -132,7 +132,7 @@ def floor(work: Work) -> dict[str, float]:
 
 
 def ours(work: Work) -> dict[str, float]:
-    """Holderlake without Dagster: metered, archived, committed a partition at a time, loaded."""
+    """Use Holderlake without Dagster: requests are metered and archived, partitions are committed and loaded."""
     from holderlake.ingest.run import ingest
     from holderlake.ingest.stream import IngestContext
     from holderlake.ingest.streams.maps import MAPS
@@ -157,7 +157,7 @@ def ours(work: Work) -> dict[str, float]:
 
 
 def ours_with_dagster(work: Work) -> dict[str, float]:
-    """The way of ``holderlake backfill``: a Dagster run with its events, checks and plots."""
+    """Use Holderlake as ``holderlake backfill`` does: a Dagster run with its events, checks and plots."""
     import logging
 
     from pipelines.runs import dagster_instance, fill
@@ -171,7 +171,7 @@ def ours_with_dagster(work: Work) -> dict[str, float]:
 
 
 def dlt_rest_api(work: Work) -> dict[str, float]:
-    """dlt's declarative source, tuned; amounts arrive as doubles, of which the last digits are lost."""
+    """Use dlt's declarative REST source, tuned. Amounts arrive as doubles, which lose their last digits."""
     from benchmarks.ingest_dlt import rest_api
 
     rest_api(work)
@@ -179,7 +179,7 @@ def dlt_rest_api(work: Work) -> dict[str, float]:
 
 
 def dlt_rest_api_exact(work: Work) -> dict[str, float]:
-    """The same with exact amounts, like ours and the floor's."""
+    """Use dlt's declarative REST source with exact amounts, like ``ours`` and ``floor``."""
     from benchmarks.ingest_dlt import rest_api
 
     rest_api(work, exact=True)
@@ -187,7 +187,7 @@ def dlt_rest_api_exact(work: Work) -> dict[str, float]:
 
 
 def dlt_with_our_arrow(work: Work) -> dict[str, float]:
-    """dlt with the work done for it: requests in its threads, our bytes-to-Arrow, so that it has only to load."""
+    """Use dlt for loading only: requests run in its threads, and our decoder makes Arrow tables of the answers."""
     from benchmarks.ingest_dlt import with_our_arrow
 
     with_our_arrow(work)
@@ -214,7 +214,7 @@ WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = 
     "dlt rest_api, exact": (dlt_rest_api_exact, "dlt"),
     "dlt with our Arrow": (dlt_with_our_arrow, "dlt"),
 }
-"""Each way, and the further module that it needs."""
+"""The ways by name: a function, and the optional module that it needs (None without one)."""
 
 
 # ---------------------------------------------------------------------- measuring
@@ -243,7 +243,7 @@ def carry_out(way: str, work: Work) -> None:
 
 
 def _rows(work: Work) -> int:
-    """Relationships that reached DuckDB, so that no way is fast by leaving rows out."""
+    """Return the number of relationships in DuckDB, which shows that a way left none out."""
     import duckdb
 
     with duckdb.connect(str(work.home / "warehouse.duckdb"), read_only=True) as connection:
@@ -269,13 +269,13 @@ def measured(way: str, url: str, maps: int, rate: int = 10_000, concurrency: int
 
 
 def start_up(way: str) -> float:
-    """CPU seconds of a way for a single partition: the cost of its start."""
+    """Return the CPU seconds of a way for a single partition: the cost of its start."""
     with provider() as url:
         return measured(way, url, TOKENS)["cpu"]
 
 
 def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
-    """Prints a line a way: CPU and wall of its better round, memory of its larger one."""
+    """Print one line per way: lowest CPU and wall time, and largest memory, of its rounds."""
     print(f"{maps:,} maps of {sum(map(len, map(a_map, range(5)))) / 5_000:.0f} kB, {TOKENS} a day", flush=True)
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with provider() as url:
@@ -302,7 +302,7 @@ def compare(ways: Sequence[str], maps: int, rounds: int) -> None:
 
 
 def grow(maps: int, many: int) -> None:
-    """Prints our peak memory for few and for many maps."""
+    """Print our peak memory for ``maps`` and for ``many`` maps."""
     with provider() as url:
         few, lots = (measured("ours", url, count) for count in (maps, many))
     for phase, name in (("until the lake", "peak_until_lake"), ("with the warehouse", "peak")):
@@ -311,7 +311,7 @@ def grow(maps: int, many: int) -> None:
 
 
 def slow(maps: int, rate: int) -> None:
-    """Prints which part of the rate limit we use where each answer takes a second."""
+    """Print the share of the rate limit that we reach if each answer takes one second."""
     with provider(1.0) as url:
         took = measured("ours", url, maps, rate, concurrency=max(CONCURRENCY, rate // 40))
     reached = maps / took["seconds_until_lake"] * 60
@@ -319,7 +319,7 @@ def slow(maps: int, rate: int) -> None:
 
 
 def main() -> None:
-    """Prints how the ways compare."""
+    """Print the comparison of the ways."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--maps", type=int, default=1_000, help="maps of the comparison, a multiple of 20")
     parser.add_argument("--rounds", type=int, default=2, help="times that each way does it")

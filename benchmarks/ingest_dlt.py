@@ -26,10 +26,10 @@ _DOUBLE: Final = {"data_type": "double"}
 
 
 def rest_api(work: Work, exact: bool = False) -> None:
-    """dlt's declarative source, a request for each item of a parent resource.
+    """Load maps by dlt's declarative REST source, with one request per item of a parent resource.
 
-    dlt reads numbers as doubles, and of amounts with more digits the last ones are lost. ``exact``: they are read as
-    decimals, and the types of the columns given.
+    dlt reads numbers as doubles, which lose the last digits of long amounts. With ``exact``, it reads decimals, and the
+    column types are given.
     """
     _tune(work)
     source = _source(work, *([_read_decimals] if exact else []))
@@ -39,7 +39,7 @@ def rest_api(work: Work, exact: bool = False) -> None:
 
 
 def with_our_arrow(work: Work) -> None:
-    """Requests in dlt's threads, our bytes-to-Arrow, so that it has only to load."""
+    """Load maps that dlt's threads request and our decoder turns into Arrow tables, so that dlt only loads."""
     _tune(work)
 
     @dlt.resource(name="days")
@@ -86,7 +86,7 @@ def _read_decimals(response: Any, *_: Any, **__: Any) -> Any:
 
 
 def _hints() -> dict[str, Any]:
-    """The types of all numbers with a point, by table: what dlt would guess holds nine digits after it."""
+    """Return dlt's column hints for all decimal numbers, by table. dlt's own guess keeps nine decimal places."""
     held = _columns(["holder_data__amount"], ["holder_data__share"])
     moved = _columns(["data__total_value"], [])
     figures = [f"metrics__supply_stats__{name}" for name in SUPPLY]

@@ -125,7 +125,7 @@ class Answer(Fast):
 
 
 def backfill(url: str, tokens: Sequence[str], days: Sequence[datetime], home: Path, concurrency: int) -> None:
-    """Fetches all, writes a Parquet file a table and day, and loads them into DuckDB."""
+    """Fetch the maps of all tokens and days, write one Parquet file per table and day, and load them into DuckDB."""
     asyncio.run(_fetch_all(url, tokens, days, home, concurrency))
     with duckdb.connect(str(home / "warehouse.duckdb")) as connection:
         for table in ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members"):

@@ -20,12 +20,13 @@ import duckdb
 TOP: Final = 80
 
 Way = Callable[[Path, str, int], Any]
-"""An answer from a file, of a token by address, as of a unix second."""
+"""A function of a Parquet file, a token's address and unix seconds. It computes the token's answer as of that second.
+"""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool's answers; None where it has none."""
+    """The ways of one tool for holder lists and maps; None if the tool has none. ``modules`` must be installed."""
 
     modules: tuple[str, ...]
     holders: Way | None
@@ -164,11 +165,11 @@ TOOLS: Final[dict[str, Tool]] = {
     "(c) polars": Tool(("polars",), _polars_holders, _polars_map),
     "(d) chdb": Tool(("chdb",), _chdb(_CHDB_HOLDERS), _chdb(_CHDB_MAP)),
 }
-"""The tools by name; the limit of any scan is the time that decoding the needed columns takes."""
+"""The tools by name. The first one only decodes the needed columns, which no scan can do in less time."""
 
 
 def measured(name: str, kind: str, file: Path, token: str, at: int) -> float | None:
-    """Milliseconds of CPU of a tool's answer (``holders`` or ``map``); None where the tool is not installed."""
+    """Return the CPU milliseconds of a tool's answer (``holders`` or ``map``); None if the tool is not installed."""
     tool = TOOLS[name]
     if not all(map(importlib.util.find_spec, tool.modules)):
         return None

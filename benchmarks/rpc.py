@@ -46,7 +46,7 @@ print("seconds", time.perf_counter() - began)
 
 
 def filled(anvil: Anvil, logs: int) -> int:
-    """Put a number of transfer events on the chain and return the last block."""
+    """Put ``logs`` transfer events on the chain and return the number of the last block."""
     coin = anvil.deploy("Coin")
     holders = [f"0x{number:040x}" for number in range(1, 101)]
     anvil.mine([call("Coin", coin, "mint", holder, 10**30) for holder in holders], GENESIS_TIME + 10)
@@ -58,7 +58,7 @@ def filled(anvil: Anvil, logs: int) -> int:
 
 
 def read_to_parquet(url: str, last: int, folder: Path) -> float:
-    """Our reader alone; seconds."""
+    """Read the blocks with our reader into Parquet files; return the seconds."""
 
     async def read() -> pa.Table:
         async with Node([SecretStr(url)]) as node:
@@ -71,7 +71,7 @@ def read_to_parquet(url: str, last: int, folder: Path) -> float:
 
 
 def import_to_store(url: str, last: int, folder: Path) -> float:
-    """The whole import; seconds."""
+    """Import the blocks into a new store; return the seconds."""
 
     async def run(store: Store) -> None:
         async with Node([SecretStr(url)]) as node:
@@ -84,7 +84,7 @@ def import_to_store(url: str, last: int, folder: Path) -> float:
 
 
 def by_cryo(python: str) -> Callable[[str, int, Path], float]:
-    """cryo's ``erc20_transfers``, to Parquet; seconds, as it says."""
+    """Return a way that runs cryo's ``erc20_transfers`` to Parquet and returns the seconds that cryo reports."""
 
     def run(url: str, last: int, folder: Path) -> float:
         done = subprocess.run(
@@ -96,7 +96,7 @@ def by_cryo(python: str) -> Callable[[str, int, Path], float]:
 
 
 def by_ethereum_etl(command: str) -> Callable[[str, int, Path], float]:
-    """ethereum-etl's ``export_token_transfers``, to CSV; seconds of the process."""
+    """Return a way that runs ethereum-etl's ``export_token_transfers`` to CSV and returns its seconds."""
 
     def run(url: str, last: int, folder: Path) -> float:
         began = time.perf_counter()
@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def compare(ways: dict[str, Callable[[str, int, Path], float]], url: str, last: int, logs: int, rounds: int) -> None:
-    """Prints the events a second of each way, and how many times ours that is."""
+    """Print the events per second of each way, and the ratio to ours."""
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():

@@ -65,14 +65,14 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), access_log=False, log_
 
 @dataclass
 class Load:
-    """Result of a load: answers a second, the server's CPU seconds an answer, and seconds of each answer."""
+    """Result of a load: answers per second, the server's CPU seconds per answer, and the seconds of each answer."""
 
     rate: float = 0.0
     cpu: float = 0.0
     seconds: list[float] = field(default_factory=list)
 
     def percentile(self, part: float) -> float:
-        """Milliseconds that this part of the answers took at most."""
+        """Return the milliseconds within which this part of the answers (0 to 1) arrived."""
         ordered = sorted(self.seconds)
         return 1_000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
@@ -128,12 +128,15 @@ class _Caller(asyncio.Protocol):
 
 
 def request_bytes(path: str, secret: str = "") -> bytes:
-    """A GET as it goes over the wire."""
+    """Return the bytes of a GET request for ``path``, with an API key (``secret``) if one is given."""
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-ApiKey: {secret}\r\n\r\n".encode()
 
 
 def run_load(port: int, requests: Sequence[bytes], clients: int, seconds: float | None) -> Load:
-    """Sends the requests over and over for some seconds, or each once; in a separate process."""
+    """Send the requests from ``clients`` connections: repeatedly for ``seconds``, or each once if that is None.
+
+    It runs in a separate process.
+    """
     receive, send = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_load_process, args=(send, port, requests, clients, seconds))
     process.start()
@@ -177,7 +180,7 @@ async def _load(port: int, requests: Sequence[bytes], clients: int, seconds: flo
 
 @contextmanager
 def _server(script: str, *arguments: str) -> Iterator[tuple[int, int]]:
-    """Start a server in a separate process; return its port and its process id."""
+    """Start a server in a separate process; yield its port and its process id."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-c", script, *arguments, str(port)], cwd=ROOT)
@@ -195,7 +198,7 @@ def _server(script: str, *arguments: str) -> Iterator[tuple[int, int]]:
 
 
 def _memory(pid: int) -> float:
-    """Resident megabytes of a process."""
+    """Return the resident memory of a process in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * 4_096 / 1e6
 
@@ -229,7 +232,7 @@ def _measure(folder: Path, seconds: float, clients: int, distinct: int) -> None:
 
 
 Server = tuple[int, int]
-"""Port and process id."""
+"""Port and process id of a server."""
 
 
 def _rates(service: Server, constant: Server, request: bytes, size: int, clients: int, seconds: float) -> None:
@@ -256,7 +259,7 @@ def _loaded(server: Server, request: bytes, clients: int, seconds: float) -> Loa
 
 
 def _cpu_seconds(pid: int) -> float:
-    """CPU seconds that a process has used, in user and system mode."""
+    """Return the CPU seconds (user and system) that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -36,7 +36,7 @@ from holderlake.warehouse.connections import quiet
 from holderlake.warehouse.warehouse import Warehouse
 
 HELD_BACK: Final = 100
-"""Partitions that the readers see arrive."""
+"""Partitions that are loaded while other processes query the warehouse."""
 
 READER: Final = """
 import json, sys, time
@@ -158,7 +158,7 @@ QUESTIONS: Final = (
 
 
 def main() -> None:
-    """Runs all parts and prints them."""
+    """Run all parts of the benchmark and print the results."""
     given = _arguments()
     with _folder(given.keep) as folder:
         lake = Lake(given.lake) if given.lake else make_lake(folder / "lake", _size(given))
@@ -210,7 +210,7 @@ def _ask(lake: Lake, warehouse: Warehouse, rounds: int) -> None:
 
 
 def _names(warehouse: Warehouse) -> dict[str, Any]:
-    """A token, two addresses that dealt with each other, and two instants to ask about."""
+    """Return parameters of the queries: a token, two addresses with transfers between them, and two instants."""
     (row,) = warehouse.query(
         "SELECT chain, token_address AS token, from_address AS address, to_address AS other"
         " FROM latest_grouped_transfers"
@@ -240,7 +240,7 @@ def _seconds(connection: duckdb.DuckDBPyConnection, sql: str) -> float:
 
 
 def _hold_back(lake: Lake, folder: Path) -> list[tuple[Path, Path]]:
-    """Takes the newest manifests of each chain away, to come later: each with the place it belongs to."""
+    """Move the newest manifests of each chain into ``folder``; return the pairs of moved and original path."""
     paths = sorted(lake.manifest_paths(), key=lambda path: path.parent.name)[-HELD_BACK:]
     (folder / "held").mkdir()
     held = [(folder / "held" / f"{number}.json", path) for number, path in enumerate(paths)]

@@ -46,7 +46,7 @@ def make_lake(root: Path, size: Size) -> Lake:
 
 
 class _Token:
-    """One token's life: twice as many wallets as are listed, whose amounts wander."""
+    """The holders of one token through time: twice as many wallets as are listed, with amounts that change daily."""
 
     def __init__(self, seed: int, size: Size) -> None:
         self.random = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ class _Token:
         return pa.array([f"0x{digits[40 * number : 40 * number + 40]}" for number in range(count)])
 
     def live(self) -> None:
-        """A day passes."""
+        """Advance by one day: change the wallets' amounts."""
         self.amounts *= np.exp(self.random.normal(0, 0.05, len(self.amounts)))
         moved = self.random.random(len(self.groups)) < _CHURN / 10
         self.groups[moved] = self.random.permutation(self.groups[moved])
@@ -79,7 +79,7 @@ class _Token:
         self.counts[sent] += 1
 
     def tables(self, chain: str, day: datetime) -> dict[str, pa.Table]:
-        """The token's rows of holders and of a map."""
+        """Return the token's rows of one day, by table: holders and a map."""
         listed = np.argsort(-self.amounts, kind="stable")[: self.size.holders]
         shares = self.amounts[listed] / self.amounts.sum()
         common = {"chain": chain, "as_of": day, "token_address": self.address}
@@ -183,7 +183,7 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
 
 
 def _decimals(values: np.ndarray) -> pa.Array:
-    """Numbers as exact decimals of nine places."""
+    """Return the numbers as exact decimals with nine decimal places."""
     whole = pa.array((np.minimum(values, _MOST) * 10**_DECIMALS).astype(np.int64)).cast(pa.decimal128(19, 0))
     return pa.Array.from_buffers(pa.decimal128(38, _DECIMALS), len(whole), whole.buffers()).cast(AMOUNT_TYPE)
 

@@ -1,1 +1,1 @@
-"""What runs: Dagster definitions, jobs, schedules, sensors, the plan and backfill, and the ``holderlake`` command."""
+"""The Dagster application and the command line: definitions, jobs, schedules, sensors, and the commands."""

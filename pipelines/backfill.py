@@ -48,7 +48,10 @@ BACKFILL: Final = "backfill"
 PLAN: Final = "plan"
 
 GROUP_ANSWERS: Final = 2_048
-"""Answers of a stream in one group of days, about: many enough for full speed, few enough for a few minutes."""
+"""Approximate number of a stream's answers in one group of days.
+
+A group is large enough for full speed and takes a few minutes at most.
+"""
 
 
 class BackfillConfig(Config):
@@ -74,7 +77,7 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
 
 @op(description="Fills the lake at each instant that it lacks, and loads the warehouse.", tags={"kind": "parquet"})
 def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
-    """Run the backfill. However it ends, the partitions that were filled are logged as materialised."""
+    """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
     if config.refresh and not config.refresh_since:
         config = config.model_copy(update={"refresh_since": workspace.now().isoformat()})
 
@@ -119,7 +122,7 @@ def plan_job() -> None:
 
 
 class _Backfill:
-    """A backfill that is running: its work, its progress, and the partitions that it filled."""
+    """A running backfill: its work, its progress, and the partitions that it has filled."""
 
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
         chosen = sorted({parse_when(when) for when in config.instants}, reverse=True)
@@ -134,7 +137,7 @@ class _Backfill:
         self._logging: list[asyncio.Task[None]] = []
 
     async def execute(self, config: BackfillConfig) -> None:
-        """Fill all partitions. However that ends, log them, load the warehouse and run the checks."""
+        """Fill all partitions. Then, even after an error, log them, load the warehouse and run the checks."""
         # to the microsecond: a partition that was written in the same second before is not refreshed yet
         since = datetime.fromisoformat(config.refresh_since) if config.refresh_since else None
         options = RunOptions(config.tokens, config.refresh, since)
@@ -157,12 +160,12 @@ class _Backfill:
                     yield from ((stream, chain, instants) for stream in self.streams)
 
     def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
-        """Log the partitions of an item, in a thread, while the next one is fetched."""
+        """Log the finished partitions of a stream and chain, in a thread, while the next ones are fetched."""
         self._filled[stream.name] |= by_day(results).keys()
         self._logging.append(asyncio.create_task(asyncio.to_thread(self._log, stream, chain, results)))
 
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
-        """Log the partitions that are new, or that Dagster does not know of yet."""
+        """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
         newest = partition_key(chain, self.instants[chain][0])
         for table in stream.tables:
             known = self._context.instance.get_materialized_partitions(AssetKey(table))
@@ -221,7 +224,7 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
-    """Return why a run stopped and how to resume it. It is paused if only credits are missing."""
+    """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
     paused = park(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
     return f"{error} Finished partitions are kept. {advice}"
@@ -230,7 +233,10 @@ def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> s
 def _check(
     context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
-    """Run all checks on the filled partitions. A step cannot yield them, so they are reported outside the run."""
+    """Run all checks on the filled partitions (pairs of chain and day, by stream).
+
+    A step cannot yield these checks, so they are reported outside the run.
+    """
     for stream in STREAMS:
         days = filled.get(stream.name)
         for result in evaluate(workspace.lake, stream, days) if days else ():

@@ -26,7 +26,7 @@ _TABLES = (chains, tokens, holders, maps, subgraphs, addresses)
 
 
 def build_defs(workspace: Workspace | None = None) -> Definitions:
-    """Return the definitions of a workspace; by default of the settings."""
+    """Return the Dagster definitions for a workspace, by default the one of the settings file."""
     settings = workspace.settings if workspace else load_settings()
     nodes = [transfers] if settings.node_chains else []
     return Definitions(
@@ -43,5 +43,5 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
 
 @definitions
 def defs() -> Definitions:
-    """Return the definitions that Dagster's own commands load."""
+    """Return the definitions that Dagster's own commands (``dagster dev``) load."""
     return build_defs()

@@ -37,7 +37,7 @@ class AlertsConfig(Config):
 
 @op(description="Evaluates the alert rules, and sends each new alert once.")
 def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
-    """Evaluate and send alerts; fail if a destination could not be reached. The next run sends the rest."""
+    """Evaluate and send alerts. Fails if a destination could not be reached; the next run sends the others."""
     with step_errors(context, retries=0):
         report = deliver_alerts(workspace, evaluate=config.evaluate)
     if report.is_busy:  # another process sends alerts
@@ -54,7 +54,7 @@ def alerts_job() -> None:
 
 
 def all_jobs(settings: Settings) -> list[Any]:
-    """Return the jobs; the import of transfers only where the settings name nodes."""
+    """Return all jobs. The job ``transfers`` is included only if the settings name nodes."""
     transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(freshness)
     everything = AssetSelection.all() - fresh
     ingest_job = define_asset_job(

@@ -1,4 +1,4 @@
-"""Starting Dagster runs from the command line: in this process, recorded in Dagster's own history."""
+"""Start Dagster runs in the process of the command line, and record them in Dagster's run history."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _FORMER_EVENT_LOG: Final = re.compile(
     r"^event_log_storage:[ \t]*\n[ \t]+module: pipelines\.history[ \t]*\n[ \t]+class: QuickEventLog[ \t]*\n?",
     re.MULTILINE,
 )
-"""Lines that version 0.1.0 wrote into ``dagster.yaml``."""
+"""Lines that version 0.1.0 wrote into ``dagster.yaml``: they name a class that no longer exists."""
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
 def prepare_dagster_home(home: Path) -> None:
-    """Create Dagster's folder with telemetry off, and set ``DAGSTER_HOME`` to it."""
+    """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder."""
     home.mkdir(parents=True, exist_ok=True)
     config = home / "dagster.yaml"
     if not config.exists():
@@ -83,7 +83,7 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
 
 
 def _fast_event_log(config: Path) -> dict[str, Any]:
-    """Return the settings of the fast event log; none if the user chose a storage."""
+    """Return the settings of the fast event log; empty if the user's ``dagster.yaml`` chooses a storage."""
     if re.search(r"^(storage|event_log_storage):", config.read_text(), re.MULTILINE):
         return {}
     module, name = _FAST_EVENT_LOG
@@ -93,7 +93,7 @@ def _fast_event_log(config: Path) -> dict[str, Any]:
 
 @contextmanager
 def _explained_settings(path: Path) -> Iterator[None]:
-    """Raise ``DatabaseError`` where Dagster cannot read its own settings."""
+    """Raise ``DatabaseError`` within the block if Dagster cannot read its settings file."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.DatabaseError, OSError):
@@ -104,7 +104,7 @@ def _explained_settings(path: Path) -> Iterator[None]:
 
 
 def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yield each chain and a context for its run, so that only the last chain's run loads the warehouse, for all."""
+    """Yield each chain with a context for its run, so that the warehouse is loaded once, in the last chain's run."""
     for place, chain in enumerate(chains):
         yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
 
@@ -117,7 +117,10 @@ def ingest_day(
     tokens: Sequence[str] = (),
     refresh: bool = False,
 ) -> None:
-    """Materialise a chain at instants of one day: all assets, checks and the warehouse. Raises ``RunFailed``."""
+    """Materialise all assets and checks of a chain at instants of one day, and load the warehouse.
+
+    ``tokens`` limits the run to these tokens (empty for all). Raises ``RunFailed``.
+    """
     workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {stream.name: {"config": options} for stream in STREAMS}}
@@ -195,7 +198,7 @@ def _run(
 
 
 def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
-    """Print the checks that failed, with their first faults. Alerts are reported by ``holderlake alerts``."""
+    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts`` reports."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}

@@ -1,4 +1,4 @@
-"""The schedules: tables of the days whose instants have passed, yesterday's transfers, and freshness."""
+"""The schedules ``daily`` (tables of the past days), ``daily_transfers`` (yesterday's transfers) and ``freshness``."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
@@ -13,7 +13,10 @@ from pipelines.jobs import FRESHNESS, INGEST, TRANSFERS
 
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
-    """Return the schedules, all stopped until someone starts them; transfers only where the settings name nodes."""
+    """Return all schedules, each stopped until a user starts it.
+
+    The schedule of transfers is included only if the settings name nodes.
+    """
     freshness = ScheduleDefinition(
         name="freshness",
         job_name=FRESHNESS,
@@ -50,7 +53,10 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
 
 
 def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
-    """Return the days that have an instant which passed between two ticks."""
+    """Return the days (midnight, UTC) with an instant after ``previous`` and not after ``tick``.
+
+    ``offsets`` are the instants of a day, as durations since midnight.
+    """
     days = sorted({datetime.combine(when, time()) for when in (previous, tick)})
     return [day for day in days if any(previous < day + offset <= tick for offset in offsets)]
 

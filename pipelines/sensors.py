@@ -37,11 +37,11 @@ from pipelines.backfill import BACKFILL
 from pipelines.jobs import ALERTS
 
 _EVALUATE_EVERY: Final = timedelta(minutes=15)
-"""Late data is found by the clock, not by a load."""
+"""Interval of evaluating the alert rules by time, because no load reports late data."""
 
 
 def all_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return the sensors. Those of paused backfills and alerts run where the settings ask for it."""
+    """Return all sensors. The sensors for paused backfills and alerts run only if the settings enable them."""
     automation = AutomationConditionSensorDefinition(
         "warehouse_automation",
         target=AssetSelection.assets("warehouse"),
@@ -78,7 +78,7 @@ async def _chains_of_provider(workspace: Workspace) -> list[str]:
 
 
 def paused_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that resumes paused backfills; it runs where the settings say so."""
+    """Return the sensor that resumes paused backfills. It runs only if the settings enable it."""
     is_chosen = settings.schedule.resume_parked
 
     @sensor(
@@ -103,7 +103,7 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
 
 
 def _key_of_attempt(paused: Parked, settings: Settings) -> str:
-    """Return a key that allows one attempt per day, date and budget.
+    """Return a run key that allows one attempt per day, date and budget.
 
     A run that lacks credits pauses the backfill again, with a later date.
     """
@@ -124,7 +124,7 @@ def _reason_to_wait(paused: Sequence[Parked]) -> str:
 
 
 def _alerts_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that launches the alerts job; it runs where the settings name rules or a webhook."""
+    """Return the sensor that launches the alerts job. It runs only if the settings name rules or a webhook."""
     is_chosen = settings.alerts.is_chosen or settings.has_webhook
 
     @sensor(
@@ -151,7 +151,7 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
 
 
 def _has_unsent(workspace: Workspace, now: datetime) -> bool:
-    """Return whether an alert is due at a destination that the settings still name."""
+    """Return whether an alert is due for delivery to a destination that the settings still name."""
     path = workspace.settings.alerts_book
     if not path.exists():
         return False

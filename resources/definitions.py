@@ -1,4 +1,4 @@
-"""The resources of this application, declared from the settings and, for the API key, from the environment."""
+"""The resources of this application, with values from the settings and the API key from the environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_VARIABLE: Final = "HOLDERLAKE_API_KEY"
 
 
 def all_resources(settings: Settings) -> dict[str, Any]:
-    """Return the resources by their key. No file is opened and no key is read."""
+    """Return the resources by name. This opens no file and reads no API key."""
     provider = ProviderResource(
         url=settings.provider.url,
         local=settings.provider.local,

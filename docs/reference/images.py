@@ -30,7 +30,7 @@ _MAP_TOKEN: Final = ("solana", "DRFT")
 
 
 def main(home: Path) -> None:
-    """Write both pictures."""
+    """Write both pictures of the front page from the home of a demo."""
     FOLDER.mkdir(exist_ok=True)
     warehouse = Warehouse(home / "warehouse.duckdb")
     _save(_map(warehouse), "map.webp")
@@ -46,7 +46,7 @@ def _token(warehouse: Warehouse, chain: str, symbol: str) -> tuple[str, str, str
 
 
 def _map(warehouse: Warehouse) -> bytes:
-    """Draw the latest map of a token."""
+    """Return the picture of a token's latest map."""
     chain, token, name = _token(warehouse, *_MAP_TOKEN)
     with token_history(warehouse, Period(chain, token, datetime.min, datetime.max)) as history:
         as_of = history.ask("token").to_pylist()[0]["last_map"]
@@ -56,7 +56,7 @@ def _map(warehouse: Warehouse) -> bytes:
 
 
 def _explorer(home: Path, query: str) -> bytes:
-    """Take a screenshot of the explorer."""
+    """Return a screenshot of the explorer page with this query string."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with _explore(home) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

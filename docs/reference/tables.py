@@ -106,14 +106,14 @@ def table_page(table: Table) -> str:
 
 
 def overview() -> str:
-    """Return the list of all tables with their rows."""
+    """Return the list of all tables, each with the meaning of a row."""
     lines = ["| table | a row is |", "|---|---|"]
     lines += [f"| [`{name}`](tables/{name}.md) | {table.row} |" for name, table in ALL_TABLES.items()]
     return "\n".join(lines) + "\n"
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and the site make it."""
+    """Return the anchor of a heading, as GitHub and the documentation site make it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -161,7 +161,7 @@ def _unit(field: pa.Field) -> str:
 
 
 def _used_by(name: str) -> str:
-    """Return links to the views and macros that read the table, directly or through its newest rows."""
+    """Return links to the views and macros that read the table, directly or through a view of its newest rows."""
     through = {name, f"latest_{name}", f"{name}_as_of", f"{name}_known_at"}
     users = [query for query in queries() if through & _words(query)]
     links = [f"[`{query.signature}`](../sql.md#{anchor(query.signature)})" for query in users]

@@ -1,4 +1,4 @@
-"""The API as plain data, for both sides: models, requests, prices, errors, tables, chains and times.
+"""The `/v0` API as plain data, for client and service: models, requests, prices, errors, tables, chains and times.
 
-Every other room imports this one. It does no I/O and knows no engine, service or pipeline.
+All other packages import this one. It does no I/O and imports no engine, service or pipeline.
 """

@@ -46,7 +46,7 @@ ERROR_KINDS: Final[dict[str, ErrorKind]] = {kind.code: kind for kind in _KINDS}
 
 
 def error_code(status: int, body: Any) -> str:
-    """Return the code of an error answer: that of the body, else the meaning of the status."""
+    """Return the code of an error answer: the one in its body, or else the usual code of its HTTP status."""
     if isinstance(body, dict) and isinstance(body.get("code"), str):
         return str(body["code"])
     by_status = {
@@ -67,7 +67,7 @@ def error_detail(body: Any, raw: str) -> str:
     """Return the detail of an error answer as text.
 
     ``detail`` may be text, a list of validation errors or an object. Other servers write ``message``, ``error`` or
-    ``title``. Without any of them, it is the beginning of the raw text.
+    ``title``. If the body has none of them, return the beginning of the raw text.
     """
     return _text(body) or raw[:300]
 

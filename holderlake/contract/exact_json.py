@@ -1,6 +1,6 @@
-"""JSON with exact numbers: a number that a float would round is a ``Decimal``, in and out.
+"""JSON with exact numbers: a number that a float would round is a ``Decimal``, when read and when written.
 
-msgspec reads and writes the text (pydantic's own JSON parser goes through a double); pydantic checks the shape.
+msgspec reads and writes the text, because pydantic's own JSON parser converts to double. pydantic checks the types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MOST_DIGITS: Final = 5_000
 
 
 def _decimal(text: str) -> Decimal:
-    """Read a number. Raises ``ArithmeticError`` if its integer would have too many digits to work with."""
+    """Return the number in a JSON text. Raises ``ArithmeticError`` if its exponent is too large."""
     number = Decimal(text)
     if abs(number.adjusted()) > _MOST_DIGITS:
         raise ArithmeticError(f"{text[:40]} is a number of more than {_MOST_DIGITS:,} digits")
@@ -29,9 +29,9 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 class MalformedAnswer(ValueError):
-    """The bytes are not JSON, or not of the contract's shape. The message says where.
+    """An answer that is not JSON, or does not match its model; the message names the field.
 
-    ``answer`` is the position of the answer among several that were decoded together.
+    ``answer`` is the position (from 0) of the answer among several that were decoded together.
     """
 
     answer: int = 0

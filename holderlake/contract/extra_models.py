@@ -155,7 +155,7 @@ class Usage(Model):
 
 
 class ItemHolder(Model):
-    """A holder of an item; ``since`` is the latest transfer that changed the quantity."""
+    """A holder of one NFT token id; ``since`` (unix seconds) is the last time that its quantity changed."""
 
     address: str
     quantity: RawAmount
@@ -163,7 +163,7 @@ class ItemHolder(Model):
 
 
 class ItemHolders(Model):
-    """The largest holders of an item of an NFT. ``total`` counts all holders."""
+    """The largest holders of one NFT token id. ``total`` counts all holders."""
 
     as_of: int
     token_id: RawAmount
@@ -172,7 +172,7 @@ class ItemHolders(Model):
 
 
 class HeldItem(Model):
-    """An item that an address held; ``since`` is the latest transfer that changed the quantity."""
+    """An NFT token id that an address held; ``since`` (unix seconds) is the last time that its quantity changed."""
 
     chain: str
     token_address: str
@@ -182,7 +182,7 @@ class HeldItem(Model):
 
 
 class AddressItems(Model):
-    """A page of the items that an address held, by chain, token and item. The last page has no next offset."""
+    """A page of the NFT token ids that an address held, by chain, token and id. The last page has no next offset."""
 
     as_of: int
     address: str

@@ -35,7 +35,7 @@ UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799, description="Unix s
 TokenId = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{1,78}$"), AfterValidator(lambda text: text.lstrip("0") or "0")
 ]
-"""An item of an NFT: a decimal integer of up to 256 bits. Leading zeros are removed."""
+"""The token id of an NFT (ERC-721 or ERC-1155): a decimal integer of up to 256 bits, without leading zeros."""
 
 
 class PageOptions(Options):
@@ -84,7 +84,7 @@ class ChangesOptions(Options):
 
 
 class ItemOptions(Options):
-    """Query parameters of the holders of an item."""
+    """Query parameters of the request for the holders of one NFT token id."""
 
     token_id: TokenId = Field(description="The item: a decimal integer, up to 2^256 - 1.")
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
@@ -94,7 +94,7 @@ class ItemOptions(Options):
 
 
 class AddressItemsOptions(Options):
-    """Query parameters of the items of an address."""
+    """Query parameters of the request for the NFT token ids that an address held."""
 
     chain: ChainId | None = Field(default=None, description="Only items of this chain.")
     token_address: Address | None = Field(default=None, description="Only items of this token.")

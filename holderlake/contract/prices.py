@@ -37,12 +37,12 @@ ADDRESS_METADATA: Final = 1 * CREDIT
 
 PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
-"""For each 100 holders of a page, or part of 100: the price a holder of the holders endpoint with limit 500."""
+"""Price of each 100 holders of a page, or part of 100: per holder as much as a list of 500 holders."""
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
 ITEM: Final = 1 * CREDIT
-"""The last six are prices of our own routes under ``/v0/x`` (``extra_requests``)."""
+"""The last six constants are prices of our own routes under ``/v0/x`` (``extra_requests``)."""
 
 
 def credits_text(hundredths: int) -> str:

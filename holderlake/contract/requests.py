@@ -48,36 +48,36 @@ class Request(BaseModel):
     endpoint: ClassVar[str]
     method: ClassVar[str] = "GET"
     route: ClassVar[str]
-    """The path, of requests without parameters in it."""
+    """The URL path of a request that has no parameters in its path."""
     price: ClassVar[int]
-    """The cost, of requests that always cost the same."""
+    """Hundredths of a credit, for a request whose price does not depend on its options."""
     answer: ClassVar[Any]
-    """The type that the answer's JSON is read into."""
+    """The type (model or list of models) that the answer's JSON is decoded into."""
 
     @property
     def path(self) -> str:
-        """Path below the base address, every part percent-encoded."""
+        """Return the URL path below the provider's base address, with each segment percent-encoded."""
         return self.route
 
     @property
     def query(self) -> dict[str, str]:
-        """Query parameters without those at their default."""
+        """Return the query parameters, without those that have their default value."""
         options = getattr(self, "options", None)
         return {} if options is None else _query_text(options)
 
     @property
     def body(self) -> Any:
-        """JSON body, or None."""
+        """Return the JSON body of the request, or None for a request without one."""
         return None
 
     @property
     def cost(self) -> int:
-        """Hundredths of a credit that a 2xx answer costs."""
+        """Return the price of a successful (2xx) answer in hundredths of a credit."""
         return self.price
 
     @property
     def subject(self) -> str | None:
-        """Token of the request (``chain/address``), for ledgers and reports."""
+        """Return the token of the request (``chain/address``) for ledgers and reports, or None."""
         return None
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("us")
-"""UTC without zone: DuckDB's TIMESTAMP."""
+"""The type of instants: UTC without a time zone, in microseconds, as DuckDB's TIMESTAMP."""
 
 _QUANTUM: Final = Decimal(1).scaleb(-18)
 _AMOUNT_LIMIT: Final = Decimal(10) ** 20
@@ -32,7 +32,7 @@ _ROUNDING: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name, the meaning of a row, its schema (with a ``comment`` a field) and its key."""
+    """A table: its name, the meaning of a row, its key, and its schema with a ``comment`` in each field's metadata."""
 
     name: str
     row: str
@@ -41,7 +41,7 @@ class Table:
 
     @cached_property
     def engine_schema(self) -> pa.Schema:
-        """The schema without ``fetched_at``."""
+        """Return the schema without the column ``fetched_at``, as the engine computes the table."""
         return self.schema.remove(self.schema.get_field_index("fetched_at"))
 
 
@@ -277,11 +277,11 @@ FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "addresses": frozenset({"addresses"}),
     }
 )
-"""The tables of each family, which are fetched together and committed under one manifest."""
+"""The tables of each family: one request fills them together, and one manifest lists their files."""
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
-    """Return both columns of an amount: the decimal, and the exact text if the decimal can't hold the value."""
+    """Return an amount's two columns: the decimal, and the exact text (None if the decimal is exact)."""
     if value is None:
         return {name: None, f"{name}_exact": None}
     fits = value.copy_abs() < _AMOUNT_LIMIT - 1
@@ -355,7 +355,7 @@ def conform(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def with_fetched_at(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
-    """Add the time of fetching to rows of the engine: one for all rows, or a column."""
+    """Add the column ``fetched_at`` (UTC) to rows: one time for all rows, or an array with one time per row."""
     if isinstance(fetched_at, datetime):
         fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
     stamped = rows.append_column(table.schema.field("fetched_at"), fetched_at)

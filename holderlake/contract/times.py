@@ -15,12 +15,12 @@ _PARTITION = "%Y%m%dT%H%M%SZ"
 
 
 def utc_now() -> datetime:
-    """Return the present instant, UTC, without zone, to the microsecond."""
+    """Return the current time in UTC, without zone, to the microsecond."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def from_unix(seconds: int) -> datetime:
-    """Return the instant of unix seconds."""
+    """Return the instant (UTC, without zone) of unix seconds."""
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
@@ -57,12 +57,15 @@ def parse_when(text: str) -> datetime:
 
 
 def partition_text(instant: datetime) -> str:
-    """Format an instant as a partition value such as ``20261120T000000Z``: sortable, and never escaped by tools."""
+    """Format an instant as text for a partition's path, such as ``20261120T000000Z``.
+
+    The texts sort by time and need no escaping in paths.
+    """
     return instant.strftime(_PARTITION)
 
 
 class InstantAhead(ValueError):
-    """An as-of instant in the future, about which nothing is known yet."""
+    """An as-of instant in the future, for which there is no data yet."""
 
 
 def check_passed(instants: Iterable[datetime], now: datetime) -> None:
@@ -76,7 +79,7 @@ def check_passed(instants: Iterable[datetime], now: datetime) -> None:
 
 
 def parse_partition(text: str) -> datetime:
-    """Parse a partition value. Raises ``ValueError`` for other text."""
+    """Return the instant of a partition's text, such as ``20261120T000000Z``. Raises ``ValueError`` for other text."""
     return datetime.strptime(text, _PARTITION)
 
 

@@ -1,6 +1,6 @@
-"""Factories of Dagster assets, checks, partitions and resources, for this application and for projects of your own.
+"""Factories of Dagster assets, checks, partitions and resources, for this application and for your own projects.
 
-The only package of the library that imports Dagster; jobs, schedules and sensors belong to ``pipelines``.
+This is the only package of the library that imports Dagster. Jobs, schedules and sensors are in ``pipelines``.
 """
 
 from holderlake.dagster.alert_checks import alert_checks

@@ -35,7 +35,7 @@ _END_OF_DAY: Final = time(23, 59, 59, 999_999)
 
 
 def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[AssetChecksDefinition]:
-    """Return one step that evaluates all rules in force; none if there are no rules."""
+    """Return one multi-asset check that evaluates all alert rules; an empty list if there are no rules."""
     rules = settings.alerts.in_force
     if not rules:
         return []
@@ -59,7 +59,10 @@ def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[
 def evaluate_alerts(
     workspace: Workspace, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
 ) -> Iterator[AssetCheckEvaluation]:
-    """Yield the outcome of each rule from the first to the last of the (chain, day) pairs; of recent data for None."""
+    """Yield the result of each alert rule over the time from the first to the last day.
+
+    ``days`` are pairs of chain and day (YYYY-MM-DD). None evaluates recent data of all chains.
+    """
     span = _span(workspace, None if days is None else [day for _, day in days])
     chains = None if days is None else {chain for chain, _ in days}
     for name, rule in workspace.settings.alerts.in_force.items():
@@ -77,7 +80,7 @@ def evaluate_alerts(
 
 
 def _span(workspace: Workspace, days: list[str] | None) -> Span:
-    """Return the time that the rules look at: the days of a run's partitions, or all recent data."""
+    """Return the period that the rules evaluate: the given days (YYYY-MM-DD), or ``alerts.max_age`` until now."""
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
     now = utc_now()
@@ -98,7 +101,7 @@ def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSp
 
 
 def _postponed(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
-    """Return the outcome of a rule in a run whose rows are loaded, and checked, by a later run of the same command."""
+    """Return the result of a rule in a run whose rows a later run of the same command loads and evaluates."""
     metadata = {"evaluated": "in the last run of this command, for all its chains"}
     return _evaluation(name, rule, key_prefix, passed=True, metadata=metadata)
 

@@ -97,7 +97,10 @@ def log_materialisations(
     key_prefix: Sequence[str] = (),
     with_plots: bool = False,
 ) -> None:
-    """Log a table's partition of one chain and day as materialised."""
+    """Log a table's partition of one chain and day as materialised.
+
+    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant.
+    """
     key = partition_key(results[0].chain, results[0].as_of)
     metadata = table_metadata(table, results, workspace, with_plots)
     context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
@@ -106,7 +109,10 @@ def log_materialisations(
 def table_metadata(
     table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = True
 ) -> dict[str, Any]:
-    """Return the metadata of a materialisation: rows, cost, failures, the newest instant and its plot."""
+    """Return the metadata of a materialisation: rows, cost, failures, the newest instant and its plot.
+
+    ``results`` are the ingest's results for one chain and day.
+    """
     metadata: dict[str, Any] = {
         "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
         "credits": credits_text(sum(result.credits for result in results)),
@@ -166,7 +172,7 @@ def _ingest(
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> list[PartitionResult]:
-    """Ingest the run's partitions. After an error, the days that are complete are logged as materialised."""
+    """Ingest the run's partitions. After an error, log the complete days as materialised before raising it."""
     instants = _instants_by_chain(config, workspace, days_of(context.partition_keys))
     streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
     prepare(workspace, context.run.run_id, instants, streams, every_byte=True)
@@ -193,7 +199,10 @@ def _ingest(
 def _instants_by_chain(
     config: IngestConfig, workspace: Workspace, days: Sequence[tuple[str, str]]
 ) -> dict[str, list[datetime]]:
-    """Return the run's instants of each chain, in order. Raises ``InstantAhead`` where none of a day has passed."""
+    """Return the instants to fetch, by chain, in order of time.
+
+    ``days`` are pairs of chain and day. Raises ``InstantAhead`` if all instants of a day are in the future.
+    """
     instants: dict[str, list[datetime]] = {}
     for chain, day in days:
         instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
@@ -201,7 +210,10 @@ def _instants_by_chain(
 
 
 def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
-    """Return the run's instants on a day. Those of the schedule that lie ahead are left to a later run."""
+    """Return the instants to fetch on a day (YYYY-MM-DD).
+
+    A later run fetches scheduled instants that are in the future.
+    """
     if config.instants:
         return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]
     scheduled, now = instants_of(day, workspace.settings.schedule.offsets), workspace.now()

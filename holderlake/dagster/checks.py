@@ -52,7 +52,11 @@ _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
 
 @dataclass(frozen=True)
 class Rule:
-    """A query that returns the rows that break a rule: chain, as_of, token_address, what, found."""
+    """A SQL query that returns the rows of a table that break a rule.
+
+    Its columns are chain, as_of, token_address, what (the address, rank or measure at fault) and found (the invalid
+    number).
+    """
 
     name: str
     table: str
@@ -65,7 +69,10 @@ RULES: Final = tuple(
 
 
 def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return the rules and counts of a stream's assets, as one step; without partitions it looks at the whole lake."""
+    """Return a check of a stream's assets by rules and row counts.
+
+    It checks the partitions of its run; in a run without partitions, the whole lake.
+    """
 
     @multi_asset_check(name="__".join([*key_prefix, f"{stream.name}_checks"]), specs=_specs(stream, key_prefix))
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
@@ -75,7 +82,7 @@ def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChe
 
 
 def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return a check per stream, for its first table, that fails while the newest instant of a chain is too old."""
+    """Return one check per stream, on its first table. It fails if the newest instant of a watched chain is too old."""
     description = "The newest instant of each watched chain is at most one interval of the schedule and 12 h old."
     specs = [
         AssetCheckSpec(FRESH, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -99,9 +106,10 @@ def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = (
 
 
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
-    """Return the newest instant in the lake of each watched chain; None where there is none.
+    """Return the newest as-of instant (UTC) that the lake has of a stream, by watched chain.
 
-    Address sets and addresses are optional: without any partition of a chain they are left out.
+    A stream by token or chain has a value for every watched chain, None without any partition. A stream by address or
+    address set has only the chains that have a partition, because these subjects are optional.
     """
     watched = sorted(workspace.settings.watchlist)
     newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())
@@ -112,13 +120,13 @@ def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime 
 
 
 def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
-    """Return the chain and day of each partition of a run; None if the run has no partitions."""
+    """Return the pairs of chain and day (YYYY-MM-DD) of a run's partitions; None if the run has no partitions."""
     step = context.op_execution_context
     return days_of(step.partition_keys) if step.has_partition_key or step.has_partition_key_range else None
 
 
 def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
-    """Yield evaluations as the results of a step."""
+    """Convert evaluations to check results, which a Dagster step can yield."""
     for one in evaluations:
         yield AssetCheckResult(
             passed=one.passed,
@@ -132,9 +140,10 @@ def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetChe
 def evaluate(
     lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
 ) -> Iterator[AssetCheckEvaluation]:
-    """Yield the outcome of each check over the partitions of the (chain, day) pairs, or over all for None.
+    """Yield the result of each check over the partitions of some days.
 
-    Rules are evaluated on intact files; the others fail the count of rows.
+    ``days`` are pairs of chain and day; None means the whole lake. Rules are evaluated on intact files only; for a
+    damaged file, the check of row counts fails.
     """
     chosen = set(days) if days is not None else None
     manifests = [
@@ -163,7 +172,10 @@ def evaluate(
 
 
 def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
-    """Return the rows that break a rule, among tables in memory or in Parquet files, which are streamed."""
+    """Return the rows that break a rule, as a table with the columns of ``Rule``.
+
+    ``tables`` has each table's rows by name: in memory, or as Parquet files, which are streamed.
+    """
     with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
         connection.execute("SET enable_progress_bar = false")
         for name, rows in tables.items():
@@ -177,7 +189,7 @@ def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]])
 
 
 def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
-    """Return the commits whose Parquet file has another number of rows than its manifest says, with a sentence."""
+    """Return, by commit, a sentence about each Parquet file whose number of rows differs from its manifest."""
     found = {}
     for manifest in manifests:
         expected = manifest.tables[table].rows

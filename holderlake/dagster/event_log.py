@@ -19,7 +19,7 @@ from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
 _MOST_ENGINES: Final = 16
-"""Files that are open at once; Dagster has one per run, and an index."""
+"""Most database files that are open at once. Dagster has one file per run, and an index."""
 _BUSY_SECONDS: Final = 60
 
 
@@ -36,7 +36,7 @@ class FastEventLogStorage(SqliteEventLogStorage):
         return cls(inst_data=inst_data, **config_value)
 
     def has_table(self, table_name: str) -> bool:
-        """Return whether a table exists, which Dagster asks with each event."""
+        """Return whether the database has a table. Dagster calls this for each event, so the answer is cached."""
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables

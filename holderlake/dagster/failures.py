@@ -24,7 +24,7 @@ from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import WarehouseError
 
 _PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
-"""Errors that a retry does not change: the key, the plan, a ceiling, the settings or the instants are wrong."""
+"""Errors that a retry would repeat: an invalid key, plan, setting or instant, a ceiling, or damaged files."""
 _DELAY_SECONDS: Final = 20
 
 

@@ -1,4 +1,7 @@
-"""Partitions of every asset: chain by day. Finer instants lie inside a day; tokens are rows and settings."""
+"""Partitions of all assets: one per chain and day.
+
+A partition contains all instants of its day and all tokens of its chain.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,14 @@ CHAIN_BY_DAY: Final = chain_by_day()
 
 
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
-    """Return the key of the partition that an instant belongs to. Raises ``ValueError`` before the first day."""
+    """Return the key of an instant's partition. Raises ``ValueError`` for an instant before the first day."""
     if instant.date() < FIRST_DAY:
         raise ValueError(f"{instant:%Y-%m-%d} is before the first partition, {FIRST_DAY}")
     return MultiPartitionKey({CHAIN: chain, DAY: f"{instant:%Y-%m-%d}"})
 
 
 def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the chain and day of each partition key."""
+    """Return the pair of chain and day (YYYY-MM-DD) of each partition key."""
     parsed = [
         key if isinstance(key, MultiPartitionKey) else CHAIN_BY_DAY.get_partition_key_from_str(key) for key in keys
     ]
@@ -50,13 +53,13 @@ def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def instants_of(day: str, offsets: Sequence[timedelta]) -> list[datetime]:
-    """Return the as-of instants of a day: its start plus each offset of the schedule."""
+    """Return the as-of instants (UTC) of a day (YYYY-MM-DD): its start plus each offset of the schedule."""
     start = datetime.strptime(day, "%Y-%m-%d")
     return [start + offset for offset in offsets]
 
 
 def previous_tick(cron: str, tick: datetime) -> datetime:
-    """Return the last tick of a cron schedule (UTC) before ``tick``, which is one of them."""
+    """Return the tick of a cron schedule (UTC) that precedes ``tick``, which must be a tick of the schedule."""
     ticks = TimeWindowPartitionsDefinition(
         start=datetime.combine(FIRST_DAY, time()), fmt="%Y-%m-%d %H:%M", cron_schedule=cron
     )

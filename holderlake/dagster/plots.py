@@ -34,7 +34,7 @@ _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bun
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
-    """Return the plot of a table's partition; nothing if the table has no plot or the partition is empty."""
+    """Return the plot of a table's partition as asset metadata; empty if the table has no plot or no rows."""
     draw = _DRAWN.get(table)
     if draw is None:
         return {}
@@ -64,7 +64,7 @@ def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], chain: str
 
 @contextmanager
 def plain_text() -> Iterator[None]:
-    """Draw every text literally: no mathematics between dollar signs, no warnings about missing letters."""
+    """Draw all text literally within the block: no formulas between dollar signs, no warnings about missing glyphs."""
     with matplotlib.rc_context({"text.parse_math": False, "text.usetex": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         yield
@@ -76,7 +76,7 @@ def _symbols(lake: Lake, chain: str, as_of: datetime) -> dict[str, str]:
 
 
 def _name(symbols: Mapping[str, str], address: str) -> str:
-    """Return a token's symbol as a label, or its address where it has none."""
+    """Return a token's symbol as a label, or its address if it has no symbol."""
     symbol = printable(symbols.get(address) or "").strip()
     if not symbol:
         return address if len(address) < 14 else f"{address[:6]}…{address[-4:]}"

@@ -62,7 +62,7 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
 
 
 class WorkspaceResource(ConfigurableResource[Workspace]):
-    """The four resources together, with the rest of the settings file. All assets use it."""
+    """The settings file together with the four other resources. All assets use this resource."""
 
     provider: ProviderResource
     lake: LakeResource
@@ -79,7 +79,7 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
             yield workspace
 
     def open(self) -> Workspace:
-        """Return the workspace of the settings with the values of the four resources; close it."""
+        """Return the workspace of the settings, with the values of the four resources. The caller must close it."""
         workspace = make_workspace(self._settings())
         workspace.lake = self.lake.open()
         workspace.warehouse = self.warehouse.open()

@@ -1,6 +1,6 @@
-"""The ingest of a Dagster run: the same for an asset's partitions and for the backfill job.
+"""The ingest within a Dagster run, shared by the assets and the backfill job.
 
-Fetching and committing are in ``holderlake.ingest``.
+``holderlake.ingest`` fetches and commits the data.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from holderlake.provider.errors import TransientError
 from holderlake.workspace import Workspace
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
-"""A stream, a chain and the instants to fetch of them."""
+"""A stream, a chain, and the instants to fetch for that chain."""
 OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of an ingest: only some tokens, and whether to fetch existing data again.
+    """Options of an ingest: the tokens (empty for all), and ``refresh`` to fetch existing data again.
 
-    A refresh leaves out partitions that were written since ``refresh_since``, when an interrupted one began.
+    A resumed refresh skips partitions that were written since ``refresh_since`` (UTC), the start of the interrupted
+    refresh.
     """
 
     tokens: Sequence[str] = ()
@@ -40,7 +41,7 @@ class RunOptions:
 def prepare(
     workspace: Workspace, run_id: str, instants: Mapping[str, Sequence[datetime]], streams: int, *, every_byte: bool
 ) -> None:
-    """Check the disk and repair damaged partitions before the run pays, once a run; see ``prepare_run``."""
+    """Check the disk and repair damaged partitions, once per run, before any request; see ``prepare_run``."""
     workspace.repair = partial(repair_before_run, workspace)
     prepare_run(workspace, run_id, instants, streams, every_byte=every_byte)
 
@@ -53,10 +54,10 @@ async def ingest_run(
     on_result: Callable[[PartitionResult], None],
     on_item: OnItem = lambda stream, chain, results: None,
 ) -> None:
-    """Fetch and commit each item of work in turn.
+    """Fetch and commit the work: each stream, chain and its instants in turn.
 
-    ``on_result`` is called with each finished partition, and ``on_item`` with those of an item, also after an error.
-    Raises the errors of ``ingest``, and ``Cancelled``.
+    ``on_result`` is called after each finished partition. ``on_item`` is called after each stream and chain with all
+    its finished partitions, also if an error ends it. Raises the errors of ``ingest``, and ``Cancelled``.
     """
     async with workspace.provider(run_id) as provider:
         context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
@@ -80,6 +81,6 @@ async def ingest_run(
 
 
 def by_day(results: Iterable[PartitionResult]) -> dict[tuple[str, str], list[PartitionResult]]:
-    """Return the results by chain and day."""
+    """Group the results by chain and day (YYYY-MM-DD)."""
     ordered = sorted(results, key=lambda result: (result.chain, result.as_of))
     return {day: list(own) for day, own in groupby(ordered, lambda result: (result.chain, f"{result.as_of:%Y-%m-%d}"))}

@@ -1,4 +1,7 @@
-"""Raw transfers as an asset: a chain's day from its nodes into the engine's store, where the settings name nodes."""
+"""Raw transfers as an asset: one chain and day, read from the chain's nodes into the engine's store.
+
+The asset needs nodes in the settings.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +36,7 @@ _DESCRIPTION: Final = (
 def transfers_asset(
     *, key_prefix: Sequence[str] = (), partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY
 ) -> AssetsDefinition:
-    """Return the asset ``transfers``, by chain and day. It needs the resource ``workspace``."""
+    """Return the asset ``transfers``, partitioned by chain and day. It needs the resource ``workspace``."""
     key = asset_key("transfers", key_prefix)
 
     spec = AssetSpec(key, group_name="transfers", owners=OWNERS, kinds={"api", "parquet"}, description=_DESCRIPTION)

@@ -23,7 +23,7 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
 from holderlake.workspace import Workspace
 
 _PLOTTED_TOKENS: Final = 4
-"""Tokens with a plot in the metadata of one partition; each takes a quarter of a second."""
+"""Most tokens with a plot in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
     "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "

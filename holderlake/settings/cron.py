@@ -1,4 +1,4 @@
-"""Cron schedules of five fields: check one before Dagster gets it, and compute its longest interval."""
+"""Cron schedules of five fields: validate one, and compute the longest interval between two runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_cron(text: str) -> str:
 
 @cache
 def interval_of(cron: str) -> timedelta:
-    """Return the longest time between two ticks of a checked schedule, over two years."""
+    """Return the longest time between two ticks of a valid schedule, within two years."""
     minute, hour, day, month, weekday = cron.split()
     date = f"{day.replace('*/', '1-31/')} {month} {weekday.replace('*/', '0-6/')}"  # with a star, both days must match
     days = _ticks(f"0 0 {date}", timedelta(days=2 * 366))

@@ -25,12 +25,15 @@ class Section(BaseModel):
 
 
 def distinct(texts: list[str]) -> list[str]:
-    """Return the texts without repetitions, in their order."""
+    """Return the texts without duplicates, in order of first appearance."""
     return list(dict.fromkeys(texts))
 
 
 def secret_matching(pattern: str, expected: str) -> Callable[[SecretStr], SecretStr]:
-    """Return a validator of a secret. Its error is ``expected``, which never repeats the secret."""
+    """Return a validator that a secret matches a regular expression.
+
+    Its error is the text ``expected`` and never contains the secret.
+    """
 
     def check(secret: SecretStr) -> SecretStr:
         if not re.fullmatch(pattern, secret.get_secret_value()):

@@ -1,9 +1,9 @@
-"""Read the settings from a file and the environment, and report each fault with the place where it was written.
+"""Read the settings from a file and the environment, and report each fault with its key, variable or file.
 
 The file is ``holderlake.toml`` in the current directory, or the one that ``HOLDERLAKE_CONFIG`` names. Paths in it are
-relative to it; other paths are relative to the current directory. Two underscores in a variable separate section and
-key: ``HOLDERLAKE_PROVIDER__URL``. Secrets come from the environment, or from a file that it names, and never from
-``holderlake.toml``, because people commit it.
+relative to its folder; other paths are relative to the current directory. Two underscores in a variable separate
+section and key: ``HOLDERLAKE_PROVIDER__URL``. Secrets come from the environment, or from a file that it names, and
+never from ``holderlake.toml``, because people commit it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENVIRONMENT_ONLY: Final = (
     "sources.rpc.*.endpoints",
 )
 _PATHS: Final = {"home", "store", "webhook_file", "secret_file", "endpoints_file"}
-"""Keys of paths, in any section."""
+"""Keys whose values are paths, in any section."""
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -55,7 +55,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _unknown_variables() -> list[str]:
-    """Return a sentence for each environment variable of a section that does not exist."""
+    """Return one error sentence for each ``HOLDERLAKE_…`` variable whose section does not exist."""
     prefix = str(Settings.model_config["env_prefix"])
     delimiter = str(Settings.model_config["env_nested_delimiter"])
     faults = []
@@ -90,7 +90,7 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
 
 
 def _keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every key."""
+    """Yield the path of every key in nested settings, for example ``("provider", "url")``."""
     for name, value in values.items():
         yield (*above, name)
         if isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _resolve_paths(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the file's values with its paths relative to its folder."""
+    """Return the values of a settings file, with relative paths resolved against the file's folder."""
     resolved = dict(values)
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -109,7 +109,7 @@ def _resolve_paths(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both together, section by section. Values in ``above`` win."""
+    """Merge two nested settings section by section. Values in ``above`` override those in ``below``."""
     merged = dict(below)
     for name, value in above.items():
         old = below.get(name)
@@ -127,12 +127,12 @@ def _sentence(fault: ErrorDetails, path: Path, from_environment: Mapping[str, An
 
 
 def _variable(key: Sequence[int | str]) -> str:
-    """Return the environment variable of a setting."""
+    """Return the name of the environment variable of a setting."""
     return "HOLDERLAKE_" + "__".join(part for part in key if isinstance(part, str)).upper()
 
 
 def _unknown_key(key: Sequence[int | str]) -> str:
-    """Return a sentence that proposes the nearest key, or all keys of the section."""
+    """Return an error sentence that proposes the most similar key, or lists all keys of the section."""
     *section, name = key
     known = _keys_of(section)
     near = difflib.get_close_matches(str(name), known, 1, 0.5)

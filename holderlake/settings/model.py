@@ -1,4 +1,4 @@
-"""All settings as one object, with the places of files under ``home`` and the secrets that files may contain."""
+"""All settings as one object, with the paths of the files under ``home`` and the secrets that are read from files."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     @property
     def has_webhook(self) -> bool:
-        """True if there is a webhook. Does not read its file."""
+        """Return whether the settings name a webhook. This does not read its file."""
         return self.alerts.webhook is not None or self.alerts.webhook_file is not None
 
     def webhook(self) -> SecretStr | None:
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
 
     @property
     def node_chains(self) -> list[str]:
-        """The chains that have nodes."""
+        """Return the ids of the chains that have nodes in the settings."""
         return sorted(chain for chain, nodes in self.sources.rpc.items() if nodes.is_named)
 
     def node_endpoints(self, chain: str) -> list[SecretStr]:
@@ -165,12 +165,12 @@ class Settings(BaseSettings):
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 
     def with_run_ceiling(self, hundredths: int) -> Settings:
-        """Return these settings with a limit for each run, in hundredths of a credit. A lower limit stays."""
+        """Return these settings with a ceiling per run, in hundredths of a credit. A lower existing ceiling stays."""
         lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
         return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
 
     def with_service(self, **chosen: Any) -> Settings:
-        """Return these settings with other values in ``[service]``. None and an empty text change nothing."""
+        """Return these settings with values of ``[service]`` replaced. None or an empty text keeps the old value."""
         given = {name: value for name, value in chosen.items() if value not in (None, "")}
         return self.model_copy(update={"service": self.service.model_copy(update=given)})
 
@@ -181,7 +181,10 @@ def _one_word(text: str) -> SecretStr:
 
 
 def _read(file: Path, what: str, parse: Callable[[str], Value]) -> Value:
-    """Parse a file of secrets. Raises ``SettingsError``, which never repeats the content."""
+    """Read a file of secrets and return its parsed content.
+
+    ``what`` names the content in errors. Raises ``SettingsError``, which never contains the content.
+    """
     try:
         return parse(file.read_text().strip())
     except (OSError, ValueError):

@@ -124,7 +124,10 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error as a sentence. The system's errors name the file and the reason, without their number."""
+    """Return an error as a sentence.
+
+    For an error of the operating system, name the file and the reason, not the number.
+    """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
@@ -141,7 +144,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of all packages; imported here, so that ``--help`` does not wait for them."""
+    """Return the error classes of all packages. They are imported here, so that ``--help`` starts faster."""
     from holderlake import errors
     from holderlake.service.database.errors import KeysError
 

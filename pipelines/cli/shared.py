@@ -43,7 +43,7 @@ _open = ExitStack()
 
 
 def settings() -> Settings:
-    """Load the settings of file and environment. Raises ``SettingsError`` if the home is not a folder."""
+    """Load the settings from file and environment. Raises ``SettingsError`` if ``home`` is not a folder."""
     from holderlake.settings import SettingsError, load_settings
 
     loaded = load_settings()
@@ -54,14 +54,14 @@ def settings() -> Settings:
 
 
 def workspace(chosen: Settings | None = None) -> Workspace:
-    """Open the workspace of the settings, with their provider; it is closed when the command ends."""
+    """Open a workspace with the provider of the settings, and close it when the command ends."""
     from holderlake.local.embedded import make_workspace
 
     return _closed_at_end(make_workspace(chosen or settings()))
 
 
 def reading() -> Workspace:
-    """Open the workspace for reading stored data; it is closed when the command ends."""
+    """Open a workspace that only reads stored data, and close it when the command ends."""
     from holderlake.local.embedded import reading_workspace
 
     return _closed_at_end(reading_workspace(settings()))
@@ -95,9 +95,9 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
-    """Return the tokens as the chains spell them, None for none.
+    """Return the tokens in the normal spelling of the chains; None if no tokens are given.
 
-    Raises ``ValueError`` for a token that is not an address of each chain.
+    Raises ``ValueError`` for a token that is not a valid address on each chain.
     """
     found: list[str] = []
     for token in tokens or ():

@@ -139,7 +139,7 @@ async def _fetch_chains(workspace: Workspace) -> list[str]:
 
 
 def _rules(workspace: Workspace) -> Finding:
-    """Show the rules that maps follow: the store's, or what the provider publishes."""
+    """Report the classification rules behind the maps: those of the store, or those that the provider publishes."""
     settings = workspace.settings
     if settings.provider.url:
         try:
@@ -156,7 +156,7 @@ def _rules(workspace: Workspace) -> Finding:
 
 
 def _store(settings: Settings) -> Finding:
-    """Compare the store's files with the catalogue by size; checksums are left to ``holderlake store verify``."""
+    """Compare the sizes of the store's files with its catalogue. ``holderlake store verify`` compares checksums."""
     root = settings.engine_store
     found = verify(root, reads=False)
     if found.damaged:
@@ -171,7 +171,7 @@ def _store(settings: Settings) -> Finding:
 
 
 def _negative_balances(settings: Settings) -> Finding:
-    """Count the addresses of the own store with a balance below zero."""
+    """Count the addresses in the engine's store with a balance below zero."""
     try:
         with open_own_store(settings) as store:
             counts = negative_counts(store, utc_now())
@@ -184,7 +184,7 @@ def _negative_balances(settings: Settings) -> Finding:
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:
-    """Format rules: ``supernode_degree 10,000, …``."""
+    """Format rules as text, for example ``supernode_degree 10,000, …``."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in rules.items())
 
 

@@ -23,7 +23,7 @@ from holderlake.workspace import Workspace
 from pipelines.doctor.finding import Finding
 
 _EVERY_BYTE: Final = 2 << 30
-"""Every byte of a lake or an archive up to this size is read, which takes some seconds."""
+"""Bytes. Every byte of a lake or archive up to this size (2 GiB) is read, which takes some seconds."""
 _SHOWN: Final = 10
 _REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
 _DATABASES: Final = {
@@ -34,7 +34,7 @@ _DATABASES: Final = {
     "dagster/history/runs/index.db": "move the folder dagster away; it holds the history of runs, and no data",
     "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
 }
-"""SQLite files of a home, with the remedy for a damaged one."""
+"""SQLite files of a home, with the repair for a damaged one."""
 _LEDGER_SUMS: Final = """
     SELECT kept, name
     FROM (
@@ -48,7 +48,7 @@ _LEDGER_SUMS: Final = """
     HAVING sum(cost) <> 0
     LIMIT 1
 """
-"""Finds a day or run whose calls do not add up to its stored sum, or an unknown state.
+"""A query for a day or run whose calls do not add up to the stored sum, or have an unknown state.
 
 SQLite's own check skips CHECK constraints if the file is opened read-only.
 """
@@ -94,7 +94,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
 
 
 def _lost(archive: AnswerArchive) -> list[str]:
-    """Name the answers that damaged segments lost, with the requests that they belong to."""
+    """Return a line for each answer that a damaged archive segment lost, with its request."""
     lost = set(archive.lost())
     if not lost:
         return []
@@ -123,7 +123,7 @@ def _databases(settings: Settings) -> Iterator[Finding]:
 
 
 def _damage_of(path: Path, remedy: str) -> str | None:
-    """Return the damage of a SQLite file, opened read-only, or None."""
+    """Return a sentence about the damage of a SQLite file, or None. The file is opened read-only."""
     if not path.stat().st_size:
         return f"{path} is empty"
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check: its subject, whether it is fine, the finding, and advice for a problem."""
+    """The result of one check: its subject, whether it passed, a sentence, and advice for a problem."""
 
     what: str
     fine: bool

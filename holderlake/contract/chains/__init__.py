@@ -25,11 +25,11 @@ BURN_ADDRESSES = frozenset(
 
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 _SHORTEST_ADDRESS = 26
-"""Characters. No symbol of a coin is as long."""
+"""Fewest characters of an address, so that a shorter text is a coin's symbol."""
 
 
 Family = Literal["evm", "solana", "tron", "ton"]
-"""Chains of one family have the same form of addresses."""
+"""A family of chains. All chains of a family have the same form of addresses."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class KnownChain:
     native_decimals: int = 18
     family: Family = "evm"
     first_day: date | None = None
-    """No block is older than this day (UTC); None where it is not known for sure."""
+    """No block of the chain is older than this day (UTC). None if the day is not known for sure."""
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {
@@ -101,7 +101,7 @@ def normalise_address(address: str) -> str:
 
 
 def chain_named(text: str) -> str:
-    """Return the id of a chain, given its id or another usual name (``ethereum``, ``bnb``, ``mainnet``).
+    """Return the id of a chain, given its id or another common name (``ethereum``, ``bnb``, ``mainnet``).
 
     Text that names no known chain is returned unchanged.
     """
@@ -110,7 +110,11 @@ def chain_named(text: str) -> str:
 
 
 def chain_typed(text: str | None) -> str | None:
-    """Return a typed chain id. Raises ``ValueError`` for another name of a known chain, and for other text."""
+    """Return a chain id that a user typed; None stays None.
+
+    Raises ``ValueError`` for another name of a known chain (the message gives the id), and for text that is no chain
+    id.
+    """
     if text is None:
         return None
     known = chain_named(text)
@@ -132,10 +136,10 @@ _ALIASES: dict[str, str] = {
     **{"avalanche-c": "avalanche", "avax": "avalanche", "matic": "polygon", "op": "optimism", "sol": "solana"},
     **{"trx": "tron", "arb": "arbitrum", "arbitrum-mainnet": "arbitrum", "base-mainnet": "base", "bsc-mainnet": "bsc"},
 }
-"""Names of chains at data providers, in lower case with hyphens."""
+"""Ids of chains by their names at data providers, in lower case with hyphens."""
 
 
 def address_of_token_id(text: str) -> str:
-    """Return the address of a token that an older answer names by ``id``, a native token by its symbol (``ETH``)."""
+    """Return the address of a token from the ``id`` of older answers, which name native tokens by symbol (``ETH``)."""
     is_address = _HEX_ADDRESS.fullmatch(text.strip()) or len(text.strip()) >= _SHORTEST_ADDRESS
     return normalise_address(text) if is_address else NATIVE

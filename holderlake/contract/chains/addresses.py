@@ -34,7 +34,7 @@ _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
 _PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
-"""First byte of a friendly TON address (bounceable or not), and whether it is of the test network."""
+"""First byte of a user-friendly TON address, and True if it is an address of the test network."""
 
 _FORMS: Final[dict[Family, str]] = {
     "evm": "0x and 40 hexadecimal digits",
@@ -72,15 +72,19 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
 
 
 def parse_token(chain: str | None, text: str | bytes) -> str:
-    """Return the address of a token, or ``native``. Raises the errors of ``parse_address``."""
+    """Return the address of a token as ``parse_address`` does, or ``native`` for the chain's coin.
+
+    Raises the errors of ``parse_address``.
+    """
     is_native = isinstance(text, str) and _unquoted(text).lower() == NATIVE
     return NATIVE if is_native else parse_address(chain, text)
 
 
 def parse_unplaced_address(text: str) -> str:
-    """Return the address of an unnamed chain, in the spelling of its likely family. Raises ``ValueError`` for none.
+    """Return an address whose chain is unknown, in the spelling of its likely family.
 
-    Hexadecimal text is an EVM address, text that is valid on TON is a TON address, and other text is unchanged.
+    Hexadecimal text is an EVM address, text that is valid on TON is a TON address, and other text is unchanged. Raises
+    ``ValueError`` if the text cannot be an address.
     """
     plain = _unquoted(text)
     if _HEX.fullmatch(plain) and not plain.isdecimal():
@@ -89,7 +93,10 @@ def parse_unplaced_address(text: str) -> str:
 
 
 def typed_token(chain: str | None, text: str) -> str:
-    """Return ``parse_token`` of typed text. An EVM address in mixed case must match its checksum (EIP-55)."""
+    """Return a token's address that a user typed, as ``parse_token`` does.
+
+    An EVM address in mixed case must match its checksum (EIP-55). Raises ``ValueError`` otherwise.
+    """
     token = parse_token(chain, text)
     if family_of(chain) in ("evm", None) and _EVM.fullmatch(token) and not has_right_checksum(_unquoted(text)):
         raise ValueError(
@@ -100,7 +107,7 @@ def typed_token(chain: str | None, text: str) -> str:
 
 
 def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
-    """Return ``parse_address`` of a column of distinct texts, null where that raises."""
+    """Parse a column of distinct texts as ``parse_address`` does; null where it would raise."""
     family = family_of(chain)
     if not pa.types.is_string(texts.type) or family not in ("evm", "solana"):
         return pa.array([_or_none(chain, text) for text in texts.to_pylist()], pa.string())
@@ -155,7 +162,7 @@ def _is_long_base58(plain: pa.Array) -> pa.Array:
 
 
 def _checksummed(digits: pa.Array) -> pa.Array:
-    """Return 40 hexadecimal digits each in the case of EIP-55."""
+    """Return addresses of 40 hexadecimal digits in the mixed case that EIP-55 prescribes as checksum."""
     if not len(digits):
         return digits
     lower = np.frombuffer("".join(pc.utf8_lower(digits).to_pylist()).encode(), np.uint8).reshape(-1, 40)
@@ -192,7 +199,10 @@ def _solana(plain: str | bytes) -> str | None:
 
 
 def _tron(plain: str | bytes) -> str | None:
-    """Return base58 of 0x41, 20 bytes, and the first 4 bytes of their double SHA-256."""
+    """Return a TRON address in base58: the byte 0x41, 20 bytes, and a checksum of 4 bytes. None for other text.
+
+    The checksum is the beginning of the double SHA-256.
+    """
     body = _tron_body(plain)
     if body is None:
         return None
@@ -217,7 +227,10 @@ def _tron_body(plain: str | bytes) -> bytes | None:
 
 
 def _ton(plain: str | bytes) -> str | None:
-    """Return base64 (URL form) of the tag for bounceable, the workchain, 32 bytes, and their CRC-16."""
+    """Return a TON address in its bounceable form. None for other text.
+
+    The form is URL-safe base64 of a tag byte, the workchain, 32 bytes, and their CRC-16.
+    """
     body = _ton_body(plain)
     if body is None:
         return None
@@ -228,7 +241,7 @@ def _ton(plain: str | bytes) -> str | None:
 
 
 def _ton_body(plain: str | bytes) -> bytes | None:
-    """Return the workchain (a signed byte) and 32 bytes."""
+    """Return the content of a TON address: the workchain (one signed byte) and 32 bytes. None for other text."""
     if isinstance(plain, str):
         raw = _TON_RAW.fullmatch(plain)
         if raw:
@@ -263,7 +276,7 @@ def _hint(plain: str | bytes, family: Family) -> str:
 
 
 def _digits(plain: str | bytes) -> str:
-    """Return the hexadecimal digits of the text, empty if it is something else."""
+    """Return the hexadecimal digits of the text without prefix, or an empty text if it is not hexadecimal."""
     if isinstance(plain, bytes):
         return plain.hex()
     found = _HEX.fullmatch(plain)

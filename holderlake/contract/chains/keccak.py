@@ -18,11 +18,15 @@ _ROUNDS: Final = (
     *(0x8000000080008081, 0x8000000000008080, 0x0000000080000001, 0x8000000080008008),
 )
 _CHUNK: Final = 4096
-"""Messages that are hashed together: their states fit into the processor's cache."""
+"""Messages that are hashed together. Their states fit into the processor's cache."""
 
 
 def keccak256(messages: Bytes) -> Bytes:
-    """Return the digests (32 bytes) of messages of one length, a row each. Raises ``ValueError`` above 135 bytes."""
+    """Return the Keccak-256 digests of messages of equal length.
+
+    ``messages`` is an array of bytes with one message per row; the result has one digest of 32 bytes per row. Raises
+    ``ValueError`` for messages of more than 135 bytes.
+    """
     if messages.shape[1] >= _RATE:
         raise ValueError(f"messages of {messages.shape[1]} bytes are too long; at most {_RATE - 1}")
     parts = [_digests(messages[at : at + _CHUNK]) for at in range(0, len(messages), _CHUNK)]

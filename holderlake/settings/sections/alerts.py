@@ -72,14 +72,14 @@ class AlertRule(Section):
 
     @property
     def limit(self) -> float:
-        """The threshold that applies. For new top holders it is their last rank."""
+        """Return the rule's threshold. For new top holders it is the last rank that counts."""
         if self.rule == "new_top_holder":
             return self.top
         return _THRESHOLDS[self.rule] if self.threshold is None else self.threshold
 
 
 BUILT_IN: Final = MappingProxyType({kind: AlertRule(rule=kind) for kind in _OPTIONS})
-"""The rules if the settings have none."""
+"""The rules that apply if the settings name none, by name."""
 
 
 class AlertSettings(Section):
@@ -110,10 +110,10 @@ class AlertSettings(Section):
 
     @property
     def in_force(self) -> dict[str, AlertRule]:
-        """The rules by name: those of the settings, or the built-in ones."""
+        """Return the rules that apply, by name: those of the settings, or the built-in ones."""
         return dict(self.rules if self.is_chosen else BUILT_IN)
 
     @property
     def is_chosen(self) -> bool:
-        """True if the settings have rules, even none."""
+        """Return whether the settings specify rules, even an empty list of them."""
         return "rules" in self.model_fields_set

@@ -13,7 +13,10 @@ from holderlake.settings.fields import Addresses, Folder, Section, secret_matchi
 
 
 def _list(value: Any) -> Any:
-    """Return a list from an environment variable: JSON, or words."""
+    """Return the list in a setting's text: a JSON array, or words separated by white space.
+
+    A value that is no text is returned unchanged.
+    """
     if not isinstance(value, str):
         return value
     return json.loads(value) if value.lstrip().startswith("[") else value.split()
@@ -59,7 +62,7 @@ class NodeSettings(Section):
 
     @property
     def is_named(self) -> bool:
-        """True if there is a node to read from."""
+        """Return whether the settings name a node to read from."""
         return bool(self.endpoints) or self.endpoints_file is not None
 
 

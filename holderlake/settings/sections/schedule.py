@@ -21,7 +21,7 @@ def _offset(value: Any) -> Any:
 
 
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
-"""A time of day, as its distance from midnight."""
+"""A time of day (UTC), as the duration since midnight."""
 
 
 class Budget(Section):

@@ -101,12 +101,15 @@ class ServiceSettings(Section):
 
     @property
     def counts_are_shared(self) -> bool:
-        """Whether the database counts calls, for several processes or hosts."""
+        """Return whether the database counts calls, so that several processes or hosts share the limits."""
         return self.shared_limits or self.processes > 1
 
     @property
     def lifetime_table(self) -> tuple[tuple[int | None, int], ...]:
-        """The lifetimes as (younger than, kept for) in seconds, by rising age; the last one has no age."""
+        """Return the cache lifetimes as pairs (age below, lifetime) in seconds, by rising age.
+
+        The last pair has None as age and is for all older instants.
+        """
         return _lifetime_table(self.lifetimes)
 
     @model_validator(mode="after")

@@ -25,7 +25,10 @@ def run_backfill(
     refresh: bool = False,
     refresh_since: str = "",
 ) -> None:
-    """Show the plan, run it, and report the rows. Raises ``RunFailed``; finished partitions stay."""
+    """Print the plan, run the backfill, and print the committed rows.
+
+    Raises ``RunFailed`` if it stops early; its finished partitions stay in the lake.
+    """
     workspace.check()
     plan = make_plan(
         workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None, refresh=refresh

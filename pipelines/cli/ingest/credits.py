@@ -18,11 +18,11 @@ Grouping = Literal["endpoint", "day", "run", "token"]
 
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
 _SHOWN: Final = 10
-"""Lines of a long list."""
+"""Most lines that are printed of a long list."""
 
 
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
-    """Print the ledger's totals and one line per ``by``."""
+    """Print the ledger's totals, and one line per group of the column ``by``."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     problems = workspace.ledger.problems()
     broken = [one for one in problems if one.name in BREAKAGES]

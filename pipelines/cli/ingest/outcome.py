@@ -89,7 +89,7 @@ def report_stored(
 
 @dataclass
 class Outcome:
-    """Collects the errors of a command's runs, and the tables that the key's plan excludes."""
+    """Errors of a command's runs, and the tables that the key's plan excludes."""
 
     workspace: Workspace
     chains: Sequence[str]
@@ -101,7 +101,7 @@ class Outcome:
     is_cancelled: bool = False
 
     def run(self, work: Callable[[], None]) -> None:
-        """Do one run. Its error is reported after the other runs; a cancelled run is the last."""
+        """Call ``work``, which does one run, and keep its error for the end. After a cancelled run, do nothing."""
         if self.is_cancelled:
             return
         try:
@@ -116,7 +116,7 @@ class Outcome:
             self.skipped[one.family] = one.skipped
 
     def conclude(self, as_json: bool) -> None:
-        """Report the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
+        """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
         streams = streams_of(self.tables, self.workspace.settings)
         found = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
         skipped = self.skipped | self.workspace.skipped

@@ -9,7 +9,7 @@ from holderlake.workspace import Workspace
 
 
 def push_lake(workspace: Workspace, as_json: bool) -> bool:
-    """Push, and report the result. Return False if there were conflicts."""
+    """Push partitions to the bucket and print the result. Return False if there were conflicts."""
     with console.progress("pushing partitions", 0) as bar:
         moved = push(
             workspace.lake,
@@ -20,7 +20,7 @@ def push_lake(workspace: Workspace, as_json: bool) -> bool:
 
 
 def pull_lake(workspace: Workspace, as_json: bool) -> bool:
-    """Pull, load the warehouse, and report the result. Return False if there were conflicts."""
+    """Pull partitions, load the warehouse, and print the result. Return False if there were conflicts."""
     with console.progress("pulling partitions", 0) as bar:
         moved = pull(
             workspace.lake,

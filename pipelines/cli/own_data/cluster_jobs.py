@@ -48,7 +48,7 @@ _NO_HOLDERS: Final = "no_holders"
 
 @contextmanager
 def opened_engine(settings: Settings) -> Iterator[Engine]:
-    """Open the cluster of the settings, or DuckDB in this process if they name none."""
+    """Open an engine on the cluster of the settings, or on DuckDB in this process if they name none."""
     with ExitStack() as stack:
         if settings.cluster.master is None:
             from holderlake.cluster.duckdb_engine import DuckDbEngine
@@ -72,7 +72,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
-    """Build the derived tables of the files, or of all transfers of the engine's store."""
+    """Build the derived tables from the Parquet ``files``, or, without any, from the engine's transfers."""
     began = time.monotonic()
     with open_own_store(settings) as store:
         raw = list(files) or raw_files(store)
@@ -99,7 +99,7 @@ def raw_files(store: Store) -> list[str]:
 
 @dataclass
 class _FillReport:
-    """The partitions that a fill wrote, those that were complete already, and its duration."""
+    """The result of a fill: written partitions, partitions that were already complete, and the duration."""
 
     partitions: int = 0
     already: int = 0
@@ -191,7 +191,7 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
 
 
 def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
-    """Write a partition's tables into the lake; tokens without holders are failures, as in a provider's answer."""
+    """Write a partition's tables into the lake. A token without holders is a failure, as in a provider's answer."""
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)

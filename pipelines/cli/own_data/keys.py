@@ -28,7 +28,7 @@ Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' sh
 
 @contextmanager
 def _key_store(settings: Settings) -> Iterator[KeyStore]:
-    """Open the service's keys. The error for an unknown key names the command that lists them."""
+    """Open the service's database of keys. For an unknown key, raise an error that names the command to list keys."""
     from holderlake.local.accounts import open_keys
     from holderlake.service.database.errors import UnknownKey
 
