@@ -1,4 +1,4 @@
-"""The page's queries of the warehouse, from the SQL files of ``sql/``; results are columns by name."""
+"""Queries of the explorer's page: each runs SQL files of ``sql/`` on the warehouse and returns columns by name."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ import pyarrow as pa
 from holderlake.explorer.published import Reader
 
 Columns = dict[str, list[Any]]
-"""Columns of equal length by name. Amounts are exact texts, instants partition texts, other dates unix seconds."""
+"""A table as lists of equal length, by column name.
+
+Amounts are exact decimal texts, instants texts like ``20250131T000000Z``, other dates unix seconds.
+"""
 
 MOST_TOKENS: Final = 50
 """Limit of tokens in one search result."""
 
 
 def tokens(reader: Reader, text: str) -> Columns:
-    """Find tokens whose name, symbol, address and chain together contain all words; ``found`` counts all matches."""
+    """Return up to ``MOST_TOKENS`` tokens whose name, symbol, address and chain together contain all words of ``text``.
+
+    The column ``found`` has the number of all matches.
+    """
     whole = text.strip().lower()
     return _query(reader, "tokens", words=whole.split(), whole=whole, most=MOST_TOKENS)
 
 
 def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
-    """Return a token's name, its instants in order with concentration figures, and the last failures."""
+    """Return three tables by name: the token, its instants in order with concentration figures, its latest failures."""
     subject = {"chain": chain, "token": token}
     return {
         "token": _query(reader, "token", **subject),
@@ -36,9 +42,9 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
 
 
 def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
-    """Return one map: nodes, links, clusters, and the failures that explain missing parts.
+    """Return a token's map as of the instant ``at``: nodes, links, clusters, and the failed requests of missing parts.
 
-    A text column of the links is ``{"values": …, "at": …}``: the distinct texts, and the index of each row's text.
+    A text column of the links is ``{"values": …, "at": …}``: the distinct texts, and each row's index among them.
     """
     subject = {"chain": chain, "token": token, "at": at}
     parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}
@@ -46,7 +52,7 @@ def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str,
 
 
 def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
-    """Return the holders at two instants, with the change of each."""
+    """Return one row for each listed holder of a token at two instants: rank, share and amount, and their change."""
     return _query(reader, "compare", chain=chain, token=token, before=before, after=after)
 
 
@@ -56,7 +62,10 @@ def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:
-    """Encode text columns as dictionaries: thousands of links join hundreds of addresses, so this saves two thirds."""
+    """Return the table's columns by name, with text columns as distinct values and indices.
+
+    Thousands of links join hundreds of addresses, so this makes the JSON two thirds smaller.
+    """
     packed: dict[str, Any] = {}
     for name, column in zip(answer.column_names, answer.columns, strict=True):
         if pa.types.is_string(column.type):
@@ -69,7 +78,7 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 
 @cache
 def queries_hash() -> str:
-    """Return a hash of the SQL files, as part of the version of an answer."""
+    """Return a hash of all SQL files. It is part of each answer's ETag, so changed queries outdate cached answers."""
     texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""The ASGI app of the page and its JSON. The queries of the warehouse are in ``answers``."""
+"""The explorer's ASGI app: the page's files, and its JSON routes under ``/api``. Their queries are in ``answers``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holderlake.explorer.published import Published, Reader
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 STATIC: Final = Path(__file__).with_name("static")
-"""The page, built from ``web/``."""
+"""Folder of the page's HTML, CSS and JavaScript, built from ``web/``."""
 
 _LONGEST: Final = Query(max_length=1_000)
 _Text = Annotated[str, _LONGEST]
@@ -34,7 +34,7 @@ routes = APIRouter(prefix="/api")
 
 
 def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
-    """Return the app. It answers requests to localhost, to IP addresses, and to the host ``names``."""
+    """Return the explorer's app. It answers requests whose host is localhost, an IP address or one of ``names``."""
     published = Published(warehouse)
 
     @asynccontextmanager
@@ -56,30 +56,33 @@ def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
 
 @routes.get("/tokens")
 def tokens(request: Request, q: _Text = "") -> Response:
-    """Search tokens."""
+    """Return the tokens that contain all words of ``q``."""
     return _answer(request, lambda reader: answers.tokens(reader, q))
 
 
 @routes.get("/history")
 def history(request: Request, chain: _Text, token: _Token) -> Response:
-    """Return a token and its instants."""
+    """Return a token's name, its instants with concentration figures, and its last failures."""
     return _answer(request, lambda reader: answers.history(reader, chain, token))
 
 
 @routes.get("/map")
 def token_map(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
-    """Return one map."""
+    """Return a token's map as of the instant ``at``."""
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at))
 
 
 @routes.get("/compare")
 def compare(request: Request, chain: _Text, token: _Token, before: _When, after: _When) -> Response:
-    """Compare two instants."""
+    """Return a token's holders at two instants, with their changes."""
     return _answer(request, lambda reader: answers.comparison(reader, chain, token, before, after))
 
 
 def _answer(request: Request, read: Callable[[Reader], Any]) -> Response:
-    """Answer in JSON, tagged with the versions of warehouse and queries, or with 304 if the browser has the answer."""
+    """Return the result of ``read`` as JSON, or a 304 if the browser has the current answer.
+
+    The ETag names the versions of the warehouse file and of the SQL files.
+    """
     published: Published = request.app.state.published
     if request.headers.get("if-none-match") == _headers(published.version())["ETag"]:
         return Response(status_code=304, headers=_headers(published.version()))

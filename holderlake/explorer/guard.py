@@ -1,4 +1,4 @@
-"""Restrict the page to this machine: no foreign host names or origins, no foreign code, read-only methods."""
+"""Middleware that protects the explorer: known host names, GET and HEAD only, no scripts or frames of other origins."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Headers of every answer."""
+"""Security headers, added to every answer."""
 
 
 class Guard:
-    """Middleware that answers requests to ``names``, ``localhost`` and IP addresses only.
+    """Middleware that refuses requests whose host is none of ``names``, ``localhost`` or an IP address.
 
-    A foreign page could let its own host name point here (DNS rebinding), but not an address.
+    A foreign page can make its own host name resolve to this machine (DNS rebinding), but it cannot do so with an IP
+    address.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
@@ -36,7 +37,7 @@ class Guard:
         self._names = {"localhost", *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request to the app, or answer 421 for another host and 405 for a method that is not GET or HEAD."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

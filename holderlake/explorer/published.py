@@ -1,6 +1,6 @@
-"""A pool of connections to the current version of the warehouse.
+"""A pool of connections to the current version of the warehouse file.
 
-A load publishes a new file by a rename; the next request opens that file.
+Loading the warehouse replaces its file by a rename; the next request opens the new file.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ _MOST_IDLE: Final = 4
 
 
 class Reader:
-    """A connection to one version of the warehouse, for queries that must agree. ``version`` identifies the file."""
+    """A connection to one version of the warehouse file, so that several queries see the same data.
+
+    ``version`` identifies the file, see ``Published.version``.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
         self._connection = connection
         self.version = version
 
     def query(self, sql: str, parameters: dict[str, Any]) -> pa.Table:
-        """Run a query. Raises ``WarehouseError`` with DuckDB's message."""
+        """Return the result of an SQL query with named parameters. Raises ``WarehouseError`` with DuckDB's message."""
         try:
             return self._connection.sql(sql, params=parameters).to_arrow_table()
         except duckdb.Error as error:
@@ -34,9 +37,9 @@ class Reader:
 
 
 class Published:
-    """Lends connections to the current version of the warehouse to threads, one each.
+    """Lends connections to the current version of the warehouse file; each thread gets its own connection.
 
-    Opening one takes 20 ms, so idle connections are reused; those to an older version are closed.
+    Opening a connection takes 20 ms, so idle ones are reused; idle connections to an older version are closed.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -46,7 +49,7 @@ class Published:
         self._version = ""
 
     def version(self) -> str:
-        """Return an identifier of the current file. Raises ``WarehouseError`` without one."""
+        """Return an identifier of the current file, of its inode and time. Raises ``WarehouseError`` without a file."""
         try:
             found = self._warehouse.path.stat()
         except FileNotFoundError:
@@ -56,7 +59,7 @@ class Published:
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:
-        """Lend a connection to the current version. Raises ``WarehouseError`` without one."""
+        """Lend a connection to the current file within a ``with`` block. Raises ``WarehouseError`` without a file."""
         version = self.version()
         connection = self._idle_one(version) or self._warehouse.connect()
         try:

@@ -1,4 +1,4 @@
-"""Serve the page on this machine until it is stopped."""
+"""Runs the explorer's web server on this machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from holderlake.warehouse.warehouse import Warehouse
 
 
 def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C; port 0 takes a free one.
+    """Serve the explorer's page until Ctrl-C; port 0 takes a free port.
 
-    Raises ``WarehouseError`` if there is no warehouse, ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser; ``say`` prints its address. Raises ``WarehouseError`` if there is no
+    warehouse, ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)

@@ -1,7 +1,7 @@
-"""HTTP calls to one server, with a total deadline and a bounded body.
+"""HTTP calls to one server, with a deadline for the complete call and a limit on the response's size.
 
 A call has one of four outcomes: a response, or an ``HttpError`` that says whether the request was never sent, may have
-been sent, or was answered in part.
+been sent, or got an incomplete response.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ import httpx
 from holderlake.http.transport import CAN_SEND_ONCE, AiohttpTransport
 
 Transport = Literal["aiohttp", "httpx"]
-"""Transport of ``httpx.AsyncClient``: ours over aiohttp, or httpx's own."""
+"""Transport of ``httpx.AsyncClient``: ``AiohttpTransport`` or httpx's default."""
 Cause = Literal["unsent", "timeout", "closed", "too_large", "encoding", "corrupt"]
-"""Cause of a call without complete response. Only after ``unsent`` the request certainly was not sent."""
+"""Reason why a call has no complete response. Only ``unsent`` guarantees that the request was not sent."""
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
-"""The encodings that can be read; a server should use no other."""
+"""The request's ``Accept-Encoding``: the content encodings that this client can decompress."""
 MEGABYTE: Final = 1_000_000
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP: Final = 31
 _ZLIB: Final = 15
 _RAW_DEFLATE: Final = -15
 _MOST_LAYERS: Final = 3
-"""A proxy may compress what is compressed already."""
+"""Limit of nested gzip encodings; a proxy may compress a compressed body again."""
 _JSON_STARTS: Final = b'[{"'
 RESPONSE_BYTES: Final = 256 * MEGABYTE
 _CONNECT_SECONDS: Final = 10.0
 _KEEP_ALIVE_SECONDS: Final = 3.0
-"""Servers close idle connections after 5 s or more. If one closes while we send, we cannot know whether we pay."""
+"""Seconds after which the client closes an idle connection.
+
+Servers close idle connections after 5 s or more. If a server closes while the client sends, the client cannot know
+whether the request is charged.
+"""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NEVER_SENT: Final = (
     httpx.ConnectError,
@@ -73,9 +77,9 @@ class HttpResponse:
 
 
 class HttpError(Exception):
-    """A call without a complete response. ``response`` has status and headers where they arrived.
+    """A call without a complete response. ``response`` has status and headers if they arrived, else it is None.
 
-    The message may name the host, ``kind`` (the name of httpx's error) does not. Neither holds a header of the request.
+    ``kind`` is the name of httpx's error. The message may name the host; neither contains a header of the request.
     """
 
     def __init__(self, cause: Cause, message: str, kind: str, response: HttpResponse | None = None) -> None:
@@ -86,7 +90,7 @@ class HttpError(Exception):
 
 
 class HttpClient:
-    """An ``httpx.AsyncClient`` for one server and one event loop; ``close`` it.
+    """An ``httpx.AsyncClient`` for one server and one event loop. The caller must ``close`` it.
 
     ``url``: any address of the server. ``timeout``: seconds for one complete call. ``response_bytes``: size of a
     response at most, on the wire and after decompression. Redirects are not followed, because secrets of the request
@@ -134,7 +138,7 @@ class HttpClient:
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> HttpResponse:
-        """Send one request, once. Raises ``HttpError``."""
+        """Send a request without retries and return its response of any status. Raises ``HttpError``."""
         called = _is_calling.set(True)
         try:
             outcome = await self._outcome(method, url, headers, content)
@@ -175,7 +179,7 @@ class _UnusableBody(Exception):
 
 
 async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> bytes:
-    """Return the decompressed body; at most ``limit`` bytes are held before and after decompression.
+    """Return the decompressed body; it may have at most ``limit`` bytes before and after decompression.
 
     ``encoding`` is the ``Content-Encoding``, empty without one. Raises ``_UnusableBody``.
     """
@@ -190,9 +194,10 @@ async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) ->
 
 
 def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
-    """Return the bytes without their content encodings. Raises ``_UnusableBody``.
+    """Return a body decompressed to at most ``limit`` bytes. Raises ``_UnusableBody``.
 
-    The bytes decide, not the header alone: proxies drop the header, or keep it after they decompressed the body.
+    The body's first bytes are checked too, because proxies drop the header ``Content-Encoding``, or keep it after they
+    decompressed the body.
     """
     named = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
     for _ in range(_MOST_LAYERS):
@@ -207,7 +212,7 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _without_deflate(raw: bytes, limit: int) -> bytes:
-    """Decompress ``deflate``: servers send zlib's format, bare deflate or plain text under that name."""
+    """Return a ``deflate`` body decompressed; servers use that name for zlib's format, bare deflate and plain text."""
     has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
     try:
         return _inflated(raw, _ZLIB if has_header else _RAW_DEFLATE, limit)

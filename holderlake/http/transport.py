@@ -1,6 +1,6 @@
-"""An httpx transport over aiohttp, which takes a fraction of the CPU of httpx's own for answers of 400 kB.
+"""An httpx transport over aiohttp, which needs much less CPU than httpx's default for answers of 400 kB.
 
-It never sends a request twice, follows no redirect, and yields the body without decompression.
+The transport never sends a request twice, follows no redirect, and yields the body without decompression.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import httpx
 from yarl import URL
 
 CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
-"""True if aiohttp's repetition of requests can be turned off; otherwise httpx's own transport is used."""
+"""True if the installed aiohttp can be told not to retry requests; otherwise httpx's default transport is used."""
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx.ProxyError),
@@ -24,7 +24,7 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] =
     (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
     (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
 )
-"""httpx's error for each of aiohttp's; the first match counts. All others are an ``httpx.ReadError``."""
+"""httpx's error type for each error type of aiohttp; the first match counts. Others become ``httpx.ReadError``."""
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
@@ -41,7 +41,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request once. Raises ``httpx.TransportError``."""
+        """Send the request once and return the response with its body unread. Raises ``httpx.TransportError``."""
         if self._session is None:
             self._session = self._opened()
         url = request.url.copy_with(userinfo=b"") if request.url.userinfo else request.url  # httpx made a header of it
@@ -75,7 +75,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of a response, in the pieces in which it arrives."""
+    """A response's body as a stream of bytes, in the pieces in which they arrive."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response

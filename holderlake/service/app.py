@@ -38,7 +38,7 @@ Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each faul
 
 
 def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastAPI:
-    """Return the service over a store and its keys; the caller owns and closes both."""
+    """Return the service's ASGI app over a store and the database of API keys; the caller closes both."""
     backend = Backend(store, keys, settings)
     counting = ThreadPoolExecutor(1, thread_name_prefix="calls")
     app = FastAPIOffline(
@@ -79,7 +79,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
 
 
 def _watch(backend: Backend) -> None:
-    """Export gauges of the cache and the worker pool."""
+    """Export the state of the answer cache and the worker pool as metrics."""
     watch = backend.metrics.watch
     watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
     watch("cache_evictions", lambda: backend.cache.evicted, "Cached answers dropped to make room", total=True)

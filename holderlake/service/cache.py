@@ -22,14 +22,15 @@ from holderlake.engine.store.store import Store
 from holderlake.service.output.formats import Format
 
 _ENTRY_OVERHEAD: Final = 1_000
-"""Approximate bytes of an entry besides its body."""
+"""Approximate bytes of a cache entry in addition to the answer's body."""
 
 
 @dataclass(frozen=True)
 class EncodedAnswer:
     """The bytes of an answer and the values of its headers.
 
-    ``as_of`` is the instant of the answer (unix seconds), ``generation`` the store's generation it was computed from.
+    ``as_of`` is the instant of the answer (unix seconds). ``generation`` numbers the version of the store that the
+    answer was computed from; each import makes a new one.
     """
 
     body: bytes
@@ -41,12 +42,12 @@ class EncodedAnswer:
 
     @cached_property
     def etag(self) -> str:
-        """A hash of the body, quoted."""
+        """The value of the header ``ETag``: a quoted hash of the body."""
         return f'"{hashlib.blake2b(self.body, digest_size=16, usedforsecurity=False).hexdigest()}"'
 
     @cached_property
     def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The headers that are the same for all callers."""
+        """The encoded headers that are the same for all callers, with names in lower case."""
         headers = [("etag", self.etag), ("cache-control", "private, no-cache"), *self.headers]
         if self.dt_update is not None:
             headers.append(("x-dt-update", self.dt_update))
@@ -61,7 +62,7 @@ class _Entry:
 
 
 class _CountingCache(LRUCache[Hashable, _Entry]):
-    """Counts its evictions."""
+    """A cache that counts the entries which it dropped to make room."""
 
     evicted = 0
 
@@ -71,7 +72,7 @@ class _CountingCache(LRUCache[Hashable, _Entry]):
 
 
 class AnswerCache:
-    """The cache of one process, for one event loop. ``clock`` is monotonic, in seconds."""
+    """The cache of answers of one process, for one event loop; ``clock`` returns monotonic seconds."""
 
     def __init__(self, store: Store, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -89,12 +90,15 @@ class AnswerCache:
         return self._entries.evicted
 
     def find(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the cached answer if the store's current generation has not outdated it."""
+        """Return the cached answer, or None if it is missing, has expired, or is outdated by an import.
+
+        Reads the store's current generation first.
+        """
         self._store.generation()
         return self.find_known(key)
 
     def find_known(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the cached answer if the last generation read, by anyone in this process, has not outdated it."""
+        """Return the same as ``find`` without reading the store: only imports that this process already knows count."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -104,7 +108,7 @@ class AnswerCache:
         return entry.answer
 
     def keep(self, key: Hashable, answer: EncodedAnswer, lifetime: int | None) -> None:
-        """Cache an answer for ``lifetime`` seconds; None: until an import changes its past."""
+        """Cache an answer for ``lifetime`` seconds; None caches it until an import changes data before its instant."""
         expires = self._clock() + lifetime if lifetime is not None else float("inf")
         entry = _Entry(answer, lifetime or 0, expires)
         if len(answer.body) + _ENTRY_OVERHEAD <= self._entries.maxsize and not self._is_outdated(entry):
@@ -116,7 +120,10 @@ class AnswerCache:
 
 
 def key_of(request: Request, form: Format, now: int) -> Hashable:
-    """Return the cache key of a request. ``refresh`` is left out; a future timestamp equals the present."""
+    """Return the cache key of a request at ``now`` (unix seconds), in a format.
+
+    The key ignores the option ``refresh``; a timestamp in the future counts as none.
+    """
     options = dict(getattr(request, "options", request).__dict__)
     options.pop("refresh", None)
     if options.get("timestamp") is not None and options["timestamp"] >= now:
@@ -126,7 +133,7 @@ def key_of(request: Request, form: Format, now: int) -> Hashable:
 
 
 def matches(tags: str | None, answer: EncodedAnswer) -> bool:
-    """Return whether one of the tags of an ``If-None-Match`` header is the answer's."""
+    """Return whether a header ``If-None-Match`` (None if missing) contains the answer's ETag or ``*``."""
     if tags is None:
         return False
     listed = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
@@ -134,7 +141,11 @@ def matches(tags: str | None, answer: EncodedAnswer) -> bool:
 
 
 def lifetime_of(age: int, lifetimes: Sequence[tuple[int | None, int]]) -> int:
-    """Return the cache lifetime, in seconds, of a token's present answers; ``age`` is the token's, in seconds."""
+    """Return for how many seconds an answer about a token's present may be cached, by the token's age in seconds.
+
+    ``lifetimes`` are pairs of an age limit and a lifetime, in seconds; the first limit above the age counts, None has
+    no limit.
+    """
     for younger_than, lifetime in lifetimes:
         if younger_than is None or age < younger_than:
             return lifetime

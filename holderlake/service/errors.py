@@ -55,7 +55,7 @@ _FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class ServiceError(HTTPException):
-    """An error with a code of the contract's table and a message for the caller."""
+    """An HTTP error with a code of ``contract.errors``, which decides its status, and a message for the caller."""
 
     def __init__(self, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(ERROR_KINDS[code].status, detail, headers)
@@ -63,18 +63,18 @@ class ServiceError(HTTPException):
 
 
 def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
-    """Return the error that a parameter of a wrong type gets."""
+    """Return a 422 for one value of a request; ``where`` is its path, for example ``("query", "limit")``."""
     return RequestValidationError([{"loc": where, "msg": message, "type": kind}])
 
 
 def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error answer."""
+    """Return an error answer with the status of ``code`` and a JSON body with ``detail`` and ``code``."""
     body = exact_json.encode({"detail": detail, "code": code})
     return Response(body, ERROR_KINDS[code].status, headers, "application/json")
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Register the exception handlers of an app."""
+    """Register the handlers that turn exceptions into the contract's error answers."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(EngineError, _engine_error)
@@ -100,7 +100,7 @@ async def _validation_error(_: Request, error: Exception) -> Response:
 
 
 def _message(item: Mapping[str, Any]) -> str:
-    """Return a message about the request instead of pydantic's types and patterns."""
+    """Return a message for the caller about one of pydantic's errors, without pydantic's types and patterns."""
     context = item.get("ctx", {})
     if item["type"] == "string_pattern_mismatch":
         return _CHAIN_ID if item["loc"][-1] == "chain" else _ADDRESS

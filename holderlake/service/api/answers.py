@@ -1,4 +1,6 @@
-"""Computes the answers of the contract's endpoints: one function an endpoint, (store, request, now) to ``Answer``.
+"""Computes the answers of the contract's endpoints: one function an endpoint.
+
+Each function takes the store, the parsed request and the current time (UTC), and returns an ``Answer``.
 
 Keys and credits are handled by ``metering``; endpoints beyond the contract are in ``extra_answers``.
 """
@@ -39,10 +41,10 @@ from holderlake.service.output import render
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer before encoding: a function that returns its plain data, and its table if it has one.
+    """An answer before encoding: ``plain`` returns its JSON objects; ``table`` has the same rows for Arrow and Parquet.
 
-    ``as_of`` is its instant, None for the present; an ``is_past`` answer does not change with time. ``dt_update`` is
-    the time of computation, where the contract has that field.
+    ``as_of`` is the answer's instant (UTC), None for the present; an ``is_past`` answer does not change with time.
+    ``dt_update`` is the time of computation, where the contract has that field.
     """
 
     plain: Callable[[], Any]
@@ -54,13 +56,13 @@ class Answer:
 
 
 def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
-    """GET /v0/chains"""
+    """Answer GET /v0/chains."""
     table = chains_table(store)
     return Answer(partial(render.chains, table), table)
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """GET /v0/tokens/map"""
+    """Answer GET /v0/tokens/map; ``score_names`` are further names for the score."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
@@ -69,14 +71,14 @@ def token_map(store: Store, request: MapRequest, now: datetime, score_names: Seq
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """GET /v0/tokens/metrics"""
+    """Answer GET /v0/tokens/metrics; ``score_names`` are further names for the score."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
 
 
 def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
-    """GET /v0/tokens/holders"""
+    """Answer GET /v0/tokens/holders."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = holders_as_of(
@@ -88,7 +90,7 @@ def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
 
 
 def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) -> Answer:
-    """GET /v0/tokens/metadata"""
+    """Answer GET /v0/tokens/metadata."""
     stats = request.return_token_stats
     tokens = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
     if not tokens:
@@ -97,20 +99,20 @@ def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) 
 
 
 def tokens_metadata(store: Store, request: TokensMetadataRequest, _now: datetime) -> Answer:
-    """POST /v0/tokens/metadata"""
+    """Answer POST /v0/tokens/metadata."""
     stats = request.return_token_stats
     table = tokens_table(store, [(token.chain, token.address) for token in request.tokens], stats)
     return Answer(partial(render.tokens, table, stats), table)
 
 
 def search(store: Store, request: SearchRequest, _now: datetime) -> Answer:
-    """GET /v0/tokens/search"""
+    """Answer GET /v0/tokens/search."""
     table = search_tokens(store, request.text)
     return Answer(partial(render.tokens, table, stats=False), table)
 
 
 def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answer:
-    """POST /v0/relationships/subgraph"""
+    """Answer POST /v0/relationships/subgraph."""
     context = request.context_token_key
     as_of, _ = instant_of(None, now)
     key = (context.chain, context.address) if context else None
@@ -119,20 +121,20 @@ def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answ
 
 
 def address_metadata(store: Store, request: AddressMetadataRequest, now: datetime) -> Answer:
-    """GET /v0/addresses/metadata"""
+    """Answer GET /v0/addresses/metadata."""
     as_of, _ = instant_of(None, now)
     return Answer(lambda: render.addresses(addresses_table(store, [request.address], as_of))[0])
 
 
 def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: datetime) -> Answer:
-    """POST /v0/addresses/metadata"""
+    """Answer POST /v0/addresses/metadata."""
     as_of, _ = instant_of(None, now)
     table = addresses_table(store, list(request.addresses), as_of)
     return Answer(partial(render.addresses, table), table)
 
 
 def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
-    """Return the requested instant, and whether it is past; the future counts as now."""
+    """Return a request's instant (UTC), and whether it is past. A ``timestamp`` of None or in the future means now."""
     if timestamp is None or timestamp >= to_unix(now):
         return now.replace(microsecond=0), False
     return from_unix(timestamp), True
@@ -141,7 +143,10 @@ def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
 def raw_units(
     store: Store, chain: str, token_address: str, tables: dict[str, pa.Table] | None = None
 ) -> render.RawUnits:
-    """Return the decimals of a token and of the tokens transferred on its map, for raw integer amounts."""
+    """Return the decimals that turn amounts into raw integers: of a token, and of the tokens transferred on its map.
+
+    ``tables`` are the map's tables, None if only the token's own amounts are needed.
+    """
     transfers = None if tables is None else tables["grouped_transfers"]
     moved = (
         zip(transfers["transfer_chain"].to_pylist(), transfers["transfer_token"].to_pylist(), strict=True)

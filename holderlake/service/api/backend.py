@@ -23,9 +23,10 @@ _MAX_PARSED_REQUESTS: Final = 20_000
 
 @dataclass
 class Backend:
-    """One per process. The caller owns and closes store and keys; ``close`` closes the rest.
+    """The shared objects of one service process: store, keys, settings, caches, billing and worker threads.
 
-    ``parsed_requests`` maps method, path and query to a route and the arguments of ``Meter.answer``.
+    The caller owns and closes store and keys; ``close`` closes the rest. ``parsed_requests`` maps method, path and
+    query of a request to its route and the arguments of ``Meter.answer``.
     """
 
     store: Store
@@ -45,7 +46,7 @@ class Backend:
         self.workers = WorkerPool(self.settings.workers, self.settings.answer_seconds, self.settings.shutdown_seconds)
 
     async def close(self) -> None:
-        """Finish running computations, then book open charges."""
+        """Wait for running computations, then settle or release all open reservations."""
         await self.workers.close()
         await self.billing.close()
 

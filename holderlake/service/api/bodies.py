@@ -15,7 +15,7 @@ class StrictRequest(Request):
     """
 
     async def json(self) -> Any:
-        """Return the parsed body."""
+        """Return the body as parsed JSON. Raises ``json.JSONDecodeError``."""
         body = await self.body()
         try:
             text = body.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Computes the answers beyond the contract, under ``/v0/x/``, by functions like those of ``answers``."""
+"""Computes the answers of endpoints beyond the contract, under ``/v0/x/``, by functions like those of ``answers``."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _SIGNATURE: Final = 16
 
 @dataclass(frozen=True)
 class Cursor:
-    """The end of a page, and the instant (unix seconds) of all pages."""
+    """The last holder of a page of holders, and the instant (``as_of``, unix seconds) of all pages of the list."""
 
     as_of: int
     position: HolderPosition
 
     def text(self, secret: bytes, subject: str) -> str:
-        """Return the cursor as opaque text for a query, signed for one token (``subject``)."""
+        """Return the cursor as text for the query parameter ``cursor``, signed for one token (``subject``)."""
         end = self.position
         plain = json.dumps([self.as_of, str(end.balance), end.address, end.rank], separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(_signature(plain, secret, subject) + plain).decode().rstrip("=")
@@ -71,7 +71,10 @@ def _signature(plain: bytes, secret: bytes, subject: str) -> bytes:
 
 
 def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
-    """GET /v0/x/tokens/holders; ``secret`` signs the cursors. Raises ``ServiceError`` for a foreign cursor."""
+    """Answer GET /v0/x/tokens/holders; ``secret`` signs the cursors.
+
+    Raises ``ServiceError`` for a cursor that was not issued for this token and instant.
+    """
     options = request.options
     cursor = None if options.cursor is None else read_cursor(options.cursor, secret, request.subject)
     as_of, is_past = instant_of(options.timestamp, now)
@@ -100,7 +103,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
 
 
 def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
-    """GET /v0/x/tokens/evidence"""
+    """Answer GET /v0/x/tokens/evidence."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     names = ("limit", "use_magic_nodes", "use_time_nodes")
@@ -150,7 +153,7 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
 
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
-    """GET /v0/x/tokens/changes"""
+    """Answer GET /v0/x/tokens/changes."""
     options = request.options
     (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
     of_map = MapOptions(limit=options.limit, use_time_nodes=options.use_time_nodes)
@@ -169,7 +172,7 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
 
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
-    """GET /v0/x/addresses/labels"""
+    """Answer GET /v0/x/addresses/labels."""
     labels = store.labels_of(request.address)
     return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in labels]})
 
@@ -189,7 +192,7 @@ def _label(label: Label) -> dict[str, Any]:
 
 
 def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
-    """GET /v0/x/tokens/items"""
+    """Answer GET /v0/x/tokens/items."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = holders_of_item(store, request.chain, request.token_address, int(options.token_id), as_of)
@@ -203,7 +206,7 @@ def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
 
 
 def address_items(store: Store, request: AddressItemsRequest, now: datetime) -> Answer:
-    """GET /v0/x/addresses/items"""
+    """Answer GET /v0/x/addresses/items."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = items_of_address(store, request.address, as_of, options.chain, options.token_address)

@@ -1,4 +1,4 @@
-"""Authenticate a request, charge its key and answer it: the one path of all metered routes.
+"""Authenticates, charges and answers requests; all routes that cost credits use this module.
 
 Answers are computed by ``answers`` and ``extra_answers``, cached by ``cache``, and charged by ``billing``.
 """
@@ -51,7 +51,7 @@ class MeteredRoute(APIRoute):
     custom_plan_only: ClassVar[bool] = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the framework's handler within ``serve``."""
+        """Return a handler that authenticates by ``serve``, then calls the framework's handler."""
         handle = super().get_route_handler()
 
         async def handle_metered(request: Request) -> Response:
@@ -67,7 +67,7 @@ class MeteredRoute(APIRoute):
         return handle_metered
 
     async def serve(self, request: Request, respond: Callable[[Meter], Coroutine[Any, Any, Response]]) -> Response:
-        """Authenticate a request, then return the response of ``respond``."""
+        """Authenticate a request, then return the response of ``respond``. Raises ``ServiceError`` with the reason."""
         backend: Backend = request.app.state.backend
         try:
             key = await _authenticate(backend, request)
@@ -87,7 +87,7 @@ class MeteredRoute(APIRoute):
 
 
 class CustomPlanRoute(MeteredRoute):
-    """A route of custom plans only."""
+    """A metered route that refuses keys whose account has no custom plan."""
 
     custom_plan_only = True
 
@@ -107,7 +107,7 @@ def _invalid_key() -> ServiceError:
 
 
 class ParsedRequestsMiddleware:
-    """Serves a cacheable GET that was parsed before, without routing and parsing it again.
+    """Middleware that serves a repeated cacheable GET without routing and parsing it again.
 
     ``Meter.answer`` stores its arguments by path and query, which determine them. Authentication, price, cache and
     billing are the same code as for a new request. ``handlers`` are the app's exception handlers.
@@ -150,8 +150,8 @@ class Meter:
     ) -> Response:
         """Reserve the request's cost, then answer from the cache or compute; sending the answer settles the charge.
 
-        A failure costs nothing, nor does a 304. A refresh skips the cache. ``vary_on`` is an input of the answer
-        besides the request. ``tabular`` answers are also available as Arrow and Parquet.
+        A failure costs nothing, nor does a 304. A request with ``refresh`` skips the cache. ``vary_on`` is a further
+        input of the answer and part of its cache key. ``tabular`` answers are also available as Arrow and Parquet.
         """
         backend = self.backend
         form = format_of(self.http.headers.get("Accept")) if tabular else Format.JSON
@@ -208,7 +208,10 @@ class Meter:
 def _encode(
     backend: Backend, request: R, compute: Compute[R], form: Format, tabular: bool
 ) -> tuple[EncodedAnswer, int | None]:
-    """Return the answer's bytes and its cache lifetime in seconds; runs in a worker thread."""
+    """Compute and encode an answer in a worker thread; return it with its cache lifetime in seconds.
+
+    The lifetime is None for an answer about the past, which does not expire.
+    """
     now = utc_now()
     store = backend.store.snapshot()
     answer = compute(store, request, now)
@@ -238,7 +241,7 @@ def _is_refresh(request: requests.Request) -> bool:
 
 
 def _not_modified(answer: EncodedAnswer) -> Response:
-    """Return a 304, which is free."""
+    """Return a 304 with the answer's headers and a cost of zero."""
     response = Response(status_code=304)
     response.raw_headers = [*answer.raw_headers, (b"x-credits-cost", b"0.00")]
     return response
@@ -276,7 +279,7 @@ class _ChargedResponse(Response):
 
 
 def _credits(hundredths: int) -> bytes:
-    """Format credits for a header: two decimals, no thousands separators."""
+    """Return hundredths of a credit as the text of a header in credits, for example ``1234.50``."""
     whole, cents = divmod(hundredths, CREDIT)
     return b"%d.%02d" % (whole, cents)
 

@@ -1,4 +1,4 @@
-"""Parameters in paths and queries, and checks on tokens and chains.
+"""FastAPI types for parameters in paths and queries, and checks on tokens and chains.
 
 Names, defaults and bounds of the parameters are in ``contract.requests``.
 """
@@ -22,8 +22,10 @@ from holderlake.service.errors import UNKNOWN_FIELD, invalid_request
 
 
 async def reject_ambiguous_target(request: Request) -> None:
-    """Refuse targets that two parsers may read differently: repeated parameters, a query that is not UTF-8, a path that
-    ends in a line feed, which the framework drops.
+    """Raise an error for a path or query that two parsers may read differently.
+
+    These are repeated parameters, a query that is not UTF-8 (422), and a path that ends in a line feed, which the
+    framework drops (404).
     """
     if request.scope["path"].endswith("\n"):
         raise HTTPException(404)
@@ -45,7 +47,10 @@ def supported_chains(store: Store) -> tuple[str, ...]:
 
 
 async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], TokenKey]) -> None:
-    """Refuse tokens of a body, by their place in it, with an unknown chain or unknown fields (422)."""
+    """Raise a 422 if a token of a request body has an unknown chain or unknown fields.
+
+    ``tokens`` are by their path in the body, for example ``("body", 0)``; the error names the path.
+    """
     for place, token in tokens.items():
         for name in token.model_extra or ():
             raise invalid_request((*place, name), UNKNOWN_FIELD, "extra_forbidden")

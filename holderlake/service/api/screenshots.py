@@ -1,7 +1,7 @@
-"""Screenshots: signed picture addresses, and the pictures behind them.
+"""Screenshots: signed URLs of pictures, and the pictures that they return.
 
-A picture's address needs no key. It names token and instant, so any process of the service can draw it at any time;
-its signature proves that the service issued it for a paid screenshot.
+A picture's URL needs no API key. It names token and instant, so any process of the service can draw the picture at any
+time; the URL's signature (an HMAC) proves that the service issued it for a paid screenshot.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class Picture:
     as_of: int
 
     def path(self, secret: bytes, form: Form = "png") -> str:
-        """Return the picture's signed path below the service's address."""
+        """Return the path of the picture's signed URL, to be appended to the service's base URL."""
         chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
         return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
 
     def signature(self, secret: bytes) -> str:
-        """Return the signature of the picture with the service's secret."""
+        """Return the HMAC of token and instant with the service's secret, as 32 hex digits."""
         text = f"picture {self.chain}/{self.token_address}/{self.as_of}"
         return hmac.digest(secret, text.encode(), "sha256")[:16].hex()
 
     def is_signed(self, signature: str, secret: bytes) -> bool:
-        """Return whether the signature is the service's own."""
+        """Return whether a URL's signature is the one that the service makes for this picture."""
         return hmac.compare_digest(self.signature(secret).encode(), signature.encode())
 
 
 def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
-    """Answer GET /v0/tokens/screenshot with the picture's address.
+    """Answer GET /v0/tokens/screenshot with the picture's signed URL.
 
-    The map is computed first, so that a token without a map is an error here.
+    The map is computed first, so that a token without a map gets its error here and not at the URL.
     """
     as_of, _ = instant_of(None, now)
     map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
@@ -65,7 +65,7 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 
 
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
-    """Return the picture's bytes. Raises the errors of a map."""
+    """Return the picture as an encoded answer; ``width`` is in pixels. Raises ``EngineError`` if there is no map."""
     # imported here, because matplotlib and networkx take half a second
     from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""API keys, accounts, credits and shared call counts.
+"""API keys, accounts, credits, and counts of calls that several processes share.
 
 SQL connections belong in ``database``, prices in ``contract``.
 """

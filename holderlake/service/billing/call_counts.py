@@ -1,6 +1,6 @@
 """Counts calls of clients for all services that share a database; ``middleware.rate_limits`` enforces the limit.
 
-Clients are stored as keyed hashes, so the database holds no addresses.
+Clients are stored as keyed hashes (HMAC), so the database contains no IP addresses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.i
 
 
 class CallCounts:
-    """The counts in a database, for many threads."""
+    """The counts of calls in a database; thread-safe."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self._database = database
@@ -82,5 +82,5 @@ class CallCounts:
         self.sweep()
 
     def sweep(self) -> int:
-        """Delete ended windows; return their number."""
+        """Delete the counts of windows that have ended; return the number of deleted rows."""
         return self._database.write(lambda connection: connection.execute(self._statements.sweep).rowcount)

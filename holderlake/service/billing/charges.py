@@ -26,12 +26,12 @@ from holderlake.service.database.schema import DIALECTS, Dialect, accounts, as_r
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
-"""Minimum time between two searches for ended processes, so that refusals stay cheap."""
+"""Minimum time between two searches for reservations of ended processes, so that refusing a request stays cheap."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """An account's month: the allowance, the charged and the reserved part of it, and the renewal day."""
+    """An account's month: its allowance, the spent and the reserved part (hundredths of a credit), the next renewal."""
 
     allowance: int
     spent: int
@@ -40,13 +40,13 @@ class Balance:
 
     @property
     def remaining(self) -> int:
-        """Credits left; negative if the allowance was reduced below the charges."""
+        """Hundredths of a credit that are left; negative if the allowance was reduced below the charges."""
         return self.allowance - self.spent - self.reserved
 
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """The cost of a request to reserve; zero or more."""
+    """A cost to reserve for one request of a key; ``cost`` is in hundredths of a credit, zero or more."""
 
     key_id: int
     endpoint: str
@@ -55,14 +55,14 @@ class ChargeRequest:
 
 @dataclass(frozen=True)
 class Charge:
-    """A reserved cost; ``remaining`` is what the account has left after it."""
+    """A reserved cost, by ``id``; ``remaining`` is the account's credits after it, in hundredths."""
 
     id: str
     remaining: int
 
 
 class CreditsExhausted(Exception):
-    """The month's allowance does not cover the request."""
+    """The account's remaining credits of the month do not cover the request."""
 
     def __init__(self, cost: int, balance: Balance) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ Result = Charge | CreditsExhausted | KeyEnded
 
 
 class _Statements:
-    """Statements for many rows at once, in one SQL dialect."""
+    """SQL statements that reserve and settle many requests at once, in one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         ids = dialect.given({"id": sa.Text()})
@@ -110,10 +110,10 @@ def _charge(dialect: Dialect) -> Any:
 
 
 def _lock(dialect: Dialect) -> Any:
-    """Select keys with their accounts and lock the accounts, so that requests of one account are decided in turn.
+    """Return a statement that selects keys with their accounts and locks the accounts.
 
-    ``key_share`` lets other transactions insert usage rows that refer to the accounts. Without it, transactions that
-    settle before they reserve would deadlock.
+    The lock makes transactions reserve for one account in turn. ``key_share`` lets other transactions insert usage rows
+    that refer to the accounts. Without it, transactions that settle before they reserve would deadlock.
     """
     ids = dialect.given({"id": sa.Integer()})
     return (
@@ -126,7 +126,7 @@ def _lock(dialect: Dialect) -> Any:
 
 
 def _month(dialect: Dialect) -> Any:
-    """Select spent and reserved credits of accounts, each since its own day."""
+    """Return a statement that sums accounts' spent and reserved credits, each since the account's last renewal day."""
     given = dialect.given({"account_id": sa.Integer(), "since": sa.Date()})
     months = sa.select(given.c.account_id, given.c.since).cte("months")
 
@@ -156,7 +156,7 @@ _RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_ABANDONED
 
 
 class Charges:
-    """Reservations and charges in a database, for many threads."""
+    """Reservations and charges in a database; thread-safe. ``lease`` shows other processes that this one lives."""
 
     def __init__(self, database: Database, lease: Lease, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -218,7 +218,10 @@ class Charges:
     def _close(
         self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
-        """End reservations; return the ids that are not reserved."""
+        """End reservations: charge the ``settled`` ones, delete the others. Return the ids that are not reserved.
+
+        The ``doubtful`` ones may be missing, because the reply to their commit was lost.
+        """
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
@@ -316,7 +319,10 @@ def _decide(
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
-    """Decide each request in turn, given its key and its account's balance."""
+    """Return a result for each request in order: a charge with the id of ``ids``, or the reason of the refusal.
+
+    ``known`` has the database rows of keys by id, ``balances`` the balances by account id.
+    """
     taken = dict.fromkeys(balances, 0)
     results: list[Result] = []
     for request, charge_id in zip(requested, ids, strict=True):
@@ -338,5 +344,5 @@ def _decide(
 
 
 def is_active(ends_at: datetime | None, now: datetime) -> bool:
-    """Return whether a key with this end is valid now."""
+    """Return whether a key that ends at ``ends_at`` (UTC; None: never) is valid at ``now``."""
     return ends_at is None or now < ends_at

@@ -1,6 +1,6 @@
-"""A short-lived cache of API keys, so that a busy caller's key is not read from the database for each request.
+"""A cache of API keys for a few seconds, so that a frequent caller's key is not read from the database each time.
 
-Reserving credits checks the key again, so a key that ended meanwhile gets no answer.
+Reserving credits checks the key again, so a key that was revoked meanwhile gets no answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_KEYS: Final = 10_000
 
 
 class KeyCache:
-    """Finds keys by their secrets. For one event loop; holds hashes, no secrets."""
+    """Finds API keys by their secrets, for one event loop. The cache contains hashes of secrets only."""
 
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
@@ -35,5 +35,5 @@ class KeyCache:
         return key
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Remove all keys from the cache."""
         self._cache.clear()

@@ -101,7 +101,10 @@ _PING: Final = sa.select(ledger.c.version).where(ledger.c.one == 1).with_for_upd
 
 @dataclass(frozen=True)
 class Key:
-    """A key without its secret, and its account's plan. ``ends_at`` is None for a key without an end."""
+    """An API key without its secret, and its account's plan; ``allowance`` is in hundredths of a credit a month.
+
+    ``ends_at`` (UTC) is None for a key without an end.
+    """
 
     id: int
     account: int
@@ -116,7 +119,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """The requests and credits of a key, a day and an endpoint."""
+    """The requests and credits (hundredths) of one key on one day (UTC) at one endpoint."""
 
     prefix: str
     name: str
@@ -127,7 +130,7 @@ class Usage:
 
 
 class KeyStore:
-    """Keys and charges in a database, created if missing. Threads, processes and hosts may share the database.
+    """API keys, accounts and charges in a database, created if missing. Threads, processes and hosts may share it.
 
     ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``.
     ``secret`` is the service's; by default it is in a file next to the SQLite file (``<stem>.secret``), created if
@@ -158,7 +161,7 @@ class KeyStore:
         self._calls = CallCounts(self._database, self.secret)
 
     def close(self) -> None:
-        """Close the database. Open reservations count as abandoned."""
+        """Close the database. Other processes release the reservations that are still open."""
         self._lease.close()
         self._database.close()
 
@@ -194,7 +197,7 @@ class KeyStore:
         return self._database.write(work)
 
     def find(self, secret: str) -> Key | None:
-        """Return the key of a secret, or None if it is unknown or has ended."""
+        """Return the key of a secret, or None if the key is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
         found = self._database.read(_KEY_AND_HASH, prefix=shape[1] if shape else "")
         *columns, expected = found[0] if found else (_NO_HASH,)
@@ -278,24 +281,28 @@ class KeyStore:
     ) -> list[Charge | CreditsExhausted | KeyEnded]:
         """Settle, release and then reserve in one transaction; return a result for each request, in order.
 
-        A request that exceeds its account's credits does not affect later ones. An unknown charge id is logged and
-        ignored. On ``KeysBusy`` nothing was done, or a later call releases it.
+        ``settled`` and ``released`` are ids of charges. A request that exceeds its account's credits does not affect
+        later ones. An unknown charge id is logged and ignored. On ``KeysBusy`` nothing was reserved, or a later call
+        releases the reservations.
         """
         return self._charges.book(settled, released, requested)
 
     def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
-        """Reserve the cost of one request; return the charge's id. Raises ``CreditsExhausted`` and ``KeyEnded``."""
+        """Reserve ``cost`` hundredths of a credit for one request; return the charge's id.
+
+        Raises ``CreditsExhausted`` and ``KeyEnded``.
+        """
         (result,) = self.book((), (), (ChargeRequest(key_id, endpoint, cost),))
         if isinstance(result, Charge):
             return result.id
         raise result
 
     def settle(self, charge: str) -> None:
-        """Turn a reservation into a charge on the reservation's day."""
+        """Turn the reservation with this id into a charge, dated with the reservation's day."""
         self.book((charge,), (), ())
 
     def release(self, charge: str) -> None:
-        """Release a reservation."""
+        """Delete the reservation with this id, so that its credits are available again."""
         self.book((), (charge,), ())
 
     def release_abandoned(self) -> int:
@@ -306,7 +313,7 @@ class KeyStore:
         return self._charges.release_abandoned()
 
     def balance(self, key_id: int) -> Balance:
-        """Return the current month of a key's account. Raises ``UnknownKey``."""
+        """Return the credits of a key's account in its current month. Raises ``UnknownKey``."""
         return self._charges.balance(key_id)
 
     def usage(self, prefix: str | None = None, since: date | None = None, until: date | None = None) -> list[Usage]:
@@ -325,13 +332,16 @@ class KeyStore:
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
         """Count a call for each caller, in order, in a window of ``seconds`` that begins at the caller's first call.
 
-        Return for each the calls in its window so far and the window's end in unix time.
+        Return for each caller the number of calls in its window so far, and the window's end in unix seconds.
         """
         return self._calls.count(callers, seconds)
 
 
 def _valid_prefix(prefix: str) -> str:
-    """Return the prefix if it is well-formed, else an empty text, which matches no key. PostgreSQL rejects NUL."""
+    """Return the prefix of a key if it is well-formed, else an empty text, which matches no key.
+
+    PostgreSQL would refuse a text with NUL.
+    """
     return prefix if _PREFIX.fullmatch(prefix) else ""
 
 

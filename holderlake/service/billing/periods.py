@@ -1,4 +1,4 @@
-"""Start and end of a monthly billing period. A renewal day that a month lacks is its last day."""
+"""Start and end of a monthly billing period. In a month without the renewal day, the last day of the month counts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import date
 
 
 def period_start(today: date, renewal_day: int) -> date:
-    """Return the latest renewal date up to today, inclusive."""
+    """Return the latest renewal date that is not after ``today``; ``renewal_day`` is a day of the month."""
     renewal = _in_month(today.year, today.month, renewal_day)
     return renewal if today >= renewal else _in_month(*_month_before(today), renewal_day)
 
 
 def next_renewal(today: date, renewal_day: int) -> date:
-    """Return the first renewal date after today."""
+    """Return the first renewal date after ``today``; ``renewal_day`` is a day of the month."""
     renewal = _in_month(today.year, today.month, renewal_day)
     return renewal if today < renewal else _in_month(*_month_after(today), renewal_day)
 

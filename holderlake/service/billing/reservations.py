@@ -1,6 +1,6 @@
 """Reserves, settles and releases the credits of requests in batches, in one thread.
 
-Under load one database transaction serves all requests that arrived during the last one.
+Under load one database transaction serves all requests that arrived during the previous transaction.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Release:
 
 
 class Billing:
-    """Credits of the requests of one event loop.
+    """Reserves, settles and releases credits for the requests of one event loop.
 
-    ``before`` runs in the billing thread before each batch, so its effects are visible when ``reserve`` returns.
+    ``before`` is called in the billing thread before each batch, so its effects are visible when ``reserve`` returns.
     """
 
     def __init__(self, keys: KeyStore, before: Callable[[], object]) -> None:
@@ -44,7 +44,7 @@ class Billing:
         self._unbooked: set[_Settle | _Release] = set()
 
     async def reserve(self, request: ChargeRequest) -> Charge:
-        """Reserve a cost. Raises ``CreditsExhausted``, ``KeyEnded`` or ``KeysBusy``; then nothing is reserved."""
+        """Reserve the cost of a request. On ``CreditsExhausted``, ``KeyEnded`` or ``KeysBusy`` nothing is reserved."""
         future = self._batches.submit(request)
         try:
             return cast(Charge, await asyncio.shield(future))
@@ -53,15 +53,18 @@ class Billing:
             raise
 
     def settle(self, charge: Charge) -> None:
-        """Bill an answer that was sent; returns at once."""
+        """Charge the reserved cost, after the answer was sent. Returns at once; retries in the background."""
         self._submit(_Settle(charge.id))
 
     def release(self, charge: Charge) -> None:
-        """Release the reservation of an answer that was not sent; returns at once."""
+        """Release the reserved cost, if no answer was sent. Returns at once; retries in the background."""
         self._submit(_Release(charge.id))
 
     async def close(self) -> None:
-        """Wait until everything is booked. After some tries the rest is left for ``release_abandoned``."""
+        """Wait until all charges and releases are in the database; stop after some failed tries.
+
+        ``KeyStore.release_abandoned`` later releases reservations that remained open.
+        """
         for _ in range(_LAST_TRIES):
             await self._batches.flush()
             if not self._unbooked:
@@ -83,7 +86,7 @@ class Billing:
         self._batches.submit(booking).add_done_callback(booked)
 
     def _release_late(self, future: asyncio.Future[Charge | None]) -> None:
-        """Release a reservation whose caller was cancelled before it was made."""
+        """Release a reservation that was made after its caller had been cancelled."""
         if not future.cancelled() and future.exception() is None:
             charge = future.result()
             if charge is not None:

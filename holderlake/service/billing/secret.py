@@ -1,4 +1,4 @@
-"""The service's secret: the key of its hashes and signatures. It also checks the tables' version on opening.
+"""The service's secret, which is the key of its hashes and signatures; it is checked when the tables are opened.
 
 A copy of the database alone is not enough to use or test API keys. For a SQLite file the secret is created in a file
 next to it; hosts that share a PostgreSQL database get it from the settings.
@@ -21,27 +21,28 @@ from holderlake.service.database.schema import METADATA, ledger
 from holderlake.storage.atomic_files import write_whole
 
 VERSION: Final = 1
-"""Version of the tables."""
+"""Version of the tables of the keys' database."""
 
 _BYTES: Final = 32
 _MIN_BYTES: Final = 16
 _SETTING: Final = "HOLDERLAKE_SERVICE__SECRET"
 _OPENING: Final = 0x686F6C6465726C61
-"""PostgreSQL's advisory lock for creating the tables."""
+"""Number of the PostgreSQL advisory lock for creating the tables."""
 _LEDGER: Final = sa.select(ledger.c.version, ledger.c.fingerprint)
 _ADD_LEDGER: Final = sa.insert(ledger)
 _LOCK: Final = sa.select(sa.func.pg_advisory_xact_lock(sa.cast(_OPENING, sa.BigInteger)))
 
 
 def keyed_hash(secret: bytes, text: str) -> bytes:
-    """Return the HMAC-SHA256. A key has 192 random bits, so a slow password hash would add no safety."""
+    """Return the HMAC-SHA256 of a text. API keys have 192 random bits, so a slow password hash would add no safety."""
     return hmac.digest(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
 def open_tables(database: Database, given: bytes | None) -> bytes:
-    """Return the service's secret after checking it against the tables; create both if missing.
+    """Return the service's secret after checking it against the tables; create secret and tables if missing.
 
-    ``given`` takes precedence over the file next to a SQLite database. Raises ``WrongSecret`` and ``WrongVersion``.
+    ``given`` is the secret of the settings, and None to read it from the file next to a SQLite database. Raises
+    ``WrongSecret`` and ``WrongVersion``.
     """
     if given is None and database.path is None:
         raise WrongSecret(
@@ -58,7 +59,7 @@ def open_tables(database: Database, given: bytes | None) -> bytes:
 
 
 def _read(source: bytes | Path) -> bytes | None:
-    """Return a given secret, or the one in a file; None if the file is missing."""
+    """Return the secret that ``source`` is, or that the file ``source`` contains; None if the file is missing."""
     if isinstance(source, bytes):
         return source
     try:

@@ -1,4 +1,4 @@
-"""The keys' database: connections, tables, driver errors, and leases of processes.
+"""The database of API keys and charges: connections, tables, driver errors, and leases of processes.
 
 Statements about keys, charges and calls belong in ``billing``.
 """

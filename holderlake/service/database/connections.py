@@ -1,4 +1,4 @@
-"""Connections to the keys' database, SQLite or PostgreSQL, and the translation of driver errors."""
+"""Connections to the database of API keys, SQLite or PostgreSQL, and the translation of driver errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STATEMENT_SECONDS: Final = 5.0
-"""Time limit of a statement, in addition to its wait for locks."""
+"""Time limit of one SQL statement, in addition to its wait for locks."""
 _DEAD_SECONDS: Final = 25
-"""Time after which either side closes a connection to an unresponsive host."""
+"""Time after which client or server closes a connection whose other side does not respond."""
 _ARGUMENTS: Final[Mapping[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -47,8 +47,9 @@ _BUSY: Final = "the keys' database is busy"
 class Database:
     """A SQLite file or a PostgreSQL database, for many threads, processes and, with PostgreSQL, hosts.
 
-    ``path`` is the SQLite file's, else None. PostgreSQL's own settings decide how durable a commit is
-    (``synchronous_commit``). All methods raise ``KeysBusy``; the constructor raises ``ValueError`` for an invalid URL.
+    ``path`` is the path of the SQLite file, None for PostgreSQL. PostgreSQL's own settings decide how durable a commit
+    is (``synchronous_commit``). All methods raise ``KeysBusy``; the constructor raises ``ValueError`` for an invalid
+    URL.
     """
 
     def __init__(self, where: Path | str, busy_seconds: float) -> None:
@@ -87,7 +88,7 @@ class Database:
         return self.read_with(lambda connection: list(connection.execute(statement, values)))
 
     def read_with(self, work: Callable[[sa.Connection], T]) -> T:
-        """Return the result of ``work``, which only reads; each of its statements is a transaction."""
+        """Call ``work`` with a connection for reading and return its result; each statement is its own transaction."""
 
         def do() -> T:
             with self._reading.connect() as connection:
@@ -96,7 +97,7 @@ class Database:
         return self._translated(do)
 
     def write(self, work: Callable[[sa.Connection], T]) -> T:
-        """Return the result of ``work``, done in one transaction, which an error rolls back."""
+        """Call ``work`` with a connection in one transaction and return its result. An error rolls back."""
         committing = False
 
         def do() -> T:
@@ -138,7 +139,10 @@ class Database:
 
 
 def parse_url(where: Path | str) -> sa.URL:
-    """Return SQLAlchemy's URL of a database. Raises ``ValueError``, without the text, which may hold a password."""
+    """Return SQLAlchemy's URL for a path of a SQLite file or a URL as text.
+
+    The ``ValueError`` for an invalid URL does not quote the text, which may contain a password.
+    """
     if isinstance(where, Path):
         return sa.URL.create("sqlite", database=str(where))
     url = _parsed(where)
@@ -183,9 +187,9 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
-    """Set the journal mode, which is stored in the file.
+    """Set the journal mode of a SQLite file to WAL, which the file stores.
 
-    Retry: SQLite does not wait while other processes create the same file.
+    Tries again for up to ``busy_seconds``, because SQLite does not wait while other processes create the same file.
     """
     deadline = time.monotonic() + busy_seconds
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
@@ -203,7 +207,7 @@ def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
 
 
 def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) -> sa.Engine:
-    """Return an engine for PostgreSQL, with a pool or without."""
+    """Return an engine for PostgreSQL, with a pool of connections or without; ``busy_seconds`` limits waiting."""
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if is_pooled:
         # tested before use, so that the next request after a restart of the server succeeds
@@ -248,7 +252,7 @@ _REFUSALS: Final = {
 
 
 def failure_of(error: Exception) -> KeysBusy | None:
-    """Return the ``KeysBusy`` for a driver's error, or None if it is a programming error."""
+    """Return the ``KeysBusy`` that replaces an error of the database driver, or None for a programming error."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         return _sqlite_failure(cause)

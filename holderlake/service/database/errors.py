@@ -1,4 +1,4 @@
-"""Errors of the keys' database. ``service.errors`` turns them into HTTP answers.
+"""Errors of the database of API keys. ``service.errors`` turns them into HTTP answers.
 
 Messages never contain a secret or the database's URL.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 class KeysError(Exception):
-    """Keys can't be opened, read or changed; the message gives the reason."""
+    """The database of API keys can't be opened, read or changed; the message gives the reason."""
 
 
 class KeysBusy(KeysError):
-    """The database is locked or unreachable: worth a retry.
+    """The database is locked or unreachable; a retry may succeed.
 
     ``in_doubt``: the reply to a commit was lost, so the transaction may or may not have been committed.
     """
@@ -26,12 +26,12 @@ class DatabaseUnavailable(KeysBusy):
 
 
 class WrongSecret(KeysError):
-    """The service's secret is missing, too short, or not the one that the keys were made with."""
+    """The service's secret is missing, too short, or not the secret that the keys were made with."""
 
 
 class WrongVersion(KeysError):
-    """Another version of this program made the tables."""
+    """The tables of the database have a version that this program does not support."""
 
 
 class UnknownKey(KeysError):
-    """There is no such key, or it has ended."""
+    """No API key has the given prefix or id, or the key has ended."""

@@ -1,7 +1,8 @@
-"""Leases: locks that processes hold while they live, so that others can release the reservations of ended ones.
+"""Leases: each process locks its own lease while it lives, so that others can detect that it has ended.
 
-With SQLite a process locks a file next to the database, and the operating system unlocks it when the process ends. With
-PostgreSQL it holds an advisory lock in its own session, and the server unlocks it.
+The other processes then release the ended process's reservations. With SQLite a lease is a locked file next to the
+database, which the operating system unlocks when the process ends. With PostgreSQL it is an advisory lock in a session
+of the process, which the server unlocks.
 """
 
 from __future__ import annotations
@@ -24,27 +25,30 @@ _log = logging.getLogger(__name__)
 
 
 class Lease(Protocol):
-    """This process's lease; other processes look it up by ``name``."""
+    """The lease of this process. Its random ``name`` is stored with the process's reservations."""
 
     name: str
 
     def acquire(self) -> None:
-        """Hold the lease from now on. To be called within a transaction, before rows with the name are written."""
+        """Lock the lease if it is not locked. Call this in each transaction, before it writes rows with ``name``."""
 
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """Return the names whose processes have ended; valid until the transaction ends."""
+        """Return those of ``names`` whose processes have ended; the result is valid until the transaction ends."""
 
     def close(self) -> None:
         """Release the lease."""
 
 
 def open_lease(database: Database) -> Lease:
-    """Return a lease of the database's kind."""
+    """Return a new, unlocked lease: a file for SQLite, an advisory lock for PostgreSQL."""
     return PostgresLease(database) if database.path is None else FileLease(database.path)
 
 
 class FileLease:
-    """A locked file next to ``base``, itself a SQLite database, since SQLite's locks work on every platform."""
+    """A lease as a locked file ``<base>.<name>.running`` next to the SQLite database ``base``.
+
+    The lease file is an empty SQLite database too, because SQLite can lock its files on every platform.
+    """
 
     def __init__(self, base: Path) -> None:
         self.name = secrets.token_hex(8)
@@ -53,13 +57,16 @@ class FileLease:
         self._lock: sqlite3.Connection | None = None
 
     def acquire(self) -> None:
-        """Create and lock the file. Transactions are serial, so no other process sees it before it is locked."""
+        """Create and lock the lease file, if not done yet.
+
+        The database runs one write transaction at a time, so no other process can see the file before it is locked.
+        """
         if self._lock is None:
             self._lock = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             self._lock.execute("BEGIN EXCLUSIVE")
 
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """Also delete the files of ended processes."""
+        """Return those of ``names`` whose processes have ended, and delete all lease files of ended processes."""
         others = {*names, *_lease_names(self._base)} - {self.name}
         ended = [name for name in others if not _is_held(self._base, name)]
         for name in ended:
@@ -103,7 +110,7 @@ _TEST: Final = sa.text("SELECT 1")
 
 
 class PostgresLease:
-    """An advisory lock of a PostgreSQL session. A lost session is reopened under the same name."""
+    """A lease as an advisory lock of a PostgreSQL session. A lost session is reopened, and locks the same name."""
 
     def __init__(self, database: Database) -> None:
         self.name = secrets.token_hex(8)
@@ -114,7 +121,7 @@ class PostgresLease:
         self._turn = threading.Lock()
 
     def acquire(self) -> None:
-        """Check the session once a second. Raises the driver's errors."""
+        """Lock the lease if it is not locked; check the session at most once a second. Raises the driver's errors."""
         with self._turn:
             if time.monotonic() < self._next_check:
                 return
@@ -139,7 +146,10 @@ class PostgresLease:
             self._session, self._holds = None, False
 
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
-        """Probe in one transaction at a time, so that the next one sees its deletions."""
+        """Return those of ``names`` whose locks are free, because their processes have ended.
+
+        Only one transaction at a time does so, so that the next one sees the deletions of the previous one.
+        """
         connection.execute(_ONE_BY_ONE)
         others = sorted(set(names) - {self.name})
         return [name for name in others if connection.execute(_PROBE, {"key": _number(name)}).scalar_one()]
@@ -154,5 +164,5 @@ class PostgresLease:
 
 
 def _number(name: str) -> int:
-    """Return the name as a key of an advisory lock, a signed 64-bit integer."""
+    """Return the key of the advisory lock for a lease's name: a signed 64-bit integer."""
     return int(name, 16) - (1 << 63)

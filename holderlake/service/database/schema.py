@@ -1,4 +1,4 @@
-"""Tables of the keys' database, and the SQL that differs between SQLite and PostgreSQL.
+"""Tables of the database of API keys, and the SQL that differs between SQLite and PostgreSQL.
 
 The statements are in ``billing``. Amounts are hundredths of a credit; days and times are UTC.
 """
@@ -92,10 +92,11 @@ def _tune_postgresql(_: sa.MetaData, connection: sa.Connection, **__: Any) -> No
 
 @dataclass(frozen=True)
 class Dialect:
-    """SQL constructs that differ between databases.
+    """SQL constructs that differ between SQLite and PostgreSQL.
 
     ``given`` returns a table of the rows in the parameter ``rows`` (see ``as_rows``), so a statement's text does not
-    depend on the number of rows. ``insert`` supports ``ON CONFLICT``. ``unix_now`` is the database's clock.
+    depend on the number of rows. ``insert`` makes an insert that supports ``ON CONFLICT``. ``unix_now`` is the
+    database's time in unix seconds.
     """
 
     given: Callable[[Mapping[str, sa.types.TypeEngine[Any]]], sa.FromClause]
@@ -104,7 +105,7 @@ class Dialect:
 
 
 def as_rows(rows: Rows) -> dict[str, str]:
-    """Return rows as one JSON parameter."""
+    """Return statement parameters with all rows as one JSON text, for ``Dialect.given``."""
     return {"rows": json.dumps(list(rows), default=date.isoformat)}
 
 
