@@ -28,13 +28,16 @@ class UnknownCluster(EngineError):
 
 
 class UnsupportedToken(EngineError):
-    """No map can be made for the token. The message says why."""
+    """No map can be made for the token. The message gives the reason."""
 
     code = "unsupported_token"
 
 
 class BadSource(EngineError):
-    """A file can't be imported. The message names the file, the place and the remedy. Nothing of it is stored."""
+    """A file can't be imported, and nothing of it is stored.
+
+    The message names the file, the faulty row and the remedy.
+    """
 
     code = "bad_source"
 
@@ -50,11 +53,17 @@ class UnusableStore(EngineError):
 
 
 class DamagedCatalog(UnusableStore):
-    """The catalogue is lost, damaged, or older than the files. ``holderlake store rebuild`` makes it again."""
+    """The store's SQLite catalogue is lost, damaged, or older than the files.
+
+    ``holderlake store rebuild`` repairs it.
+    """
 
 
 class DamagedFile(UnusableStore):
-    """A file of the store is missing, or has changed since it was written. ``path`` is within the store."""
+    """A file of the store is missing, or has changed since it was written.
+
+    ``path`` is relative to the store's folder.
+    """
 
     public = "A file of the store is damaged; the operator's log names it and the remedy"
 

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 Key = tuple[str, str]
-"""A token: its chain and address."""
+"""A token: its chain and its contract's address (``native`` for the chain's own coin)."""
 TRANSFERS: Final = pa.schema(
     [
         pa.field("chain", pa.string(), nullable=False),
@@ -27,12 +27,13 @@ TRANSFERS: Final = pa.schema(
         pa.field("source", pa.string(), nullable=False),
     ]
 )
-"""A transfer a row. Addresses are normalised; ``value`` and ``token_id`` are raw integers as decimal text (up to 256
-bits), ``block_time`` unix seconds, ``token_standard`` erc20, erc721, erc1155 or native. A mint comes from the zero
-address and a burn goes to it. Order is (block_number, log_index), the key (chain, tx_hash, log_index, token_id)."""
+"""Columns of a table with one transfer a row. Addresses are normalised; ``value`` and ``token_id`` are raw integers as
+decimal text (up to 256 bits), ``block_time`` unix seconds, ``token_standard`` erc20, erc721, erc1155 or native. A mint
+comes from the zero address and a burn goes to it. Rows are ordered by (block_number, log_index); their unique key is
+(chain, tx_hash, log_index, token_id)."""
 NATIVE_LOG_INDEX: Final = 1 << 20
-"""A transfer of a chain's own coin has no log index. It gets this number times the index of the transaction in its
-block, plus the number of the call in the transaction."""
+"""Factor of the ``log_index`` of transfers of a chain's own coin, which have none in the chain: this number times the
+transaction's index in its block, plus the number of the call in the transaction."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,10 @@ class TokenInfo:
 
 @dataclass(frozen=True)
 class Label:
-    """A label of an address from one source. The name comes from the highest ``precedence``, kinds from all labels.
+    """A label of an address from one source, such as a file. ``chain`` is None if the source names no chain.
 
-    ``chain`` is None if the source names no chain.
+    If an address has several labels, its name is that of the label with the highest ``precedence``, and its kinds
+    (``is_cex``, ``is_dex``, ``is_contract``) are those of all labels.
     """
 
     address: str
@@ -76,7 +78,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Rules:
-    """The thresholds of classification (contract, "Classification and computation").
+    """The thresholds by which addresses are classified (contract, "Classification and computation").
 
     A supernode has at least ``supernode_degree`` distinct counterparties, a hypernode more than
     ``hypernode_transfers`` transfers. A magic node is linked to at least ``magic_links`` shown holders; a map has at
@@ -99,9 +101,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """Result of an import: rows read, new rows stored, and rows that were known or repeated.
+    """Result of an import: numbers of rows read, of new rows stored, and of duplicates (already stored or repeated).
 
-    ``conflicts`` counts rows whose key is stored with other content. The stored row is kept.
+    ``conflicts`` counts rows whose key is already stored with different content; the stored row is kept. ``tokens`` are
+    texts ``chain/address``.
     """
 
     source: str
@@ -113,5 +116,5 @@ class ImportReport:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """Tokens as pairs of chain and address."""
+        """``tokens`` as pairs of chain and address."""
         return [(chain, address) for chain, address in (token.split("/", 1) for token in self.tokens)]

@@ -21,7 +21,7 @@ from holderlake.engine.store.store import Store
 
 
 def warm() -> None:
-    """Compile the loops that are not in the cache yet."""
+    """Compile the numba functions that are not in the cache on disk yet."""
     token, ends = ("eth", "coin"), [(ZERO_ADDRESS, "a"), ("a", "b"), ("b", "c"), ("a", "c")]
     rows = [
         {

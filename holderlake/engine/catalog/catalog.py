@@ -26,7 +26,7 @@ from holderlake.engine.records import Key
 _log = logging.getLogger(__name__)
 
 EMPTY: Final = "none.parquet"
-"""A file without rows, for queries over a store without transfers."""
+"""Name of a Parquet file without rows, for queries over a store without transfers."""
 
 _FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
@@ -43,7 +43,7 @@ DROP INDEX IF EXISTS tokens_by_name;
 _BUSY_SECONDS: Final = 60.0
 
 MigrateHistories = Callable[[sqlite3.Connection, Sequence[tuple[str, str, str]]], None]
-"""Makes the arrays of histories of format 1: chain, address and Parquet file of each."""
+"""A function that makes the arrays of histories of format 1, given as chain, address and Parquet file."""
 
 
 def connect(root: Path) -> sqlite3.Connection:

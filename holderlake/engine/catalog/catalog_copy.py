@@ -38,7 +38,7 @@ _checked: Final[dict[Path, Signature]] = {}
 
 
 class Image(NamedTuple):
-    """A catalogue's pages, the number of its last write, and their CRC-32."""
+    """A catalogue's SQLite pages as bytes, the number of its last write, and the CRC-32 of the pages."""
 
     pages: bytes
     write: int
@@ -51,7 +51,7 @@ class _Trailer(NamedTuple):
 
 
 def count_write(catalog: sqlite3.Connection) -> None:
-    """Give the open transaction the next write number."""
+    """Increase the number of writes in the catalogue by one, within the open transaction."""
     catalog.execute(_COUNT_WRITE)
 
 
@@ -114,7 +114,7 @@ def restore(root: Path, image: Image) -> None:
 
 
 def trust(root: Path) -> None:
-    """Note that this process wrote the catalogue, so that it is not compared. Call it after closing the connection."""
+    """Note that this process wrote the catalogue, so that ``check`` skips it. Call after closing the connection."""
     _checked[root] = _signature(root)
 
 

@@ -55,7 +55,7 @@ class ChangeLog:
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest second (unix) that changes after ``generation`` touched, None without changes."""
+        """Return the earliest unix second whose answers changed after ``generation``, None if nothing changed."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
@@ -67,14 +67,14 @@ class ChangeLog:
         return first_times[place] if place < len(seqs) else None
 
     def manifest(self) -> tuple[int, Manifest]:
-        """Return the generation and its manifest."""
+        """Return the number of the latest change (the generation), and the manifest after this change."""
         with self._lock:
             manifest = self._catch_up(with_manifest=True)
             assert manifest is not None  # noqa: S101 - with_manifest returns one
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
-        """Read new changes, and return the manifest if it is required or known."""
+        """Read new changes. Return the manifest if ``with_manifest`` or if it is already in memory, else None."""
         with sqlite_failures(self._root / CATALOG):
             return self._read_changes(with_manifest)
 

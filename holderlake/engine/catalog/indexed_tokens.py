@@ -57,7 +57,10 @@ ORDER BY chain, address
 
 @dataclass(frozen=True)
 class IndexedToken:
-    """An indexed token, the deciding source, and symbol and name, None if the store has no transfers of it."""
+    """An indexed token and the source that decides.
+
+    Symbol and name are None if the store has no metadata of the token.
+    """
 
     chain: str
     address: str
@@ -67,7 +70,7 @@ class IndexedToken:
 
 
 def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_indexed: bool) -> bool:
-    """Mark tokens (chain, address) for a source. Return whether any token became indexed, or is no longer."""
+    """Store a source's mark, indexed or not, of tokens. Return whether this changed any token's ``is_indexed``."""
     precedence = len(SOURCES) - SOURCES.index(source)
     catalog.executemany(_MARK, [(*key, source, precedence, is_indexed) for key in keys])
     return refresh(catalog)
@@ -96,5 +99,5 @@ def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
 
 
 def indexed_tokens(catalog: sqlite3.Connection) -> list[IndexedToken]:
-    """Return all indexed tokens by chain and address, those without transfers too."""
+    """Return all indexed tokens, also those without transfers, sorted by chain and address."""
     return [IndexedToken(*row) for row in catalog.execute(_LIST)]

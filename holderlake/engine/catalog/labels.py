@@ -1,4 +1,4 @@
-"""Labels of addresses in the catalogue, and their merge into one label an address.
+"""Labels of addresses in the catalogue, and the merge of an address's labels into one.
 
 ``sources`` reads label files.
 """

@@ -20,7 +20,7 @@ from holderlake.engine.files.manifest import PartFile
 from holderlake.engine.records import TRANSFERS
 
 NO_BLOCK: Final = -1
-"""Block of a list of which only the time is known."""
+"""``block_number`` of opening balances of which only the time is known."""
 
 OPENING_BALANCES: Final = pa.schema(
     [
@@ -41,7 +41,8 @@ item (decimal text) of NFTs whose items are listed one by one. The last two colu
 
 @dataclass(frozen=True)
 class NewBalances:
-    """Opening balances of a token: the new ones, as rows of ``TRANSFERS``, and the number of those already stored."""
+    """Opening balances of a token (chain, address): new ones as rows of ``TRANSFERS``, and how many were stored
+    before."""
 
     key: tuple[str, str]
     new: pa.Table

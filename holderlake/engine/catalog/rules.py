@@ -21,7 +21,10 @@ _HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
 
 @dataclass(frozen=True)
 class RulesInForce:
-    """The rules of an opened store, and old and new value, by name, of those that differ from the last opening."""
+    """The rules of an opened store.
+
+    ``changed``: old and new value, by name, of rules that differ from the last opening.
+    """
 
     rules: Rules
     changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)

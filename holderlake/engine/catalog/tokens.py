@@ -1,4 +1,4 @@
-"""Metadata of tokens in the catalogue, and the folded texts and words that a search finds them by."""
+"""Metadata of tokens in the catalogue, and the normalised texts and words by which a search finds tokens."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SELECT chain FROM known WHERE chain IS NOT NULL
 
 
 def read_tokens(catalog: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-    """Return the metadata of those tokens (chain, address) that the store knows."""
+    """Return the metadata, by chain and address, of those tokens of which the store has any."""
     tokens = map(token_info, catalog.execute(_READ, (json.dumps(list(keys)),)))
     return {(token.chain, token.address): token for token in tokens}
 
@@ -72,13 +72,16 @@ def read_chains(catalog: sqlite3.Connection) -> list[str]:
 
 
 def token_info(row: Sequence[Any]) -> TokenInfo:
-    """Return the token of a row of ``INFO_COLUMNS``."""
+    """Make a ``TokenInfo`` from a row of ``INFO_COLUMNS``."""
     chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
     return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
 
 
 def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
-    """Store metadata and mark indexed tokens; the last row of a token counts. Return whether anything changed."""
+    """Store the metadata of tokens, and mark those with ``is_indexed`` as indexed. Return whether anything changed.
+
+    If ``tokens`` has a token more than once, its last entry is stored.
+    """
     last = {(token.chain, token.address): token for token in tokens}
     changed = execute_all(catalog, _SAVE, [_row(token, assumed=False) for token in last.values()])
     if changed:
@@ -88,7 +91,10 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 
 
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
-    """Store assumed metadata of a token that has none, or assumed ones of another standard. Return whether it did."""
+    """Store assumed metadata for a token without imported metadata. Return whether anything changed.
+
+    Metadata that was assumed for another standard is replaced.
+    """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])
     if is_new:
@@ -98,7 +104,7 @@ def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard
 
 
 def _assumed(chain: str, address: str, standard: str) -> TokenInfo:
-    """18 decimals for ERC-20, none for NFTs, those of the chain for its own coin."""
+    """Return assumed metadata: 18 decimals for ERC-20, 0 for NFTs, the chain's decimals for its own coin."""
     known = KNOWN_CHAINS.get(chain)
     name, symbol, decimals = address, address[:8], 18 if standard == "erc20" else 0
     if address == NATIVE:
@@ -114,7 +120,7 @@ def _row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
 
 
 def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:
-    """Replace the words of stored tokens, given as chain, address and name."""
+    """Replace the search words of stored tokens. ``names``: chain, address and name of each token."""
     catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in names])
     catalog.executemany(
         "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",

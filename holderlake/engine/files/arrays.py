@@ -25,15 +25,15 @@ Arrays = Mapping[str, Array]
 
 _ALIGNMENT: Final = 64
 _MAPPED_LIMIT: Final = 1 << 29
-"""Bytes of mapped files that may be in memory."""
+"""Most bytes of mapped files in this process's memory, see ``exceeds_mapped_limit``."""
 _STATM: Final = Path("/proc/self/statm")
-"""Numbers of this process's pages on Linux: all, resident, and resident of files."""
+"""A Linux file with numbers of this process's memory pages: all, resident, and resident pages of mapped files."""
 
 
 class ArrayFile:
-    """A file that is being written. It appears when the block ends, and not at all if the block fails.
+    """A file of arrays that is being written, for a ``with`` block. ``path`` exists only after the block succeeded.
 
-    ``durable``: forced to the disk before it appears.
+    ``durable``: force the content to the disk before the file gets its name.
     """
 
     def __init__(self, path: Path, durable: bool = True) -> None:
@@ -44,7 +44,7 @@ class ArrayFile:
         self._contents: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, chunks: Array | Iterable[Array]) -> None:
-        """Append an array, given in chunks (at least one) that differ in length alone."""
+        """Append an array, given complete or as one or more chunks that differ only in length."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start, rows, dtype, shape = self._file.tell(), 0, "", []
         for chunk in [chunks] if isinstance(chunks, np.ndarray) else chunks:
@@ -53,7 +53,7 @@ class ArrayFile:
         self._contents[name] = {"dtype": dtype, "shape": [rows, *shape], "start": start}
 
     def reserve(self, name: str, dtype: npt.DTypeLike, rows: int, shape: tuple[int, ...] = ()) -> None:
-        """Make room for an array of ``rows`` rows, each of a shape, to be filled in any order."""
+        """Make room for an array of ``rows`` rows of shape ``shape``; ``fill`` writes the rows in any order."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
         self._file.truncate(start + rows * math.prod(shape) * np.dtype(dtype).itemsize)
@@ -103,7 +103,7 @@ def _bytes(array: Array) -> Any:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], durable: bool = True) -> None:
-    """Write a file of arrays, each given complete or in chunks."""
+    """Write a file of arrays, each given complete or as chunks; see ``ArrayFile``."""
     with ArrayFile(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
@@ -134,7 +134,10 @@ def release_pages(arrays: Iterable[Array]) -> None:
 
 
 def exceeds_mapped_limit() -> bool:
-    """Return whether mapped files take more than the limit of this process's memory. Always True except on Linux."""
+    """Return whether mapped files use more than ``_MAPPED_LIMIT`` of this process's memory.
+
+    Always True except on Linux.
+    """
     try:
         return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE > _MAPPED_LIMIT
     except (OSError, IndexError):
@@ -151,7 +154,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def expand_ranges(starts: Array, ends: Array) -> Array:
-    """Return all integers of the half-open ranges, one range after another."""
+    """Return all integers of the ranges from ``starts`` to ``ends`` (excluded), one range after another."""
     lengths = np.maximum(ends - starts, 0)
     whole = int(lengths.sum())
     if not whole:
@@ -162,13 +165,13 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
 
 
 def take_or_missing(values: Array, places: Array) -> Array:
-    """Return the values at the places, -1 where the place is -1."""
+    """Return the values at the indices ``places``, -1 where the index is -1."""
     found: Array = np.append(values, -1)[places]
     return found
 
 
 def count_until(times: Array, second: int, side: str = "right") -> int:
-    """Return how many of the rising times are at or before the second (``side="left"``: before it)."""
+    """Return how many of the rising times (unix seconds) are at or before a second (``side="left"``: before it)."""
     limits = np.iinfo(times.dtype)
     if second < limits.min or second > limits.max:
         return 0 if second < limits.min else len(times)

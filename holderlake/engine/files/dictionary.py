@@ -25,8 +25,9 @@ UNKNOWN: Final = -1
 class Volume:
     """The addresses of the numbers from ``first`` on.
 
-    ``texts``: all letters; address n is from ``starts[n]`` to ``starts[n + 1]``. ``heads``: the first eight bytes of
-    each as a number, for sorting. ``hashes`` (rising) and ``places``: the index.
+    ``texts``: the bytes of all addresses; address ``first + n`` is from ``starts[n]`` to ``starts[n + 1]``. ``heads``:
+    the first eight bytes of each address as an integer, for sorting. ``hashes`` (rising) and ``places``: the hash of
+    each address, and its n.
     """
 
     first: int
@@ -51,12 +52,15 @@ class Volume:
         }
 
     def text_array(self, places: Array) -> pa.Array:
-        """Return the texts at some places of this volume."""
+        """Return the addresses at some indices (from 0) of this volume, as an array of large strings."""
         buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.texts)]
         return pa.Array.from_buffers(pa.large_string(), self.size, buffers).take(pa.array(places))
 
     def find(self, texts: pa.Array, hashes: Array) -> Array:
-        """Return the number of each text, ``UNKNOWN`` for those that are not in this volume."""
+        """Return the number of each address, ``UNKNOWN`` (-1) if it is not in this volume.
+
+        ``hashes``: see ``digests``.
+        """
         found = np.full(len(hashes), UNKNOWN, np.int64)
         order = np.argsort(hashes)  # sorted look-ups use the processor's cache better
         ordered = hashes[order]
@@ -78,7 +82,7 @@ class Volume:
 
 
 def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
-    """Make a volume of distinct texts."""
+    """Make a volume of distinct addresses, with numbers from ``first`` on. ``hashes``: see ``digests``."""
     large = texts.cast(pa.large_string())
     if large.offset:
         large = pa.concat_arrays([large, pa.array([], pa.large_string())])
@@ -91,7 +95,7 @@ def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
 
 
 def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
-    """Return eight bytes of each text after ``skipped`` ones as a number that sorts as the text; 0 beyond its end."""
+    """Return eight bytes of each text, after ``skipped`` bytes, as a big-endian integer; missing bytes are 0."""
     heads = np.zeros(len(starts), np.uint64)
     last = max(len(letters) - 1, 0)
     for place in range(skipped, skipped + 8):
@@ -102,7 +106,7 @@ def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> A
 
 
 def joined(volumes: Sequence[Volume]) -> Volume:
-    """Join consecutive volumes."""
+    """Join volumes of consecutive numbers into one."""
     first, sizes = volumes[0].first, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
     firsts = [volume.first - first for volume in volumes]
     hashed = np.concatenate([volume.hashes for volume in volumes])
@@ -131,7 +135,7 @@ class Dictionary:
         return self.volumes[-1].first + self.volumes[-1].size if self.volumes else 0
 
     def find(self, texts: Sequence[str]) -> Array:
-        """Return the number of each address, ``UNKNOWN`` for those that the store does not have."""
+        """Return the store's number of each address, given as text; ``UNKNOWN`` (-1) if the store does not have it."""
         return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
     def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
@@ -167,7 +171,7 @@ class Dictionary:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
     def heads(self, numbers: Array) -> Array:
-        """Return the first eight bytes of each address as a number; the numbers sort as the addresses."""
+        """Return the first eight bytes of each address as an integer; the integers sort as the addresses."""
         return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
@@ -206,6 +210,6 @@ class Dictionary:
 
 
 def _alike(*keys: Array) -> Array:
-    """Return the places at which all sorted keys equal those of a neighbour."""
+    """Return the indices of the sorted rows whose ``keys`` all equal those of the row before or after."""
     same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

@@ -1,4 +1,4 @@
-"""Errors of the disk and of SQLite as one sentence, with the file and the remedy."""
+"""Turn errors of the disk and of SQLite into ``UnusableStore`` with one sentence: the file, the problem, the remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ _OF_SYSTEM: Final = {
 
 @contextmanager
 def sqlite_failures(catalog: Path) -> Iterator[None]:
-    """Raise ``UnusableStore`` for SQLite errors that the disk or another process causes. Others pass."""
+    """Raise ``UnusableStore`` instead of SQLite errors that the disk or another process causes, not for other
+    errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -61,7 +62,7 @@ def sqlite_failures(catalog: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_failures(root: Path) -> Iterator[None]:
-    """Raise ``UnusableStore`` for errors of the operating system about files. Others pass."""
+    """Raise ``UnusableStore`` instead of file errors of the operating system that have a known remedy."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Transfers of some addresses, read from the adjacency: the edges of graphs. ``maps.links`` reads their values."""
+"""Transfers of some addresses, read from the adjacency: the edges of maps' graphs. ``maps.links`` adds the values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ TokenKeys = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Entries:
-    """Transfers of some addresses, except to themselves. One between two of the addresses is in it twice.
+    """Transfers of some addresses, except to themselves. A transfer between two of the addresses has two entries.
 
-    ``owners`` are places in ``addresses``; the entries of an owner come by time. ``inward``: the owner received.
+    ``owners`` are indices into ``addresses``; the entries of an owner are sorted by time. ``others`` are
+    counterparties, ``tokens`` numbers of tokens, ``times`` unix seconds. ``inward`` is True if the owner received.
     """
 
     addresses: Array
@@ -30,31 +31,32 @@ class Entries:
     times: Array
 
     def at(self, places: Array) -> Entries:
-        """Return the entries at some places."""
+        """Return the entries at some indices."""
         columns = (getattr(self, field.name)[places] for field in fields(self)[1:])
         return Entries(self.addresses, *columns)
 
     def ends(self) -> tuple[Array, Array]:
-        """Return senders and receivers."""
+        """Return the numbers of the sender and of the receiver of each entry."""
         own = self.addresses[self.owners]
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Return where each address's entries begin among those at the rising places, and where the last ones end."""
+        """Return the index in ``places`` (rising) at which each address's entries begin, and finally the number of
+        places."""
         return np.searchsorted(self.owners[places], np.arange(len(self.addresses) + 1, dtype=np.int32))
 
 
 def token_mask(view: View, tokens: TokenKeys) -> Array:
-    """Return a mask by token number that is True for these tokens."""
+    """Return a boolean array by token number that is True for these tokens (chain, address)."""
     counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
     counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
     return counts
 
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
-    """Return what the addresses sent and received up to the second, of the tokens that count.
+    """Return the transfers that addresses sent and received up to and including the unix second.
 
-    With ``others``, only transfers with one of these.
+    ``counts`` is a mask by token number (``token_mask``). With ``others``, return only transfers with these addresses.
     """
     addresses = addresses.astype(np.int32)
     slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
@@ -74,7 +76,7 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
 
 
 def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
-    """Join pieces whose owners are places in the same addresses."""
+    """Join entries whose owners are indices into the same addresses."""
     columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
     return Entries(addresses, *columns)
 
@@ -89,8 +91,8 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 
 @dataclass(frozen=True)
 class Shared:
-    """Entries whose key several owners share: their places, the key of each (a place in ``keys``), and whether it is
-    its owner's first entry with that key."""
+    """Entries whose key several owners share: the index of each entry, the index of its key in ``keys``, and whether it
+    is its owner's first entry with that key."""
 
     places: Array
     key_places: Array
@@ -99,7 +101,7 @@ class Shared:
 
 
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
-    """Return the entries at the places whose key at least ``least`` owners share.
+    """Return those entries of ``places`` (indices) whose key at least ``least`` owners share. ``keys``: a key an entry.
 
     ``in_order`` returns the order of the keys, which decides among equally strong ones.
     """
@@ -114,7 +116,7 @@ def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_ord
 
 
 class AddressOrder:
-    """Some addresses in the order of their texts. ``numbers`` holds their numbers in that order."""
+    """Sorts some addresses by their texts. ``numbers`` has the numbers of the addresses in that order."""
 
     def __init__(self, dictionary: Dictionary, addresses: Array) -> None:
         self._sorted = np.unique(addresses)
@@ -123,7 +125,7 @@ class AddressOrder:
         self.numbers[self._places] = self._sorted
 
     def places(self, addresses: Array) -> Array:
-        """Return the places of addresses in the order, -1 for others."""
+        """Return the position of each address in that order, -1 if it is not one of the sorted addresses."""
         if not len(self._sorted):
             return np.full(len(addresses), -1)
         found = np.minimum(np.searchsorted(self._sorted, addresses), len(self._sorted) - 1)

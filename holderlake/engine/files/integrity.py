@@ -1,10 +1,10 @@
 """Sizes and checksums of the store's files, compared before a file is used.
 
 The catalogue's table ``files`` holds both, and a signature: the file's inode, size and times after its write. A file
-with the same signature is used without being read, so that a process maps only the pages it needs. Any other file is
-compared once a process, and again when its signature changes. A checksum is the CRC-32 of the complete file, the
-fastest in the standard library (4 GB/s on one core). Bits that change on the disk without a write are found by
-``FileChecks.read_all``, which a service runs when it starts, and by ``store.verify``.
+with the recorded signature is used without being read, so that a process maps only the pages it needs. Any other file
+is read and compared once in each process, and again when its signature changes. A checksum is the CRC-32 of the
+complete file, the fastest in the standard library (4 GB/s on one core). Bits that change on the disk without a write
+are found by ``FileChecks.read_all``, which a service runs when it starts, and by ``store.verify``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _ADD: Final = "INSERT OR REPLACE INTO files (path, size, crc32, signature) VALUE
 
 
 class Sum(NamedTuple):
-    """Size and CRC-32 of a file, and its signature before it was read."""
+    """Size (bytes) and CRC-32 of a file, and its signature: inode, size and times as text, see ``signature_of``.
+
+    ``signature`` is None if it was not recorded; the file is then read and compared before it is used.
+    """
 
     size: int
     crc32: int
@@ -38,11 +41,14 @@ class Sum(NamedTuple):
 
 
 Sums = Mapping[str, Sum]
-"""Sums by path within the store, such as ``arrays/1f….part``."""
+"""A ``Sum`` for each file, by path within the store, such as ``arrays/1f….part``."""
 
 
 def signature_of(path: str) -> str:
-    """Return inode, size, and times of the last change of content and inode. A write changes one of them."""
+    """Return a file's inode, size, and nanoseconds of the last change of content and inode, as text.
+
+    A write changes it.
+    """
     found = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
@@ -61,12 +67,13 @@ def sum_of(path: Path) -> Sum:
 
 
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
-    """Return the sums of all files that the catalogue lists. A store of an earlier version has none yet."""
+    """Return the ``Sum`` of each file that the catalogue lists. A store of an earlier version has none yet."""
     return {path: Sum(*found) for path, *found in catalog.execute(_SUMS)}
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
-    """Add the sums of listed files that have none, and note when files were replaced."""
+    """Record the sums of listed files that have none, and the present time as ``replaced_at`` of files no longer
+    listed."""
     new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
     catalog.executemany(_ADD, new)
     catalog.execute(_RETIRE, (int(time.time()),))
@@ -80,7 +87,10 @@ def _sum_or_none(path: Path) -> Sum:
 
 
 class FileChecks:
-    """Compares files of one store with their sums: once, and again when their signature changes. Thread-safe."""
+    """Compares files of a store with their recorded sums: once, and again when a file's signature changes.
+
+    Thread-safe.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -89,7 +99,10 @@ class FileChecks:
         self._differing: dict[str, tuple[str, DamagedFile]] = {}
 
     def path(self, path: str, sums: Sums) -> Path:
-        """Return where the file is. Raises ``DamagedFile`` where it is missing or differs from its sum."""
+        """Return the full path of a file, given within the store.
+
+        Raises ``DamagedFile`` if it is missing or damaged.
+        """
         whole = self._root / path
         try:
             signature = signature_of(f"{self._folder}/{path}")
@@ -104,7 +117,10 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Return whether a file that passed has changed on disk since. A removed file has not."""
+        """Return whether a file is known as damaged, or changed on disk since its check.
+
+        A removed file is not changed.
+        """
         passed = self._passed.get(path)
         if path in self._differing:
             return True
@@ -121,8 +137,8 @@ class FileChecks:
     def read_all(self, sums: Sums) -> list[DamagedFile]:
         """Read every file and compare it with its sum, even if its signature is unchanged.
 
-        Return the damaged files. They are refused from then on, until they are written again. Files that an import
-        removes meanwhile are left out.
+        Return an error for each damaged file. ``path`` raises the same errors from then on, until the file is written
+        again. Files that an import removes meanwhile are left out.
         """
         for path, expected in sums.items():
             try:

@@ -42,7 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PartFile:
-    """A part of a token's transfers or opening balances: its file, size and period."""
+    """A part of a token's transfers or opening balances: name without suffix, token number, rows, unix seconds, blocks.
+
+    ``kind``: ``base`` (the large part), ``tail`` (a small, newer one) or ``opening`` (opening balances).
+    """
 
     file: str
     token: int
@@ -55,14 +58,14 @@ class PartFile:
 
     @property
     def paths(self) -> tuple[str, str]:
-        """Paths within the store of its rows and its arrays."""
+        """Paths within the store of the part's rows (Parquet) and of its arrays."""
         folder = "openings" if self.kind == OPENING else "transfers"
         return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run of the adjacency: its file and size."""
+    """A run of the adjacency: name without suffix, and number of entries."""
 
     file: str
     entries: int
@@ -70,7 +73,7 @@ class RunFile:
 
 @dataclass(frozen=True)
 class VolumeFile:
-    """A volume of the dictionary: its file, first number and size."""
+    """A volume of the dictionary: name without suffix, number of its first address, and how many addresses it has."""
 
     file: str
     first_number: int
@@ -79,7 +82,11 @@ class VolumeFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of the store. ``numbers`` are those of tokens, and ``parts`` those of each token, the base first."""
+    """The files of the store at one moment.
+
+    ``numbers``: number of each token (chain, address). ``parts``: parts by token number, the base first. ``sums``:
+    sizes and checksums by path.
+    """
 
     numbers: Mapping[tuple[str, str], int]
     parts: Mapping[int, tuple[PartFile, ...]]
@@ -92,7 +99,7 @@ class Manifest:
         return self.parts.get(self.numbers.get(key, -1), ())
 
     def transfer_files(self) -> list[str]:
-        """Return the sorted names of all parts of transfers."""
+        """Return the sorted names, without suffix, of all parts of transfers."""
         return sorted(part.file for parts in self.parts.values() for part in parts if part.kind != OPENING)
 
     @cached_property
@@ -102,7 +109,7 @@ class Manifest:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The names of all files."""
+        """The names, without suffix, of all parts, runs and volumes."""
         parts = (part.file for parts in self.parts.values() for part in parts)
         return frozenset([*parts, *(run.file for run in self.runs), *(volume.file for volume in self.volumes)])
 
@@ -136,19 +143,19 @@ class OpenFiles:
         self._files: dict[str, Any] = {}
 
     def part(self, file: str, sums: Sums) -> Part:
-        """Return the part of that name."""
+        """Return the part in the file of that name (without suffix)."""
         return self._open(file, "part", sums, Part.of)
 
     def run(self, file: str, sums: Sums) -> Run:
-        """Return the run of that name."""
+        """Return the run in the file of that name (without suffix)."""
         return self._open(file, "run", sums, Run.of)
 
     def volume(self, volume: VolumeFile, sums: Sums) -> Volume:
-        """Return the volume of that file."""
+        """Return the opened volume."""
         return self._open(volume.file, "volume", sums, lambda arrays: Volume(volume.first_number, **arrays))
 
     def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
-        """Map the arrays of a file for the caller alone."""
+        """Map the arrays of a file (``kind``: its suffix) without keeping them for other callers."""
         path = f"arrays/{file}.{kind}"
         where = self.checks.path(path, sums)
         try:
@@ -161,11 +168,12 @@ class OpenFiles:
         return list(self._files.values())
 
     def path(self, file: str, kind: str) -> Path:
-        """Return the path of the arrays of that name and kind."""
+        """Return the path of the file of arrays of that name; ``kind`` is the suffix ``part``, ``run`` or
+        ``volume``."""
         return self._root / "arrays" / f"{file}.{kind}"
 
     def keep_only(self, files: frozenset[str]) -> None:
-        """Forget all other files. They stay mapped while a reader uses them."""
+        """Forget all opened files except those named. Forgotten files stay mapped while a reader uses them."""
         for file in self._files.keys() - files:
             self._files.pop(file, None)
 
@@ -186,7 +194,7 @@ class _Recent(Generic[T]):
         self._read: tuple[float, T] | None = None
 
     def get(self, read: Callable[[], T]) -> T:
-        """Return the value, read now if it is older than that."""
+        """Return the value; call ``read`` if it was last read more than ``_RECHECK_SECONDS`` ago."""
         now = time.monotonic()
         if self._read is None or now - self._read[0] > _RECHECK_SECONDS:
             self._read = now, read()
@@ -215,7 +223,7 @@ class View:
 
     @cached_property
     def zero(self) -> int:
-        """The number of the zero address, ``UNKNOWN`` if it has none."""
+        """The number of the zero address, ``UNKNOWN`` (-1) if the store does not have this address."""
         return int(self.dictionary.find([ZERO_ADDRESS])[0])
 
     @property
@@ -224,11 +232,11 @@ class View:
         return self._runs.get(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
 
     def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
-        """Return the parts of a token, the base first."""
+        """Return the parts of a token, the base first; without parts of opening balances unless ``with_openings``."""
         return self._parts(self.manifest.parts_of((chain, token_address)), with_openings)
 
     def parts_of(self, number: int) -> list[Part]:
-        """Return the parts of transfers of the token of that number."""
+        """Return the parts of transfers, without opening balances, of the token with that number."""
         return self._parts(self.manifest.parts.get(number, ()), with_openings=False)
 
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:

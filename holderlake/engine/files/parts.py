@@ -1,8 +1,9 @@
 """A part: some transfers of one token as arrays, and the balances that follow from these transfers alone, by day.
 
-An interval is a balance that an address holds from one day to another. Intervals come by falling balance, so the
-largest holders at the end of a day are the first intervals that include it. An index finds the intervals of an address.
-A balance as of any second is that of the day before plus the transfers of the open day, summed over the token's parts.
+An interval is a balance that an address has from one day to another. Intervals are sorted by falling balance, so the
+largest holders at the end of a day are the first intervals that include that day. An index finds the intervals of an
+address. A balance as of any second is that at the end of the day before, plus the transfers of the second's own day,
+summed over the token's parts.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
-"""End day of intervals without an end."""
+"""End day of intervals that have no end yet. Days are counted from 1970-01-01."""
 
 Ranks = Callable[[Array], Array]
-"""Returns ranks of distinct addresses in the order of their texts, see ``Dictionary.ranks``."""
+"""A function that returns ranks of distinct addresses in the order of their texts, see ``Dictionary.ranks``."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Transfers of one token by rising time: unix seconds, numbers of sender and receiver, values as limbs."""
+    """Transfers of one token by rising time: unix seconds, numbers of sender and receiver, values as limbs
+    (``bigint``)."""
 
     times: Array
     senders: Array
@@ -37,12 +39,12 @@ class Moves:
         return len(self.times)
 
     def at(self, places: Array | slice) -> Moves:
-        """Return the transfers at some places."""
+        """Return the transfers at some indices."""
         return Moves(self.times[places], self.senders[places], self.receivers[places], self.values[places])
 
 
 def joined_moves(pieces: list[Moves]) -> Moves:
-    """Join pieces into one, by rising time."""
+    """Join lists of transfers into one, sorted by time."""
     if len(pieces) == 1 and (pieces[0].times[1:] >= pieces[0].times[:-1]).all():
         return pieces[0]
     times = np.concatenate([piece.times.astype(np.int64) for piece in pieces])
@@ -59,8 +61,9 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 class Part:
     """The arrays of a part: its transfers, and intervals by falling balance, then address.
 
-    ``holders``, ``balances``, ``first_days`` and ``end_days`` (excluded) are columns of the intervals. ``index`` holds
-    the holders by number and day, and ``places`` the place of the interval of each.
+    ``holders`` (numbers of addresses), ``balances`` (limbs), ``first_days`` and ``end_days`` (excluded; days since
+    1970) are columns of the intervals. ``index`` has the holder of each interval again, sorted by holder and day, and
+    ``places`` that interval's row in these columns.
     """
 
     moves: Moves
@@ -73,7 +76,7 @@ class Part:
 
     @staticmethod
     def of(arrays: Arrays) -> Part:
-        """Make a part of the arrays of its file."""
+        """Make a part from the arrays of its file."""
         moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
         return Part(moves, *(arrays[name] for name in _INTERVALS))
 
@@ -87,7 +90,10 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "
 
 
 def changes_of(moves: Moves) -> tuple[Array, Array]:
-    """Return addresses and signed digits of the changes of their balances. Transfers to oneself change nothing."""
+    """Return each changed balance: number of the address, and the change as signed digits.
+
+    Skip transfers to oneself.
+    """
     apart = np.flatnonzero(moves.senders != moves.receivers)
     digits = to_digits(moves.values[apart])
     return np.concatenate([moves.senders[apart], moves.receivers[apart]]), np.concatenate([-digits, digits])

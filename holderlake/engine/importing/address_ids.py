@@ -51,7 +51,7 @@ class AddressIds:
         return Dictionary([*self._mapped, *self._fresh])
 
     def ranks(self, numbers: Array) -> Array:
-        """Return ``Dictionary.ranks``."""
+        """Return the rank of each address in the order of the texts, see ``Dictionary.ranks``."""
         return self.dictionary.ranks(numbers)
 
     def numbered(self, rows: pa.Table) -> pa.Table:

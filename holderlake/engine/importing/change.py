@@ -102,7 +102,7 @@ class Change:
     def add_transfers(
         self, transfers: pa.Table | pa.RecordBatchReader, assume_token: Callable[[TokenRows], None]
     ) -> Counts:
-        """Add the transfers that are new. Call ``assume_token`` for each token among the transfers."""
+        """Store the transfers that are new. Call ``assume_token`` with each token's rows. Return the counts of rows."""
         counts = Counts()
         for incoming in self._sorter.by_token(transfers):
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
@@ -215,7 +215,11 @@ class Change:
     # ------------------------------------------------------------------ roll back
 
     def roll_back(self, chain: str, after_block: int) -> tuple[int, int | None]:
-        """Remove the chain's rows of later blocks. Return their number, and the second of the first one."""
+        """Remove the chain's rows of blocks after ``after_block``. Return their number, and the first one's unix
+        second.
+
+        The second is None if there were no such rows.
+        """
         rows, first_times, removed = 0, [], EntryBuffer(self._spool, self._budget)
         for key, number in sorted(self._numbers.items()):
             for part in list(self._parts.get(number, ())) if key[0] == chain else []:
@@ -348,7 +352,7 @@ class RowSummary:
         self._entries = buffer
 
     def observe(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the same rows. The transfers of more than one table are kept on disk."""
+        """Collect from rows, and yield them unchanged. The transfers of more than one table are kept on disk."""
         for rows in tables:
             self.periods.append(period_of(rows))
             moves = moves_of(rows)
@@ -360,7 +364,7 @@ class RowSummary:
             yield rows
 
     def read(self, tables: Iterable[pa.Table]) -> None:
-        """Collect from rows that are not written."""
+        """Collect from rows that the caller does not write."""
         for _ in self.observe(tables):
             pass
 
@@ -379,7 +383,8 @@ def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
 
 
 def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
-    """Return the parts to merge with new rows: all of them if the tail exceeds a tenth of the base."""
+    """Return the parts to merge with new rows: all parts if new rows and tails (small parts) exceed a tenth of the
+    base."""
     tails = [part for part in stored if part.kind == TAIL]
     base = sum(part.transfers for part in stored if part.kind == BASE)
     if 10 * (added + sum(part.transfers for part in tails)) > base:

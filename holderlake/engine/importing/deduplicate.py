@@ -50,7 +50,10 @@ SELECT place, CASE WHEN NOT agrees THEN 2 WHEN nth > 1 THEN 1 ELSE 0 END AS verd
 
 @dataclass
 class Counts:
-    """Rows of an import by verdict, the tokens with rows, and the first second of each token's new rows."""
+    """Numbers of an import's rows: all, new, duplicate (already known) and conflict (known key, different content).
+
+    ``touched``: the tokens as ``chain/address``. ``first_times``: first unix second of each token's new rows.
+    """
 
     rows: int = 0
     new: int = 0
@@ -119,7 +122,7 @@ class Deduplicator:
         return incoming.instead(new, 0) if new.rows_of(0) else None
 
     def _verdicts(self, imported: pa.Table, stored: pa.Table, counts: Counts) -> Array:
-        """Return the places of the rows that are not new."""
+        """Return the indices of the imported rows that are not new, and count the verdicts."""
         places = pa.array(np.arange(imported.num_rows))
         self._cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
         self._cursor.register("stored", stored.drop_columns("key"))

@@ -1,6 +1,6 @@
-"""Hashes of the keys of transfers, sorted in parts that fit into memory, and the hashes that occur repeatedly.
+"""Sort the 64-bit hashes of transfers' keys in parts that fit into memory, and find hashes that occur repeatedly.
 
-Hashes are spread evenly, so equal ranges hold about equally many.
+Hashes are spread evenly, so ranges of equal width contain about equally many.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holderlake.engine.numeric.bigint import Array
 
 
 def part_of(keys: Array, parts: int) -> Array:
-    """Return the number of each hash's range, of ``parts`` equal ranges."""
+    """Return, for each hash, the number of its range if all hashes are divided into ``parts`` equal ranges."""
     return ((keys >> np.uint64(48)).astype(np.int64) * parts) >> 16
 
 
@@ -87,7 +87,7 @@ class RepeatedKeys:
             yield np.unique(some[repeated])
 
     def any(self) -> bool:
-        """Return whether there are any."""
+        """Return whether any hash is repeated."""
         return bool(len(self._found))
 
     def among(self, keys: Array) -> Array:

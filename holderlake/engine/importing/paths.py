@@ -28,7 +28,7 @@ class ImportFolder:
         self.spool = root / f"{_SPOOL}{self._id}"
 
     def new_name(self) -> str:
-        """Return a new file name."""
+        """Return a new file name, without suffix, that begins with the import's id."""
         return f"{self._id}-{next(self._count)}"
 
     def remove_files(self, listed: Collection[str]) -> None:
@@ -37,7 +37,7 @@ class ImportFolder:
 
     @contextmanager
     def opened(self) -> Iterator[ImportFolder]:
-        """Keep the spool for the block, which has to contain the transaction."""
+        """Make the spool folder, and remove it after the block, which must contain the complete transaction."""
         self.spool.mkdir()
         try:
             yield self

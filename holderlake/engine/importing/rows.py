@@ -56,7 +56,7 @@ class Codes:
         return len(self._known)
 
     def texts(self, number: int) -> tuple[str, ...]:
-        """Return the combination of that number."""
+        """Return the texts, one a column, that have that number."""
         return self._known[number]
 
     def encode(self, table: pa.Table) -> Array:
@@ -85,7 +85,7 @@ class Codes:
         return self._numbers[texts]
 
     def decode(self, numbers: Array) -> dict[str, pa.Array]:
-        """Return the columns of rows with these numbers."""
+        """Return the columns of texts, by name, of rows with these numbers."""
         distinct, which = np.unique(numbers, return_inverse=True)
         places = pa.array(which.astype(np.int32))
         return {
@@ -203,7 +203,7 @@ def period_of(rows: pa.Table) -> Period:
 
 
 def joined_period(periods: Sequence[Period]) -> Period:
-    """Return size and period of all of them together."""
+    """Return the period that spans all ``periods``, and the sum of their rows."""
     return Period(
         sum(one.rows for one in periods),
         min(one.first_time for one in periods),
@@ -214,7 +214,7 @@ def joined_period(periods: Sequence[Period]) -> Period:
 
 
 def moves_of(rows: pa.Table) -> Moves:
-    """Return the numbered rows whose value is above 0, by rising time."""
+    """Return rows with columns ``sender`` and ``receiver`` as ``Moves`` by rising time, without values of 0."""
     values = from_texts(_whole(rows["value"]))
     whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
@@ -273,7 +273,7 @@ def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
 
 
 def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
-    """Merge the rows of files with added ones, by block."""
+    """Merge added rows with the rows of stored files, by block, in batches."""
     if not stored:
         yield from added
         return

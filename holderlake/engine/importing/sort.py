@@ -67,7 +67,7 @@ class RowsInMemory:
         yield self.table
 
     def only(self, kept: Array) -> RowsInMemory:
-        """Return the rows of a mask."""
+        """Return the rows at which the boolean array ``kept`` is True."""
         table = self.table.filter(pa.array(kept))
         return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
 
@@ -103,7 +103,7 @@ class RowsOnDisk:
         return sorted_keys.array(), token, kind
 
     def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
-        """Return other rows of the same token, in another bucket."""
+        """Make a ``RowsOnDisk`` of the same token from the rows in another bucket."""
         return RowsOnDisk(buckets, bucket, self._sorting)
 
     def tables(self) -> Iterator[pa.Table]:

@@ -37,7 +37,7 @@ class _Buckets(ABC, Generic[T]):
         return sorted(self._sizes)
 
     def bytes_of(self, number: int) -> int:
-        """Return the bytes of a bucket in memory."""
+        """Return the size of a bucket's rows in bytes, uncompressed."""
         return self._sizes[number][1] if number in self._sizes else 0
 
     def rows_of(self, number: int) -> int:

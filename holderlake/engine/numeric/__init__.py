@@ -1,4 +1,4 @@
 """Arithmetic on arrays: big integers, hashes and compiled loops.
 
-Nothing here knows tokens or files; ``queries`` and ``maps`` apply it to balances and transfers.
+No module of this package deals with tokens or files; ``queries`` and ``maps`` apply them to balances and transfers.
 """

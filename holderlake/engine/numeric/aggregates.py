@@ -1,8 +1,8 @@
 """Sums over the balances of a token's holders, at each of many instants. Compiled as in ``graph_kernels``.
 
-A row is a balance that holds from one instant to another. Rows come by falling balance and are read once, however many
-instants there are. A Fenwick tree over the instants keeps count and sum of the rows so far: each row changes it where
-the row begins and where it ends.
+A row is a balance that an address has from one instant to another. Rows are sorted by falling balance and are read
+once, however many instants there are. A Fenwick tree over the instants keeps count and sum of the rows so far: each row
+is added at its first instant and subtracted at its last. A digit is 32 bits of a balance, the lowest digit first.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.graph_kernels import compiled
 
 _MOST_CHECKPOINTS: Final = 1 << 19
-"""Checkpoints over all instants. A checkpoint is count and sum of the rows so far; the search for the half of the sum
-starts from one."""
+"""Largest number of checkpoints, over all instants. A checkpoint is count and sum of the rows so far: ``_halves``
+starts its search from a checkpoint."""
 _LEAST_STEP: Final = 512
-"""Rows from one checkpoint to the next, at least."""
+"""Smallest number of rows from one checkpoint to the next."""
 
 
 @compiled
@@ -35,8 +35,10 @@ def _carry(digits: Array) -> None:
 
 @compiled
 def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> None:
-    """Add each row's digits at its first instant and subtract them at its last. The running total over the instants is
-    then the sum of the balances at each."""
+    """Add each row's digits to ``sums`` (instants x digits) at its first instant, and subtract them at its last.
+
+    The running total of ``sums`` over the instants is then the sum of the balances at each instant.
+    """
     for row in range(len(firsts)):
         for place in range(sums.shape[1]):
             digit = _digit(limbs, row, place)
@@ -55,7 +57,7 @@ def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
 
 @compiled
 def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
-    """Add a product in halves, of which 1,000 million fit into an int64."""
+    """Add a product to two digits, as two halves of 32 bits. An int64 holds the sum of 1,000 million halves."""
     digits[instant, place] += product & 0xFFFFFFFF
     digits[instant, place + 1] += product >> 32
 
@@ -66,8 +68,9 @@ def _add_rank_change(
 ) -> None:
     """Add the change of the rank-weighted sum when a row of that rank begins (sign 1) or ends (-1) at an instant.
 
-    The row itself counts rank times. All smaller rows that stay move by one rank: these are all rows that stay, added
-    at the end by ``_accumulate``, less the larger ones, which are ``larger`` without those ``begun`` at the instant.
+    The row's own balance counts ``rank`` times. The rank of each smaller row that stays changes by one. The sum of
+    these rows is that of all rows that stay, which ``_accumulate`` adds at the end, minus the larger rows that stay:
+    the sum ``larger`` without the rows that have ``begun`` at the instant.
     """
     for place in range(len(digits)):
         _add_product(weighted, instant, place, digits[place] * (sign * rank))
@@ -76,7 +79,7 @@ def _add_rank_change(
 
 @compiled
 def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
-    """Add or subtract a row at an instant, which is not the first, and at all later ones."""
+    """Add a row (``sign`` 1) to the tree, or subtract it (-1), from an instant above 0 on."""
     size = len(digits)
     while instant < len(tree):
         for place in range(size):
@@ -87,7 +90,7 @@ def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
 
 @compiled
 def _read_tree(tree: Array, instant: int, totals: Array) -> None:
-    """Write digits of the sum of the rows so far, and their number, at an instant into ``totals``."""
+    """Write the sum of the rows so far at an instant, as digits, and then their number, into ``totals``."""
     for place in range(len(totals)):
         totals[place] = tree[0, place]  # rows that begin at the first instant
     while instant > 0:
@@ -100,11 +103,12 @@ def _read_tree(tree: Array, instant: int, totals: Array) -> None:
 def interval_aggregates(
     limbs: Array, size: int, firsts: Array, lasts: Array, instants: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return, for each instant, five aggregates of the rows that hold then; rows come by falling balance.
+    """Return five aggregates, for each instant, of the balances at that instant.
 
-    These are their number; the digits of their sum, of the sum of their squares, and of the sum of each times its rank
-    (from 1); and how many of the largest make half of the sum. A row holds from its first to its last instant
-    (excluded). ``size`` digits of each balance are read.
+    The aggregates are the number of balances; the digits of their sum, of the sum of their squares, and of the sum of
+    each balance times its rank (from 1); and how many of the largest balances make half of the sum. Rows are sorted by
+    falling balance (``limbs``) and count from their first to their last instant (excluded). ``size`` is the number of
+    digits of a balance.
     """
     tree, step = np.zeros((instants, size + 1), np.int64), max(_LEAST_STEP, len(firsts) * instants // _MOST_CHECKPOINTS)
     checkpoints = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
@@ -166,7 +170,7 @@ def _totals(tree: Array) -> tuple[Array, Array]:
 
 @compiled
 def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
-    """Turn the changes at each instant into sums, in place. ``added`` is the growth of the number of rows."""
+    """Turn changes at each instant into sums, in place. ``added``: the change of the number of rows at each instant."""
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
     for instant in range(len(totals)):
         if instant > 0:
@@ -183,7 +187,7 @@ def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, ad
 
 @compiled
 def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoints: Array, step: int) -> Array:
-    """Return how many of the largest rows make half of the total at each instant."""
+    """Return, for each instant, how many of the largest balances make half of the total."""
     instants, width = checkpoints.shape[1:]
     halves, sums = np.zeros(instants, np.int64), np.zeros(width, np.int64)
     for instant in range(instants):
@@ -208,7 +212,7 @@ def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoint
 
 @compiled
 def _is_half(sums: Array, totals: Array, instant: int) -> bool:
-    """Return whether the sum is at least half of the total, whose digits are carried."""
+    """Return whether a sum is at least half of the total at an instant. No digit of the total exceeds 32 bits."""
     difference = 0
     for place in range(totals.shape[1]):
         difference = (difference >> 32) - totals[instant, place]

@@ -1,7 +1,7 @@
 """Exact integers of up to 320 bits in numpy: a number is a row of 64-bit limbs, two's complement, lowest limb first.
 
-Sums are taken over digits of 32 bits in 64-bit columns, which hold the sum of 2,000 million digits. Numbers of one
-array have a common width in limbs. Nothing here is ever a float.
+A width is a number of limbs, the same for all numbers of an array. Sums are taken over digits of 32 bits in 64-bit
+columns, which hold the sum of 2,000 million digits. No function uses floats.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import pyarrow.compute as pc
 Array = npt.NDArray[Any]
 
 _WIDTHS: Final = (1, 2, 5)
-"""Limbs a number: 64 bits, 128 bits (as DECIMAL(38, 0)), and 320 bits (sums of 256-bit values)."""
+"""Possible widths in limbs: 64 bits, 128 bits (as DECIMAL(38, 0)), and 320 bits (sums of 256-bit values)."""
 _MASK: Final = 0xFFFFFFFF
 
 
 def width_for(bound: int) -> int:
-    """Return the smallest width that holds every number from ``-bound`` to ``bound``."""
+    """Return the smallest width (in limbs) that holds every number from ``-bound`` to ``bound``."""
     return next(width for width in _WIDTHS if bound.bit_length() < 64 * width)
 
 
 def sum_width(width: int) -> int:
-    """Return the width that holds sums of numbers of a width."""
+    """Return the width (in limbs) that holds sums of numbers of the given width."""
     return next((wide for wide in _WIDTHS if wide > width), width)
 
 
@@ -41,7 +41,7 @@ def to_digits(limbs: Array) -> Array:
 
 
 def from_digits(digits: Array) -> Array:
-    """Return numbers from sums of digits, which may be negative or beyond 32 bits. Overwrites ``digits``."""
+    """Return limbs from sums of digits, each of which may be negative or exceed 32 bits. Overwrites ``digits``."""
     for place in range(digits.shape[1] - 1):
         digits[:, place + 1] += digits[:, place] >> 32
         digits[:, place] &= _MASK
@@ -57,7 +57,7 @@ def digits_to_ints(digits: Array) -> list[int]:
 
 
 def resized(limbs: Array, width: int) -> Array:
-    """Return the numbers in another width, which has to hold them."""
+    """Return the numbers as limbs of another width, which must be large enough for them."""
     rows, present = limbs.shape
     if width <= present:
         return limbs if width == present else np.ascontiguousarray(limbs[:, :width])
@@ -68,13 +68,13 @@ def resized(limbs: Array, width: int) -> Array:
 
 
 def fit_width(limbs: Array, width: int) -> Array:
-    """Return the numbers in the width if it holds them all, else unchanged."""
+    """Return the numbers as limbs of that width if it is large enough for all of them, else unchanged."""
     fitting = resized(limbs, width)
     return fitting if width >= limbs.shape[1] or (resized(fitting, limbs.shape[1]) == limbs).all() else limbs
 
 
 def concatenated(*parts: Array) -> Array:
-    """Return the rows of all parts, in the largest of their widths."""
+    """Join arrays of numbers into one, in the largest of their widths."""
     width = max(part.shape[1] for part in parts)
     return np.concatenate([resized(part, width) for part in parts])
 
@@ -96,7 +96,7 @@ def from_ints(numbers: Sequence[int], width: int) -> Array:
 
 
 def from_texts(texts: pa.Array) -> Array:
-    """Return the numbers of decimal texts without sign, in the smallest width that holds them all."""
+    """Return unsigned decimal texts as limbs, in the smallest width that is large enough for all of them."""
     short = pc.less_equal(pc.binary_length(texts), 38)
     if not pc.all(short, min_count=0).as_py():
         numbers = [int(text) for text in texts.to_pylist()]
@@ -117,7 +117,7 @@ def total(limbs: Array) -> int:
 
 
 def count_positive(limbs: Array) -> int:
-    """Return how many numbers, which come in falling order, are above 0."""
+    """Return how many of the numbers, which must be in falling order, are above 0."""
     low, high = 0, len(limbs)
     while low < high:
         middle = (low + high) // 2
@@ -135,7 +135,7 @@ def is_nonzero(limbs: Array) -> Array:
 
 
 def descending_order(limbs: Array, *ties: Array) -> Array:
-    """Return the places of the numbers from the largest to the smallest; equal ones by the ties, rising, in turn."""
+    """Return the indices that sort the numbers from the largest to the smallest, equal numbers by rising ``ties``."""
     keys = [~limbs[:, place] for place in range(limbs.shape[1] - 1)]
     return np.lexsort((*reversed(ties), *keys, ~limbs[:, -1].astype(np.int64)))
 
@@ -143,10 +143,10 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
 def insertion_points(
     keys: Array, rows_at: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
 ) -> Array:
-    """Return the place of each key among rows that rise from its ``low`` place to its ``high`` one.
+    """Return the index at which each key can be inserted into rows that rise from index ``low`` to ``high``.
 
-    Equal rows come after the key, or with ``after_equals`` before it. ``rows_at`` returns the rows at some places. Rows
-    are compared limb by limb, the first limb as signed, the others as unsigned.
+    The key goes before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at some indices.
+    Rows are compared limb by limb from the first, which is signed; the other limbs are unsigned.
     """
     low, high = low.copy(), high.copy()
     while (undecided := np.flatnonzero(low < high)).size:

@@ -30,7 +30,7 @@ def compiled(function: F) -> F:
 
 @compiled
 def hash_slots(numbers: Array) -> Array:
-    """Return a hash table of numbers (none below 0), for ``contains``. Its size depends on their count alone."""
+    """Return a hash table of numbers from 0, for ``contains``. The table's size depends only on how many there are."""
     size = 16
     while size < 8 * len(numbers):
         size *= 2
@@ -70,8 +70,7 @@ def mask_in_slots(numbers: Array, slots: Array) -> Array:
 
 @compiled
 def bloom_filter(numbers: Array) -> Array:
-    """Return a Bloom filter of the numbers, for ``may_contain``: about 16 bits each, few enough for the processor's
-    cache."""
+    """Return a Bloom filter of the numbers, for ``may_contain``. It has at least 16 booleans for each number."""
     size = 64
     while size < 16 * len(numbers):
         size *= 2
@@ -83,13 +82,16 @@ def bloom_filter(numbers: Array) -> Array:
 
 @compiled
 def may_contain(bloom: Array, number: int) -> Any:
-    """Return whether the numbers of the Bloom filter may include this one. False is certain."""
+    """Return whether the Bloom filter may contain the number: True can be wrong, False is certain."""
     return bloom[_slot(number, len(bloom))]
 
 
 @compiled
 def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Array:
-    """Return the places of the numbers whose kinds have any of the bits. ``bloom`` holds all numbers that have any."""
+    """Return the indices of the numbers with any of ``bits`` in ``kinds[number]``.
+
+    ``bloom`` must contain all of these.
+    """
     places, size = np.empty(len(numbers) + 1, np.int32), 0
     for place in range(len(numbers)):
         number = numbers[place]
@@ -104,7 +106,8 @@ def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Ar
 
 @compiled
 def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Array:
-    """Return, for each range of rising times, the first place after its own second."""
+    """Return, for each range (start to end) of rising ``times``, the index of the first time after the range's
+    second."""
     found = np.empty(len(starts), np.int64)
     for number in range(len(starts)):
         low, high, second = starts[number], ends[number], seconds[number]
@@ -120,8 +123,10 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
 
 @compiled
 def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
-    """Return how often each of three bits (1, 2, 4: columns) is set before each place. ``sums`` holds the counts before
-    every ``step``-th place."""
+    """Return how often each of three bits (1, 2, 4: the columns) is set in ``bits`` before each index of ``places``.
+
+    ``sums`` has these counts before every ``step``-th index.
+    """
     found = np.empty((len(places), 3), np.int64)
     for number in range(len(places)):
         block = places[number] // step
@@ -139,10 +144,11 @@ def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
 def filter_entries(
     others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the entries between each address's start and end that are of a token that counts, and not to itself.
+    """Return the entries from each address's start to its end of tokens that count, without transfers to itself.
 
-    If there are ``slots``, the other address has to be in that hash table. Return places of the owners, the other
-    addresses, tokens, whether inward, and seconds.
+    ``counts`` is a mask by token number. If ``slots`` is not empty, the other address must be in this hash table.
+    Return five columns: the owner's index in ``addresses``, the other address, the token, whether the owner received,
+    and unix seconds.
     """
     size = 0
     for owner in range(len(addresses)):
@@ -175,8 +181,11 @@ def filter_entries(
 def split_by_kind(
     others: Array, kinds: Array, bloom: Array, excluded: int, wanted: int, slots: Array
 ) -> tuple[Array, Array]:
-    """Return the places of addresses whose kinds have none of the ``excluded`` bits; and the places of those that have
-    any of the ``wanted`` bits or are in the hash table. ``bloom`` holds all addresses with any of these bits."""
+    """Return two arrays of indices into ``others``: addresses whose kinds have none of the ``excluded`` bits, and
+    addresses with any of the ``wanted`` bits or in the hash table ``slots``.
+
+    ``bloom`` must contain all addresses with any of these bits.
+    """
     first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
     size, wanted_size = 0, 0
     for place in range(len(others)):
@@ -191,10 +200,10 @@ def split_by_kind(
 
 @compiled
 def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
-    """Number the distinct keys from 0 in order of appearance. The entries of an owner come together.
+    """Number the distinct keys from 0 in order of appearance. Entries must be grouped by owner.
 
-    Return the number of each key; whether it is its owner's first entry with that key; the distinct keys; and how many
-    owners have each.
+    Return, for each entry, the number of its key and whether it is its owner's first entry with that key; and the
+    distinct keys, with how many owners each has.
     """
     size = 16
     while size < 2 * len(keys):
@@ -238,13 +247,13 @@ def top_candidates(
     least: int,
     most: int,
 ) -> Array:
-    """Return, for each second, the candidates that most shown owners deal with: a row of ``most``, -1 for none.
+    """Return, for each second, the ``most`` candidates with the most shown owners: a row, filled up with -1.
 
-    The strongest comes first. Strength is the number of owners, at least ``least``, then the number of entries if
-    ``each`` is 1, then the order of the candidates. Entries come by owner (``starts``) and time; ``firsts`` marks an
-    owner's first with a candidate. ``shown`` marks the seconds at which an owner counts. From its drop second on (a
-    place in ``seconds``), an owner's entries with a candidate that has also dropped do not count. A candidate is not
-    chosen from its end on, nor at a second whose row of ``barred`` names it.
+    The strongest candidate comes first. Strength is the number of owners (at least ``least``), then the number of
+    entries if ``each`` is 1, then the order of the candidates. Entries are sorted by owner (``starts``) and time;
+    ``firsts`` marks an owner's first entry with a candidate. ``shown`` marks the seconds at which an owner counts.
+    Drops and ends are indices into ``seconds``: entries between an owner and a candidate that have both dropped do not
+    count, and a candidate is not chosen from its end on, nor at a second whose row of ``barred`` contains it.
     """
     owners, count = len(starts) - 1, len(candidates_end)
     counted, upto = starts[:-1].copy(), starts[:-1].copy()
@@ -296,9 +305,10 @@ def top_candidates(
 def first_counterparties(
     others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
 ) -> tuple[Array, Array, Array]:
-    """Return the first distinct counterparties of each range of entries by time, at most ``most`` a range.
+    """Return, for each range of entries by time, the first ``most`` distinct counterparties.
 
-    The owner of the range does not count. Return range, counterparty and second of each.
+    ``owners`` has the owner of each range, which does not count. Return three columns: range, counterparty, and unix
+    seconds of the counterparty's first entry.
     """
     count, longest = 0, np.int64(0)
     for span in range(len(starts)):
@@ -339,9 +349,10 @@ def add_values(
     receivers: Array,
     limbs: Array,
 ) -> None:
-    """Add to each row of ``found`` (digits) the values of the transfers at its second between its ends.
+    """Add the values of transfers to the rows of ``found`` (digits) with the same second, sender and receiver.
 
-    Ends are sender times 2**32 plus receiver. Rows and transfers (columns from ``all_times`` on) come by rising time.
+    ``times`` and ``ends`` have second and addresses (sender times 2**32 plus receiver) of each row of ``found``;
+    ``rows`` are the rows to fill. Rows and transfers (arguments from ``all_times`` on) are sorted by rising time.
     """
     low, count, width = 0, len(all_times), limbs.shape[1]
     for row in rows:
@@ -367,7 +378,8 @@ def add_values(
 
 @compiled
 def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
-    """Return, for each range of pairs (a row), a representative of every node's component, by union-find."""
+    """Return, for each range of pairs ``ones``-``others`` (a row), the least node of every node's component (a
+    column)."""
     roots = np.empty((len(starts) - 1, nodes), np.int32)
     for row in range(len(starts) - 1):
         parent = roots[row]

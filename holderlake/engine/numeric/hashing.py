@@ -19,7 +19,7 @@ from holderlake.engine.numeric.graph_kernels import compiled
 
 _FEW: Final = 200_000
 _seen: Final = [0]
-"""Texts that this process has hashed so far."""
+"""Number of texts that this process has hashed so far."""
 
 _LANES: Final = 16
 _START: Final = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], np.uint32)
@@ -42,13 +42,13 @@ def digests(texts: pa.Array) -> Array:
 
 
 def _are_many(texts: int) -> bool:
-    """Return whether texts so far are enough for compiled code, which takes half a second to load."""
+    """Add to the number of hashed texts. Return whether compiled code pays, which takes half a second to load."""
     _seen[0] += texts
     return texts > 0 and _seen[0] > _FEW
 
 
 def digests_of_few(texts: Sequence[str]) -> Array:
-    """Return ``digests`` of few texts, without compiled code."""
+    """Return the same as ``digests``, without compiled code: faster for few texts."""
     found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
     return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)
 
@@ -82,7 +82,7 @@ def _digests(letters: Array, starts: Array) -> Array:
 
 @compiled
 def _fill(block: Array, letters: Array, start: int, length: int, number: int) -> None:
-    """Write the block of that number, padded, of a text of ``length`` letters from ``start`` on."""
+    """Write the 64-byte MD5 block ``number``, with padding, of the text of ``length`` bytes from ``start`` on."""
     before = 64 * number
     inside = min(max(length - before, 0), 64)
     for place in range(inside):
@@ -98,7 +98,7 @@ def _fill(block: Array, letters: Array, start: int, length: int, number: int) ->
 
 @compiled
 def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
-    """Mix a block of each lane into its state, except for lanes whose text has ended."""
+    """Add block ``number`` of each lane's text to the MD5 ``state``, unless that text has fewer blocks."""
     mixed = state.copy()
     for step in range(64):
         kind, word, sine, turn = step >> 4, words[_WORDS[step]], _SINES[step], _TURNS[step >> 4, step & 3]

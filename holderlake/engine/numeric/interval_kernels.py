@@ -1,6 +1,8 @@
-"""Loops over the intervals of a token's balances, which come by falling balance. Compiled as in ``graph_kernels``.
+"""Loops over the intervals of a token's balances, sorted by falling balance. Compiled as in ``graph_kernels``.
 
-They find the intervals that hold at some instants, and merge changed balances into them. The caller allocates large
+An interval is a balance that an address has from its first day to its end day (excluded), in days since 1970. The loops
+find the intervals that include some instants, and merge changed balances into these. Instants are numbered from 0:
+``instant_of[day - first_day]`` is the number of the first instant on that day or later. The caller allocates large
 arrays, because numpy asks the system for large pages and compiled code does not.
 """
 
@@ -30,9 +32,9 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """Return the first row, from the start on, before which ``most`` intervals hold at each instant.
+    """Return the first row such that, from ``start`` to it, ``most`` intervals include each instant.
 
-    Rows ``left_out`` (rising) do not count.
+    Rows in ``left_out`` (rising row numbers) do not count. Return the number of all rows if they are too few.
     """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):
@@ -59,9 +61,9 @@ def kept_rows(
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Write the rows from start to stop that hold at some instant into ``rows``, without those ``left_out`` (rising).
+    """Write into ``rows`` the numbers of the rows from start to stop (excluded) that include at least one instant.
 
-    Return their number.
+    Rows in ``left_out`` (rising row numbers) are skipped. Return how many were written.
     """
     kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant of its own, as with a single map
@@ -84,7 +86,11 @@ def kept_rows(
 def intervals_of(
     addresses: Array, index: Array, places: Array, first_days: Array, end_days: Array, day: int, last_day: int
 ) -> Array:
-    """Return the places of the intervals of some addresses (rising) that hold between two days."""
+    """Return the row numbers of the intervals of some addresses that include a day from ``day`` to before ``last_day``.
+
+    ``addresses`` are rising numbers. ``index`` has the holder of each interval, sorted by holder and day, and
+    ``places`` that interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
+    """
     found, size, low = np.empty(len(addresses), np.int32), 0, 0
     for address in addresses:
         low = _first_at_least(index, address, low, len(index))
@@ -109,7 +115,7 @@ def intervals_of(
 
 @compiled
 def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
-    """Return the place of the first of the rising numbers that is at least ``least``, by galloping from ``low``."""
+    """Return the index of the first of the rising numbers that is at least ``least``, by galloping from ``low``."""
     step = 1
     while low + step < high and numbers[low + step] < least:
         low += step
@@ -126,7 +132,7 @@ def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
 
 @compiled
 def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
-    """Return whether the left number is larger than the right one. Their widths may differ."""
+    """Return whether a number (row of limbs) of ``left`` is larger than one of ``right``. Their widths may differ."""
     highest = max(left.shape[1], right.shape[1]) - 1
     for place in range(highest, -1, -1):
         left_limb, right_limb = _limb(left, left_row, place), _limb(right, right_row, place)
@@ -139,16 +145,17 @@ def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
 
 @compiled
 def _limb(limbs: Array, row: int, place: int) -> Any:
-    """Return a limb of a number; beyond its width, its sign."""
+    """Return a limb of a number; beyond the number's width, the limb that extends its sign."""
     width = limbs.shape[1]
     return limbs[row, place] if place < width else np.uint64(np.int64(limbs[row, width - 1]) >> 63)
 
 
 @compiled
 def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
-    """Return where each new balance belongs among those from start to stop; both come in falling order.
+    """Return the first and the last row before which each new balance can be inserted into ``balances``.
 
-    The first place is before the first balance that is not larger, the last place before the first that is smaller.
+    Both arrays are in falling order; rows from ``start`` to ``stop`` are searched. The first row is the first balance
+    that is not larger than the new one, the last row the first balance that is smaller.
     """
     firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
     begin = start
@@ -179,9 +186,9 @@ def descending_insertion_points(balances: Array, new: Array, start: int, stop: i
 
 @compiled
 def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
-    """Return the place of each address among ``holders``, between its first and last place, or -1.
+    """Return each address's row in ``holders``, searched from its ``firsts`` row to its ``lasts`` row; -1 for none.
 
-    Only the first ``most`` places are read.
+    At most ``most`` rows are read for an address.
     """
     found = np.full(len(addresses), -1, np.int64)
     for number in range(len(addresses)):
@@ -211,9 +218,10 @@ def merge_rows(
     firsts: Array,
     lasts: Array,
 ) -> None:
-    """Merge intervals (``rows``) and new balances, each of which comes before the interval at its place (rising).
+    """Merge the intervals of ``rows`` and new balances. A new balance comes before its row of ``places``.
 
-    Write holders, balances, first and last instants (excluded) into the last four arrays.
+    Write holders, balances, first instants and last instants (excluded) into the last four arguments. ``rows`` and
+    ``places`` are rising.
     """
     width, new_width, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
     found, place = 0, 0

@@ -43,7 +43,10 @@ class KeyedCache(Generic[K, T]):
 
 
 class MetadataCache:
-    """Tokens and labels as read since ``generation`` of the store. It forgets none: for one pass over many tokens."""
+    """Tokens and labels that were read since ``generation`` of the store.
+
+    Nothing expires: for one pass over many tokens.
+    """
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -51,7 +54,7 @@ class MetadataCache:
         self._labels: dict[str | None, KeyedCache[str, AddressLabel]] = {}
 
     def labels(self, chain: str | None) -> KeyedCache[str, AddressLabel]:
-        """Merged labels by address, as the maps of a chain show them."""
+        """Return the cache of merged labels by address, as the maps of ``chain`` show them; None: of all chains."""
         return self._labels.setdefault(chain, KeyedCache())
 
 
@@ -91,7 +94,8 @@ class Metadata:
                 note_change(catalog, EVERY_PAST)
 
     def metadata_generation(self) -> int:
-        """Return the generation of tokens and labels: the present one, or of a cached snapshot the one at its start."""
+        """Return the present generation (number of the latest change); of a cached snapshot, the generation at its
+        start."""
         return self._metadata.generation if self._metadata else self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
@@ -103,11 +107,11 @@ class Metadata:
         return value
 
     def token(self, chain: str, token_address: str) -> TokenInfo | None:
-        """Return a token's metadata, stored or assumed, or None."""
+        """Return a token's metadata, imported or assumed; None if the store has neither."""
         return self.tokens([(chain, token_address)]).get((chain, token_address))
 
     def tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-        """Return the metadata of those tokens that the store knows."""
+        """Return the metadata, by chain and address, of those tokens of which the store has any."""
         if self._metadata:
             return self._metadata.tokens.get(keys, self._read_tokens)
         known: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)

@@ -134,7 +134,7 @@ class Store(Metadata):
         )
 
     def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
-        """Store what addresses hold where a history begins (schema ``opening_balances.OPENING_BALANCES``).
+        """Store balances of addresses where a partial history begins (schema ``opening_balances.OPENING_BALANCES``).
 
         With them, holders and supply are exact from their ``block_time`` on, although earlier transfers are missing.
         They are no transfers: they make no relationship, age or count. Known ones (chain, token, address, item) are
@@ -179,7 +179,10 @@ class Store(Metadata):
 
     @contextmanager
     def change(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """Open a transaction that changes the stored histories, all or nothing."""
+        """Open a transaction that changes the stored histories, all or nothing.
+
+        Yield the catalogue and the ``Change``.
+        """
         with disk_failures(self.root), ImportFolder(self.root).opened() as folder:
             try:
                 with self._catalog() as catalog:
@@ -295,7 +298,10 @@ class Store(Metadata):
         return found or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
-        """Compare all files with their checksums, and refuse those that differ from then on. Return the damage."""
+        """Compare all files with their checksums.
+
+        Return an error for each damaged file, which is refused from then on.
+        """
         return self._checks.read_all(self.view().manifest.sums)
 
     def _empty_file(self) -> Path:
@@ -309,7 +315,7 @@ class Store(Metadata):
         return history_of((chain, token_address), self._manifest().parts_of((chain, token_address)))
 
     def histories(self) -> list[History]:
-        """Return all stored histories by chain and token."""
+        """Return the size and period of every token's transfers, sorted by chain and token."""
         manifest = self._manifest()
         found = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
         return [history for history in found if history]

@@ -1,4 +1,4 @@
-"""Files in a store's folder that the catalogue does not list. Only those that it knows as replaced are deleted.
+"""Files in a store's folder that the catalogue does not list. Only files that it records as replaced are deleted.
 
 Unlisted transfers that the stored histories do not cover mean that the catalogue was emptied, or replaced by an older
 one. Such a store is refused. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there

@@ -152,7 +152,7 @@ def _described(root: Path, path: str, problem: str) -> Damage:
 
 
 def describe_quarantine(root: Path) -> tuple[int, int]:
-    """Return how many files are in quarantine, and their bytes."""
+    """Return the number of files in quarantine, and their total size in bytes."""
     files = quarantined(root)
     return len(files), sum(path.stat().st_size for path in files)
 

@@ -244,7 +244,7 @@ def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
 
 
 def _rough_sizes(balances: Array) -> Array:
-    """Return integers that never fall when the balance rises. They divide the intervals into groups."""
+    """Return an int64 for each balance that is never smaller for a larger balance, to divide intervals into groups."""
     highest = balances[:, -1].astype(np.int64)
     if balances.shape[1] == 1:
         return highest

@@ -194,7 +194,8 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
 
 
 def _firsts(entries: Entries) -> Array:
-    """Return bits that mark the first entry of each pair at all, and in each direction."""
+    """Return the bits ``ANY``, ``INWARD`` and ``OUTWARD`` of each entry: first of its pair, and first in each
+    direction."""
     apart = np.flatnonzero(entries.owners != entries.others)
     pairs = (entries.owners[apart].astype(np.int64) << 32) | entries.others[apart]
     order = np.argsort(pairs, kind="stable")
@@ -227,7 +228,7 @@ def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
-    """Return how often each bit is set before every ``STEP``-th entry."""
+    """Return how often each bit of ``firsts`` (a column a bit) is set before every ``STEP``-th entry."""
     totals = np.zeros((1, 3), np.int64)
     yield totals
     rows = max(chunk // STEP, 1) * STEP
@@ -293,7 +294,7 @@ def may_contain(run: Run, entries: Entries) -> bool:
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
-    """Return the entries of a run without the removed ones, and removed ones that it does not contain, in batches."""
+    """Return, in batches, a run's entries without the removed entries, and removed entries that the run lacks."""
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0
         entries = Entries(found.owners, found.others, found.times, (found.kinds & 0xFFFFFFFF).astype(np.int32))
