@@ -25,9 +25,9 @@ _DEFAULTS = ServiceSettings()
 def serve(
     store: Store, keys: KeyStore, host: str, port: int, settings: ServiceSettings = _DEFAULTS, log: Log = "off"
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; answer running requests, then return.
+    """Run the service until SIGTERM or Ctrl-C; then answer running requests and return.
 
-    Raises ``ValueError`` if it can't listen at the address.
+    Raises ``ValueError`` if the process can't listen at the address.
     """
     serve_app(create_app(store, keys, settings), listen(host, port), settings, log)
 
@@ -68,7 +68,10 @@ class BackgroundApp:
 
 
 class BackgroundService(BackgroundApp):
-    """The service in a thread. ``log`` configures logging for the whole process; by default no requests are logged."""
+    """A context manager that runs the service in a thread.
+
+    ``log`` configures logging for the complete process; by default no requests are logged.
+    """
 
     def __init__(
         self, store: Store, keys: KeyStore, settings: ServiceSettings = _DEFAULTS, log: Log | None = None

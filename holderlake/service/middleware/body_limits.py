@@ -14,8 +14,10 @@ from starlette.types import Message, Receive, Scope
 from holderlake.service.errors import ServiceError
 
 _DISCARD_FACTOR: Final = 16
-"""Multiple of the limit that is read and dropped of a refused body: closing at once would reset the connection of a
-caller that still sends, and hide our answer."""
+"""Multiple of the size limit up to which a refused body is read and dropped.
+
+Closing at once would reset the connection of a caller that still sends, so the caller would not see the error.
+"""
 
 _MAX_MEDIA_TYPE: Final = 256
 _UTF_8: Final = frozenset({"utf-8", "utf8"})

@@ -1,4 +1,4 @@
-"""Finds the client's address behind trusted proxies, and the network that its calls are counted by.
+"""Finds the client's IP address behind trusted proxies, and the network by which its calls are counted.
 
 uvicorn's own middleware is not used: it accepts any text as an address, does not recognise IPv4-mapped IPv6 proxies,
 and ignores ``X-Forwarded-Host``.
@@ -58,7 +58,10 @@ def client_address(scope: Scope, trusted: Networks) -> str:
 
 @lru_cache(4096)
 def rate_limit_key(address: str) -> str:
-    """Return the network that an address is counted by: IPv4 itself; for IPv6 the /64, which one host may own."""
+    """Return the text by which an IP address's calls are counted: an IPv4 address itself, or the /64 network for IPv6.
+
+    One host may own a /64 network.
+    """
     parsed = _address(address)
     if not isinstance(parsed, ipaddress.IPv6Address):
         return "" if parsed is None else str(parsed)
@@ -101,7 +104,10 @@ def _values(scope: Scope, header: bytes) -> list[str]:
 
 
 def _last(scope: Scope, header: bytes) -> str:
-    """Return the last value of a header's list: the nearest proxy's; earlier values may be the client's own."""
+    """Return the last value of a header's comma-separated list, which the nearest proxy wrote.
+
+    The client may have written the earlier values.
+    """
     return ",".join(_values(scope, header)).rpartition(",")[2].strip()
 
 

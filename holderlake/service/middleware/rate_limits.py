@@ -1,4 +1,4 @@
-"""Limits the calls per minute of one network.
+"""Limits the calls per minute of one client, which is an IPv4 address or an IPv6 /64 network.
 
 Calls are counted by a storage of the library ``limits``: ``MemoryStorage`` for one process, ``SharedStorage`` for many.
 The client's address is found by ``client_ip``.
@@ -30,7 +30,10 @@ _log = logging.getLogger(__name__)
 UNLIMITED_PATHS: Final = frozenset({"/health", "/ready", "/metrics"})
 
 CountCalls = Callable[[Sequence[str], int], Sequence[tuple[int, float]]]
-"""Counts one call for each key in its window of that many seconds; returns the calls and the window's end (unix)."""
+"""Counts one call for each client of a sequence, in windows of a number of seconds.
+
+Returns for each client the calls in its window so far and the window's end in unix seconds.
+"""
 
 _MINUTE: Final = 60
 _MAX_CLIENTS: Final = 100_000
@@ -103,12 +106,12 @@ class RateLimitMiddleware:
 
 class _CallsPerMinute(RateLimitItemPerMinute):
     def key_for(self, *identifiers: bytes | str | float) -> str:
-        """Return the client's key itself, since there is only one limit."""
+        """Return the storage's key for a client, which is the client's network, since there is only one limit."""
         return str(identifiers[0])
 
 
 class MemoryStorage(Storage):
-    """Counts of one process. All clients' windows begin together, so an ended window is dropped in one step.
+    """Counts of calls of one process. All clients' windows begin together, so an ended window is dropped in one step.
 
     The storage of ``limits`` scans all clients on each turn of the event loop, which takes milliseconds a call under a
     flood of addresses. Here at most ``max_clients`` are counted in a window (about 15 MB); later ones pass uncounted.
@@ -126,11 +129,11 @@ class MemoryStorage(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """The errors of the storage: none occur."""
+        """The exception type of this storage's failures; it never fails."""
         return ValueError
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a call; return the calls of the window of ``expiry`` seconds."""
+        """Count a call of the client ``key``; return its calls in the current window of ``expiry`` seconds."""
         now = self._clock()
         if now >= self._end:
             self._calls = {}
@@ -141,11 +144,11 @@ class MemoryStorage(Storage):
         return calls
 
     async def get(self, key: str) -> int:
-        """Return the calls of the current window."""
+        """Return the calls of the client ``key`` in the current window."""
         return self._calls.get(key, 0) if self._clock() < self._end else 0
 
     async def get_expiry(self, key: str) -> float:
-        """Return the end of the window in unix time."""
+        """Return the end of the current window in unix seconds."""
         return time.time() + max(0.0, self._end - self._clock())
 
     async def check(self) -> bool:
@@ -153,17 +156,17 @@ class MemoryStorage(Storage):
         return True
 
     async def reset(self) -> int | None:
-        """Forget all clients; return their number."""
+        """Delete the counts of all clients; return their number."""
         clients, self._calls = len(self._calls), {}
         return clients
 
     async def clear(self, key: str) -> None:
-        """Forget a client."""
+        """Delete the count of the client ``key``."""
         self._calls.pop(key, None)
 
 
 class SharedStorage(Storage):
-    """Counts shared by many processes, in windows of a minute; under load one ``count`` serves many calls.
+    """Counts of calls shared by many processes, in windows of a minute; under load one ``count`` serves many calls.
 
     Every error of ``count``, and a wait of over a second, is raised as ``limits.errors.StorageError``. Reads return the
     last counts that this process received.
@@ -178,11 +181,11 @@ class SharedStorage(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """The errors of the storage: a database has many."""
+        """The exception type of this storage's failures: any, because a database fails in many ways."""
         return Exception
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a call; return the calls of the window."""
+        """Count a call of the client ``key``; return its calls in the current window."""
         if (expiry, amount) != (_MINUTE, 1):
             raise ValueError(f"calls are counted one at a time for a minute, not {amount} for {expiry} seconds")
         async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
@@ -191,23 +194,23 @@ class SharedStorage(Storage):
         return calls
 
     async def get(self, key: str) -> int:
-        """Return the last known calls of the window."""
+        """Return the last received number of calls of the client ``key``."""
         calls, end = self._last.get(key, (0, 0.0))
         return calls if time.time() < end else 0
 
     async def get_expiry(self, key: str) -> float:
-        """Return the last known end of the window in unix time."""
+        """Return the last received end of the client's window in unix seconds."""
         return self._last.get(key, (0, time.time()))[1]
 
     async def check(self) -> bool:
-        """Return whether the storage works; only ``incr`` shows it."""
+        """Return True without a check: only ``incr`` can find a failure."""
         return True
 
     async def reset(self) -> int | None:
-        """Forget the last counts."""
+        """Delete this process's copies of the counts; the shared counts stay."""
         self._last.clear()
         return None
 
     async def clear(self, key: str) -> None:
-        """Forget the last count of a client."""
+        """Delete this process's copy of a client's count; the shared count stays."""
         self._last.pop(key, None)

@@ -1,6 +1,6 @@
-"""Logs one line a record, as JSON or text, with the id of the current request.
+"""Formats log records as lines of JSON or text, with the id of the current request.
 
-A traceback within a request shows types and places but no messages, which may quote the caller's input.
+A traceback within a request shows types and code positions but no messages, which may quote the caller's input.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ current_observation: ContextVar[Observation | None] = ContextVar("observation", 
 
 
 def observation() -> Observation:
-    """Return the current request's observation; outside of a request an unused one."""
+    """Return the current request's observation; outside of a request, one that is never logged."""
     return current_observation.get() or Observation("")
 
 
@@ -78,7 +78,10 @@ def log_config(log: Log) -> dict[str, Any]:
 def log_request(
     seen: Observation, *, method: str, route: str, status: int | None, ms: float, size: int, client: str | None
 ) -> None:
-    """Log the line of a request that has ended. ``status`` is None if no answer was started."""
+    """Log one line about a request that has ended; ``size`` is the answer's bytes, ``ms`` the milliseconds it took.
+
+    ``status`` is None if no answer was started.
+    """
     level = logging.ERROR if status is None or status >= 500 else logging.INFO
     if not _requests.isEnabledFor(level):
         return
@@ -106,7 +109,7 @@ class JsonLines(JsonFormatter):
     """Formats a record as one line of ASCII JSON."""
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """Add our fields only; libraries attach others to their records."""
+        """Add only the service's own fields; libraries attach further fields to their records."""
         log_data["time"] = _time(record)
         log_data["level"] = record.levelname.lower()
         log_data["logger"] = record.name
@@ -121,7 +124,7 @@ class JsonLines(JsonFormatter):
         return json.dumps(log_data, default=str)
 
     def formatException(self, ei: _ExcInfo) -> str:
-        """Return a traceback without the caller's input."""
+        """Return a traceback, within a request without messages, which may quote the caller's input."""
         return _traceback(ei)
 
 
@@ -151,14 +154,14 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(info: _ExcInfo) -> str:
-    """Format a traceback; within a request without messages."""
+    """Return a traceback as text; within a request, error messages are left out."""
     if _request_id() is None:
         return "".join(traceback.format_exception(*info))
     return "\ncaused\n".join(_places(error) for error in reversed(_chain(info[1])))
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and its causes."""
+    """Return an exception and its chain of causes."""
     found: list[BaseException] = []
     while error is not None and error not in found:
         found.append(error)

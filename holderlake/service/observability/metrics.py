@@ -1,7 +1,7 @@
-"""Prometheus metrics, in a registry of each service's own.
+"""Prometheus metrics; each service has its own registry.
 
 Several processes of one service share their counters through files in a folder that the supervisor names in the
-environment (prometheus_client's multiprocess mode). So each process answers a scrape for all of them.
+environment (prometheus_client's multiprocess mode). So any process can answer a scrape with the sums of all processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the shared folder; must be set before this module is imported."""
+"""Environment variable with the path of the shared folder; it must be set before this module is imported."""
 
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _REFRESH_SECONDS: Final = 1.0
@@ -31,7 +31,7 @@ class _Watched:
     last: float = 0.0
 
     def refresh(self) -> bool:
-        """Update the metric; return whether the value has changed."""
+        """Read the watched value into its metric; return whether the value has changed."""
         value = float(self.read())
         grown, self.last = value - self.last, value
         if isinstance(self.into, Gauge):
@@ -62,21 +62,24 @@ class Metrics:
         self._cache = self._counter("cache_lookups", "Answers looked for in the cache", "outcome")
 
     def request(self, route: str, method: str, status: int | None, code: str | None, seconds: float) -> None:
-        """Count a request that has ended. ``status`` is None if no answer was started; ``code`` is the error's."""
+        """Count a request that has ended, after ``seconds``.
+
+        ``status`` is None if no answer was started; ``code`` is the contract's error code, None without an error.
+        """
         self._requests.labels(route, method, status or "none", code or "").inc()
         self._seconds.labels(route).observe(seconds)
         self._refresh_soon()
 
     def charged(self, endpoint: str, hundredths: int) -> None:
-        """Count the credits of an answer."""
+        """Add the cost of a charged answer, in hundredths of a credit."""
         self._charged.labels(endpoint).inc(hundredths)
 
     def cache(self, outcome: Literal["hit", "miss", "shared"]) -> None:
-        """Count a cache lookup; ``shared``: the same answer was being computed for another request."""
+        """Count a cache lookup; ``shared`` means that the answer was already being computed for another request."""
         self._cache.labels(outcome).inc()
 
     def watch(self, name: str, read: Callable[[], float], about: str = "", *, total: bool = False) -> None:
-        """Export the result of ``read`` as ``holderlake_name``: a gauge, or a counter if ``total``."""
+        """Export the result of ``read`` as the metric ``holderlake_<name>``: a gauge, or a counter if ``total``."""
         self._watched[name] = _Watched(read, self._counter(name, about) if total else self._gauge(name, about))
 
     def text(self) -> Callable[[], bytes]:
@@ -95,7 +98,7 @@ class Metrics:
         return Gauge(f"holderlake_{name}", about, registry=self._registry, multiprocess_mode="livesum")
 
     def _refresh_soon(self) -> None:
-        """Keep our files current for other processes until no watched value changes any more."""
+        """Update this process's metric files, which others read, until no watched value changes any more."""
         if self._folder is not None and self._watched and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_later)
 
@@ -111,7 +114,7 @@ class Metrics:
 
 
 class _WithoutCreated(Collector):
-    """A registry's samples without the ``_created`` ones, which are a third of all and unused."""
+    """A registry's metrics without the samples ``*_created``, which are unused and a third of all samples."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -123,5 +126,5 @@ class _WithoutCreated(Collector):
 
 
 def forget_process(folder: str, pid: int) -> None:
-    """Drop the gauges of an ended process; its counters stay."""
+    """Delete the gauges of an ended process from the shared folder; its counters stay part of the sums."""
     mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]

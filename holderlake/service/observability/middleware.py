@@ -26,7 +26,10 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 class ObservabilityMiddleware:
-    """To be added last: the outermost middleware also sees the requests that others refuse."""
+    """Middleware that gives each request an id, counts and logs it, and answers 500 on an unexpected error.
+
+    Add it last: the outermost middleware also sees the requests that other middleware refuses.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -70,7 +73,7 @@ class ObservabilityMiddleware:
 
 
 class _Recorder:
-    """A request's ``send`` that adds the request id and records status, size and error code."""
+    """An ASGI ``send`` that adds the request id as a header and records the answer's status, size and error code."""
 
     __slots__ = ("_seen", "_send", "size", "status")
 

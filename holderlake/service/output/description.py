@@ -74,7 +74,7 @@ def _complete(description: Schema) -> None:
 
 
 def _close_tokens_of_bodies(description: Schema) -> None:
-    """Describe tokens of request bodies: of a served chain, without other fields. Tokens of answers are open."""
+    """Describe that a token in a request body has a served chain and no further fields; tokens in answers may have."""
     schemas = description["components"]["schemas"]
     token = schemas["TokenKey"]
     schemas[_REQUESTED] = token | {
@@ -89,7 +89,7 @@ def _close_tokens_of_bodies(description: Schema) -> None:
 
 
 def _name_scores(schemas: Schema, names: Sequence[str]) -> None:
-    """Describe the score's further names as ``render`` writes them."""
+    """Describe the fields ``names``, in which ``render`` repeats the score."""
     scores = schemas["Scores"]
     score = scores["properties"]["service_score"]
     holders = [scores] * bool(names) + [schemas["Map"]] * (OLDER_SCORE in names)
@@ -117,7 +117,7 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _require_fields(schema: Schema) -> None:
-    """Require all fields of an answer; raw amounts are optional and never null."""
+    """Mark all fields of an answer's schema as required, except raw amounts, which are optional and never null."""
     if not schema.get("additionalProperties"):  # a request's fields are optional
         return
     raw = [name for name in schema["properties"] if name in ("amount_raw", "total_value_raw")]

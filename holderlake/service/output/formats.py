@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 
 class Format(Enum):
-    """Formats by media type."""
+    """Formats of answers; each value is the media type."""
 
     JSON = "application/json"
     ARROW = "application/vnd.apache.arrow.stream"

@@ -19,7 +19,7 @@ from holderlake.service.output.formats import Format
 Responses = dict[int | str, dict[str, Any]]
 
 _NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""The answer of ``runtime.protocol`` to a request that it can't parse; a 422 is for wrong values."""
+"""The error that ``runtime.protocol`` returns for a request that is not valid HTTP; a 422 is for wrong values."""
 ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
@@ -50,7 +50,11 @@ class InvalidRequest(BaseModel):
 
 
 def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool = True) -> Responses:
-    """Return the responses of a route that needs a key: 200, 304 and errors, by status."""
+    """Return the declared responses of a route that needs a key, by status: 200, 304 and errors.
+
+    ``codes`` are error codes of this route in addition to the common ones. A ``tabular`` route also answers in Arrow
+    and Parquet; a ``metered`` route costs credits.
+    """
     success: dict[str, Any] = {
         "headers": _headers_of(endpoint, metered),
         "content": {"application/json": _example(endpoint)},
@@ -64,13 +68,13 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
 
 
 def unchanged(*named: str) -> Responses:
-    """Return the declaration of a 304."""
+    """Return the declaration of a 304 with the headers ``named``."""
     text = "The caller has this answer already (`If-None-Match`); free."
     return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
 
 
 def error_responses(*codes: str) -> Responses:
-    """Return error responses by status, with an example for each code."""
+    """Return declarations of error responses by status, with an example for each error code."""
     declared: Responses = {}
     for code in codes:
         kind = _NOT_HTTP if code == "not_http" else ERROR_KINDS[code]
@@ -108,7 +112,7 @@ def invalid() -> Responses:
 
 
 def headers(*names: str) -> dict[str, Any]:
-    """Return the declarations of headers by name."""
+    """Return the declarations of the named response headers, by name."""
     return {
         name: {"description": _HEADERS[name][0], "required": name not in _SOMETIMES, "schema": _HEADERS[name][1]}
         for name in names
@@ -148,13 +152,13 @@ def _links_to(names: tuple[str, ...], parameters: dict[str, Any]) -> dict[str, A
 
 
 def _token_links(place: str) -> dict[str, Any]:
-    """Return links to all endpoints about the token whose key is at ``place`` in the answer."""
+    """Return links to all endpoints about a token; ``place`` is the JSON pointer of its token key in the answer."""
     token = {"chain": f"$response.body#{place}/chain", "token_address": f"$response.body#{place}/address"}
     return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
 
 
 def _address_links(first: str, second: str) -> dict[str, Any]:
-    """Return links to all endpoints about two addresses at these places in an answer about a token."""
+    """Return links to all endpoints about two addresses, given by their JSON pointers in an answer about a token."""
     pair = [f"$response.body#{first}", f"$response.body#{second}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
     among = {"addresses": pair, "context_token_key": key}

@@ -1,6 +1,6 @@
 """Renders the engine's Arrow tables as the contract's JSON objects, with exact amounts.
 
-Pure functions. Blocks that the request did not ask for are null.
+These are pure functions. Parts of an answer that the request did not ask for are null.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamot
 
 @dataclass(frozen=True)
 class RawUnits:
-    """Decimals of the map's token, and of every transferred token by chain and address."""
+    """Decimals of the map's token, and of every transferred token by chain and address, to compute raw amounts."""
 
     own: int
     of_token: Mapping[tuple[str, str], int]
 
 
 def chains(table: pa.Table) -> list[Plain]:
-    """Chain[]"""
+    """Return chains as the contract's ``Chain[]``."""
     return [{"id": row["chain"]} | _pick(row, ("name", "dexscreener_id", "coingecko_id")) for row in table.to_pylist()]
 
 
 def tokens(table: pa.Table, stats: bool) -> list[Plain]:
-    """Token[]"""
+    """Return tokens as the contract's ``Token[]``."""
     return [_token(row, stats) for row in table.to_pylist()]
 
 
 def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list[Plain]:
-    """Holder[] by rank."""
+    """Return holders as the contract's ``Holder[]``, ordered by rank."""
     return [
         {
             "address": row["address"],
@@ -60,19 +60,19 @@ def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list
 
 
 def addresses(table: pa.Table) -> list[Plain]:
-    """AddressMetadata[]"""
+    """Return addresses as the contract's ``AddressMetadata[]``."""
     return [{"address": row["address"], "address_details": _details(row)} for row in table.to_pylist()]
 
 
 def relationships(table: pa.Table) -> list[Plain]:
-    """GroupedTransfer[]"""
+    """Return grouped transfers as the contract's ``GroupedTransfer[]``."""
     return [relationship(row) for row in table.to_pylist()]
 
 
 def token_map(
     tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None, score_names: Sequence[str] = ()
 ) -> Plain:
-    """Return a Map. Its score is also in the fields ``score_names``, see ``metrics``."""
+    """Return the tables of a map as the contract's ``Map``; ``score_names`` are further names for its score."""
     transfers = tables["grouped_transfers"].to_pylist()
     older = {OLDER_SCORE: _map_row(tables)["service_score"]} if OLDER_SCORE in score_names else {}
     return {
@@ -86,14 +86,14 @@ def token_map(
 
 
 def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
-    """Return the ``metrics`` of a Map. ``score_names`` are further names for ``service_score``."""
+    """Return the field ``metrics`` of the contract's ``Map``; ``score_names`` are further names for its score."""
     row = _map_row(tables)
     scores = _pick(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
     return {"supply_stats": _pick(row, _SUPPLY_STATS), "scores": scores}
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:
-    """Return the time of computation, as in the map's metadata and ``X-Dt-Update``."""
+    """Return the map's time of computation as text, for its metadata and the header ``X-Dt-Update``."""
     return str(_map_row(tables)["dt_update"])
 
 
@@ -153,7 +153,7 @@ def _clusters(tables: Mapping[str, pa.Table], raw: RawUnits | None) -> list[Plai
 
 
 def relationship(row: Row, raw: RawUnits | None = None) -> Plain:
-    """GroupedTransfer"""
+    """Return one row as the contract's ``GroupedTransfer``."""
     token = (row["transfer_chain"], row["transfer_token"])
     return {
         "from_address": row["from_address"],
@@ -200,7 +200,7 @@ def _amount(row: Row, name: str) -> Decimal | None:
 
 
 def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
-    """Return the raw integer amount as text, if ``decimals`` is given."""
+    """Return a row's amount in raw integer units as a text field, or no field if ``decimals`` is None."""
     exact = exact_amount(row, name)
     if decimals is None or exact is None:
         return {}

@@ -16,8 +16,8 @@ import pyarrow as pa
 class Node:
     """A bubble (a shown holder, with its ``share`` of supply, 0 to 1), a ring (a magic node) or a dot (a time node).
 
-    Only holders have a ``share`` and a ``rank`` among all holders. ``cluster`` is the number of the node's cluster, 1
-    the largest, and None outside clusters. ``time_node`` numbers the time nodes of one exchange, one a window.
+    Only holders have a ``share``. ``cluster`` is the number of the node's cluster, 1 the largest, and None outside
+    clusters. ``time_node`` is the number of a time node, None for others; an exchange has one for each time window.
     """
 
     address: str
@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ClusterFigures:
-    """A cluster's line in the legend."""
+    """A cluster's number (1 the largest), its share of supply (0 to 1) and its number of holders, for the list."""
 
     number: int
     share: float
@@ -76,7 +76,7 @@ class Scene:
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
-    """Return the scene of the tables of ``holderlake.engine.maps.maps.map_as_of``."""
+    """Return the scene of a map, whose tables by name are the result of ``holderlake.engine.maps.maps.map_as_of``."""
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
     columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]

@@ -24,7 +24,7 @@ from holderlake.settings.sections.service import ServiceSettings
 
 _POLL_SECONDS: Final = 0.1
 _HUNG_SECONDS: Final = 30
-"""A process that does not respond for so long is replaced. Imports of many processes on few cores take seconds."""
+"""Time after which a process that does not respond is replaced; its imports may take seconds on a busy machine."""
 
 
 def serve_processes(
@@ -51,7 +51,7 @@ def serve_processes(
 
 
 def follow_supervisor() -> None:
-    """Ignore Ctrl-C in this process, and stop it when its supervisor ends. To be called by the app's factory.
+    """Ignore Ctrl-C in this process, and stop this process when its supervisor ends. The app's factory calls it.
 
     A terminal sends Ctrl-C to all processes; the supervisor decides about the reaction.
     """

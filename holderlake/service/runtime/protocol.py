@@ -23,7 +23,7 @@ from holderlake.service.middleware.client_ip import Networks, is_within, rate_li
 
 MAX_HEADERS: Final = 100
 MAX_PIPELINED: Final = 100
-"""Requests on one connection that wait for the answer to an earlier one."""
+"""Limit of requests on one connection that wait for the answer to an earlier request."""
 IDLE_UNDER_PRESSURE: Final = 5
 """Seconds after which an idle connection is closed while more than half of all connections are in use."""
 

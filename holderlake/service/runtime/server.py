@@ -28,13 +28,16 @@ from holderlake.settings.sections.service import ServiceSettings
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 10_000
-"""Open connections of one process; fewer if the system limits open files."""
+"""Limit of open connections of one process; it is lower if the system limits open files."""
 BACKLOG: Final = 2_048
-"""Connections that may wait to be accepted."""
+"""Limit of connections that wait to be accepted by a listening socket."""
 _KEEP_ALIVE_SECONDS: Final = 75
-"""Longer than the minute after which proxies close idle connections, so that they close first and lose no request."""
+"""Time after which the server closes an idle connection.
+
+Proxies close idle connections after a minute. They must close first, or a request may be lost.
+"""
 INTERRUPTED: Final = 130
-"""Exit code after a second Ctrl-C."""
+"""Exit code of the process after a second Ctrl-C."""
 
 
 def serve_app(app: ASGIApp, sockets: list[socket.socket], settings: ServiceSettings, log: Log) -> None:
@@ -146,9 +149,9 @@ class ServerConfig(uvicorn.Config):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends at once on a second Ctrl-C, and freezes the objects that exist at the start.
+    """uvicorn's server, which ends at once on a second Ctrl-C, and excludes its first objects from garbage collection.
 
-    They live to the end; a full garbage collection over them would delay all requests by about 80 ms.
+    The objects that exist at the start live to the end; a full collection of them would delay all requests by 80 ms.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -174,7 +177,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def _terminated_once() -> Iterator[None]:
-    """Ignore SIGTERM in the block: uvicorn raises it again after shutdown, before our caller has cleaned up."""
+    """Ignore SIGTERM in a ``with`` block: uvicorn raises it again after shutdown, before the caller has cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -17,11 +17,11 @@ from holderlake.service.errors import ServiceError
 Result = TypeVar("Result")
 
 _QUEUE_PER_WORKER: Final = 64
-"""Queued computations per thread; further requests get a 503 at once."""
+"""Limit of queued computations per thread; further requests get a 503 at once."""
 
 
 class WorkerPool:
-    """``workers`` threads, of which one ``owner`` uses at most half. For one event loop.
+    """A pool of ``workers`` threads for one event loop; one account (``owner``) uses at most half of them.
 
     ``seconds`` limits a caller's wait, ``closing_seconds`` the wait in ``close``.
     """
@@ -44,9 +44,9 @@ class WorkerPool:
         flight: Hashable | None = None,
         keep: Callable[[Result], None] | None = None,
     ) -> Result:
-        """Return the result of ``work``. Calls with an equal ``flight`` share one computation.
+        """Call ``work`` in a thread and return its result. Calls with an equal ``flight`` share one computation.
 
-        The computation ends after ``keep`` has stored the result, so no later call misses both.
+        The computation ends after ``keep`` has cached the result, so a later call finds one of the two.
         Raises ``ServiceError`` (``unavailable``) after too long a wait, and every error of ``work``.
         """
         task = self._flights.get(flight) if flight is not None else None
@@ -61,11 +61,11 @@ class WorkerPool:
             raise ServiceError("unavailable", text, {"Retry-After": "5"}) from error
 
     def is_running(self, flight: Hashable) -> bool:
-        """Return whether a further call would share a running computation."""
+        """Return whether a call with this ``flight`` would share a running computation."""
         return flight in self._flights
 
     async def close(self) -> None:
-        """Wait up to ``closing_seconds`` for running computations, and accept no more."""
+        """Accept no more computations, and wait up to ``closing_seconds`` for the running ones."""
         if self._flights:
             await asyncio.wait(self._flights.values(), timeout=self._closing_seconds)
         self._executor.shutdown(wait=False, cancel_futures=True)

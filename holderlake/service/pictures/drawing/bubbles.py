@@ -100,7 +100,7 @@ def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
 
 
 def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
-    """Yield text sizes, lines for the name, and whether it may be cut, best first.
+    """Yield styles to try for a name, best first: text size in pixels, number of lines, and whether it may be cut.
 
     A label may be cut, because its beginning is useful; an address may not.
     """
@@ -111,7 +111,10 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
 
 
 def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
-    """Return the name in at most ``most`` lines with ``held`` below it, or nothing if that does not fit."""
+    """Return the lines of a bubble's text, the name in at most ``most`` lines and ``held`` below; empty if too wide.
+
+    ``held`` is the text of rank and share; ``radius`` and ``size`` are in pixels.
+    """
     room = _room(most + 1, radius, size)
     if width(held, size) > room or (may_cut and room < 7 * size):
         return []
@@ -121,13 +124,13 @@ def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cu
 
 
 def _room(lines: int, radius: float, size: float) -> float:
-    """Return the width of stacked lines that fit within a bubble."""
+    """Return the width in pixels that a number of text lines may have within a bubble; 0 if they are too high."""
     half, inner = lines * 0.6 * size, 0.93 * radius
     return 2 * math.sqrt(inner**2 - half**2) if half < inner else 0.0
 
 
 def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
-    """Write lines of text, centred at a point."""
+    """Write lines of text below each other, centred at a point."""
     first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
     for number, line in enumerate(lines):
         sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")

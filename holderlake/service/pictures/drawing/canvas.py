@@ -37,7 +37,7 @@ _SETTINGS: Final[Any] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Hold the lock and the settings for one drawing."""
+    """Within the ``with`` block, hold the lock for drawing and use the fixed matplotlib settings."""
     with _DRAWING, matplotlib.rc_context(_SETTINGS):
         yield
 

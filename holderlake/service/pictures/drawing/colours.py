@@ -41,7 +41,7 @@ class Colours:
     halo: float
 
     def of_cluster(self, number: int | None) -> str:
-        """Return the hue of a cluster, 1 the largest, or of nodes outside clusters."""
+        """Return the colour of a cluster by its number (1 is the largest), or of nodes outside clusters for None."""
         if number is None:
             return self.alone
         return self.clusters[number - 1] if number <= len(self.clusters) else self.other
@@ -93,7 +93,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def text_on(fill: str) -> str:
-    """Return black or white, the one with more contrast."""
+    """Return black or white as a text colour, whichever has more contrast to the colour ``fill``."""
     return max(_WHITE, _BLACK, key=lambda ink: contrast(ink, fill))
 
 

@@ -13,7 +13,7 @@ from holderlake.service.pictures.drawing.text_format import count, instant, perc
 from holderlake.service.pictures.scene import Scene
 
 FINEST: Final = 0.0001
-"""Smaller shares are shown as "less than" this one."""
+"""Smallest share (0 to 1) that is shown as a number; smaller ones are shown as ``<`` this share."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def draw_figures(sheet: Sheet) -> None:
 
 
 def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None, str], part: float) -> None:
-    """Draw a caption, a large value with its unit, and a bar."""
+    """Draw one key figure: caption, large value, unit (None without one), and a bar filled to ``part`` (0 to 1)."""
     caption, value, after = texts
     top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
     sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
@@ -82,7 +82,7 @@ def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None
 
 
 def _drawn(scene: Scene) -> str:
-    """Return how many of the listed holders are drawn, and their share."""
+    """Return a text with the number of drawn holders, the number of top holders, and the drawn ones' share."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
         return f"None of {count(scene.listed, 'holder')} drawn"

@@ -60,7 +60,7 @@ def _heading(sheet: Sheet, area: Area, text: str, at_right: str = "") -> _Part:
 
 
 def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) -> _Part:
-    """Return small text of the legend, broken into lines, after an optional mark."""
+    """Return a block of small text, broken into lines; ``mark`` draws a symbol before it."""
     area, unit, size = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     left = area.left + (2.4 * unit if mark else 0.0)
     lines = broken(text, area.right - left, size)
@@ -76,7 +76,7 @@ def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) 
 
 
 def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, bold: bool) -> _Part:
-    """Return a line of a list: a dot, a text, soft text ``after`` it, and text at the right end."""
+    """Return a block of one list line: a dot of colour ``hue``, two texts (``after`` is softer), and text at right."""
     area, unit, small = sheet.page.lists, sheet.unit, 0.9 * sheet.unit
     left, size = area.left + 1.4 * unit, unit if bold else small
     shown = shortened(text, area.right - left - width(at_right, small) - 0.8 * unit, size, bold)
@@ -96,7 +96,7 @@ def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, b
 
 
 def _clusters(sheet: Sheet) -> list[_Part]:
-    """Return lines for the clusters with their own colour, and one line for all others."""
+    """Return list lines for the clusters that have their own colour, and one line for all other clusters."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
         none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
@@ -119,7 +119,7 @@ def _plain(sheet: Sheet, line: str) -> _Part:
 
 
 def _largest(sheet: Sheet, room: float) -> list[_Part]:
-    """Return lines for the largest bubbles, as many as fit; none if fewer than three fit."""
+    """Return list lines for the largest drawn holders, as many as fit into ``room`` pixels; none if under three fit."""
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [
         _row(sheet, sheet.hue(node), display_name(node), percent(node.share or 0.0), bold=False)
@@ -166,7 +166,7 @@ def _left_out(sheet: Sheet) -> str:
 
 
 def _sizes(sheet: Sheet) -> _Part:
-    """Return sample bubbles of round shares, in the map's scale."""
+    """Return a block with sample bubbles of round shares, in the map's scale."""
     area, unit, small = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     bubbles: list[tuple[float, float, str]] = []
     left = area.left

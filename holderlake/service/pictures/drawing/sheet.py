@@ -37,19 +37,19 @@ class Sheet:
         return next((rim for rim in rims if contrast(rim, self.colours.panel) >= 3), self.colours.ink)
 
     def bubble(self, at: Point, radius: float, hue: str) -> None:
-        """Draw one bubble, as a sample or a mark."""
+        """Draw one bubble outside the map, as a sample or a mark of the legend."""
         self.canvas.circles([at], [radius], [hue], [self.rim(hue)], 0.05 * self.unit)
 
     def ring(self, at: Point) -> None:
-        """Draw one ring, as a mark."""
+        """Draw one ring, as the legend's mark of magic nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
     def dot(self, at: Point) -> None:
-        """Draw one dot, as a mark."""
+        """Draw one dot, as the legend's mark of time nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
 
     def line(self, at: Point) -> None:
-        """Draw a short line, as a mark."""
+        """Draw a short line, as the legend's mark of transfers."""
         ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))
         self.canvas.lines([ends], [self.colours.soft], [0.14 * self.unit])
 
@@ -58,7 +58,7 @@ class Sheet:
         self.canvas.text(at, shortened(text, room, size * self.unit), size * self.unit, self.colours.soft)
 
     def bar(self, left: float, top: float, wide: float, part: float) -> None:
-        """Draw a bar, filled to a part (0 to 1)."""
+        """Draw a horizontal bar at a position and width in pixels, filled to ``part`` (0 to 1)."""
         high = 0.3 * self.unit
         self.canvas.box(left, top, wide, high, self.colours.track, high / 2)
         if part > 0:

@@ -22,7 +22,7 @@ FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items(
 
 _MEASURED_AT: Final = 64.0
 _LONGEST: Final = 200
-"""Characters beyond this one are cut."""
+"""Limit of characters of a text; further ones are cut."""
 _BOX: Final = "□"
 
 

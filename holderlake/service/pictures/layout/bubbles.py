@@ -20,11 +20,11 @@ from holderlake.service.pictures.layout.simulation import Floats, Indices, Point
 from holderlake.service.pictures.scene import Scene
 
 _FILL: Final = 0.68
-"""The part of the frame that bubbles with the gaps around them should fill."""
+"""The part of the frame's area (0 to 1) that bubbles with the gaps around them should fill."""
 _LARGEST: Final = 0.32
 """The largest radius, as a part of the frame's shorter side."""
 _MOST_GROWTH: Final = 1.5
-"""The limit of the final enlargement; a larger one would make dust look important."""
+"""The limit of the final enlargement factor; a larger one would make tiny holders look important."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
 
 
 def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float) -> float:
-    """Return the radius in pixels of a holder of everything with which all bubbles cover ``fill`` of the frame."""
+    """Return the layout's ``scale``, with which all bubbles together cover the part ``fill`` of the frame.
+
+    It is the radius in pixels that a holder of the complete supply would have.
+    """
     largest = _LARGEST * min(frame.width, frame.height)
     if not shares.size or not shares.max():
         return largest
@@ -88,7 +91,11 @@ def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float
 def _start(
     graph: nx.Graph[int], components: Sequence[Indices], keys: Sequence[str], area: Floats, frame: Area
 ) -> Points:
-    """Return the start positions: the largest component in the middle, others around it where their addresses say."""
+    """Return the start positions of the nodes, in pixels.
+
+    The largest component (nodes that links connect) is in the middle, others around it in directions that are hashes
+    of their addresses.
+    """
     at = np.empty(len(keys), dtype=np.complex128)
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
     total, inner = sum(areas), 0.0
@@ -106,7 +113,10 @@ def _start(
 
 
 def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
-    """Return one component unfolded around 0, with a mean distance of about 1 and the frame's proportions."""
+    """Return positions of one component's nodes around 0, with a mean distance of about 1 and the frame's proportions.
+
+    networkx's ForceAtlas2 computes them, from start positions that depend on the addresses.
+    """
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
     found = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
@@ -119,13 +129,13 @@ def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: 
 
 
 def _hashed(text: str) -> complex:
-    """Return a point of the square from -1 to 1 that only the text decides."""
+    """Return a hash of the text as a point of the square from -1 to 1."""
     digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
     return complex(*(int.from_bytes(half, "big") / 2**31 - 1 for half in (digest[:4], digest[4:])))
 
 
 def _fitted(at: Points, layout: Layout, frame: Area) -> Layout:
-    """Return the layout as large as the frame allows, with circles shrunk where two would still overlap."""
+    """Return the layout enlarged to the frame, with all circles shrunk by one factor if two would still overlap."""
     radius = layout.radius
     distance = np.abs(at[:, None] - at)
     np.fill_diagonal(distance, np.inf)

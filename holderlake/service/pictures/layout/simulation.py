@@ -1,6 +1,6 @@
 """A simulation that moves circles until none overlap: lines pull linked circles together, near circles push apart.
 
-networkx places points without a size, so it cannot do this. Positions are complex numbers, x + iy, in pixels.
+networkx's layouts ignore the sizes of nodes. Positions and moves are complex numbers, x + iy, in pixels.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _SEARCH_EVERY: Final = 10
 class Simulation:
     """Circles with their centres ``at``, the number of each circle's ``component``, and lines by their two ``ends``.
 
-    Circles of one component move freely; what another component's circles push moves as a rigid body. ``gap`` is the
-    distance to keep between circles. The frame reaches from 0 to ``corner``.
+    A component is a set of circles that lines connect. Circles of one component push each other one by one; circles of
+    different components push each other's complete component. ``gap`` is the distance to keep between circles. The
+    frame reaches from 0 to ``corner``.
     """
 
     at: Points
@@ -37,7 +38,7 @@ class Simulation:
     gap: float
     corner: complex
     _heat: float = 1.0
-    """Falls from 1 to 0; lines and the extra distance between components lose their force with it."""
+    """Strength of the lines and of the extra distance between components; it falls from 1 to 0."""
     _near: tuple[Indices, Indices] = field(init=False)
     _crossings: tuple[Indices, Indices] = field(init=False)
     """Pairs of a circle and a line of another component, close enough to touch soon."""
@@ -58,7 +59,7 @@ class Simulation:
         self._spread = max(3 * self.gap, 0.5 * math.sqrt(max(0.0, free / len(self.at))))
 
     def run(self) -> Points:
-        """Return the centres after cooling, and after overlaps that remained were pushed apart."""
+        """Run the simulation until it has cooled and remaining overlaps are pushed apart; return the centres."""
         for step in range(_MOST_STEPS):
             self._heat = max(0.0, 1 - step / _COOLING_STEPS)
             if step % _SEARCH_EVERY == 0:
@@ -87,11 +88,11 @@ class Simulation:
 
     @property
     def _wanted(self) -> float:
-        """The distance to keep between circles of two components."""
+        """The distance in pixels to keep now between circles of different components."""
         return self.gap + self._spread * self._heat
 
     def _pulls(self) -> Points:
-        """Return the moves that bring lines nearer to their preferred length."""
+        """Return each circle's move that brings its lines nearer to their preferred length."""
         first, second = self.ends
         way = self.at[second] - self.at[first]
         distance = np.maximum(np.abs(way), 1e-9)
@@ -99,10 +100,10 @@ class Simulation:
         return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
 
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
-        """Push near circles apart; of two, the heavier one moves less.
+        """Push near circles apart; the larger one of a pair moves less.
 
-        Adds the moves within components to ``moves``. Returns the moves of whole components, and the largest distance
-        that a pair lacked.
+        Adds to ``moves`` the moves of single circles. Returns the moves of complete components, and the largest
+        distance in pixels that a pair still lacks.
         """
         first, second = self._near
         one, other = self.component[first], self.component[second]
@@ -127,7 +128,7 @@ class Simulation:
         rigid += self._pushed(self.component[circle], self.component[self.ends[0][line]], push)
 
     def _contract(self) -> None:
-        """Draw each component a little together, less across the frame's longer side, and keep all in the frame."""
+        """Shrink each component a little, less along the frame's longer side, and keep all circles in the frame."""
         middle = (self._summed(self.component, self.at, len(self._members)) / self._members)[self.component]
         off = self.at - middle
         wider = self.corner.real / self.corner.imag
@@ -137,7 +138,7 @@ class Simulation:
         self.at = across + 1j * np.clip(at.imag, edge, self.corner.imag - edge)
 
     def _way_off(self, circle: Indices, line: Indices) -> Points:
-        """Return the ways from the nearest points of lines to circles' centres."""
+        """Return for each pair of circle and line the vector from the line's nearest point to the circle's centre."""
         start = self.at[self.ends[0][line]]
         way, off = self.at[self.ends[1][line]] - start, self.at[circle] - start
         along = (off * way.conj()).real / np.maximum(np.abs(way) ** 2, 1e-9)
@@ -145,7 +146,7 @@ class Simulation:
         return ways
 
     def _pushed(self, one: Indices, other: Indices, push: Points) -> Points:
-        """Return the moves of whole components after pushes of ``one`` away from ``other``."""
+        """Return the moves of all components after those of ``one`` are pushed by ``push`` away from ``other``."""
         part = self._weights[other] / (self._weights[one] + self._weights[other])
         count = len(self._weights)
         return self._summed(one, push * part, count) - self._summed(other, push * (1 - part), count)
