@@ -1,4 +1,4 @@
-"""Plans of a backfill: coverage, price, forecast, progress and paused runs.
+"""Plans of backfills: what the lake lacks, its price, a forecast, the progress, and paused backfills.
 
 Fetching belongs to ``ingest``, and starting a run to ``pipelines``.
 """

@@ -1,7 +1,8 @@
 """Coverage of a lake at many instants: the subjects that each partition lacks.
 
 The results equal those of ``ingest.stream.missing``, but each chain's manifests and holders are read once, so that a
-large finished grid takes seconds. Prices of the gaps belong to ``pricing``.
+large finished grid takes seconds. ``pricing`` computes the prices of
+these gaps.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 Held = Mapping[tuple[str, str], Manifest]
-"""Manifests of a chain by stream and timestamp (text, which is faster than instants)."""
+"""A chain's complete manifests, by the name of the stream (family) and the timestamp as text (20261120T000000Z)."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Subjects of a stream that a partition lacks, and ``unnamed``: the most that are not known by name yet.
+    """The subjects of a stream that a partition lacks (``missing``).
 
-    ``options`` are those to request them with. ``other`` are the partition's own options if the settings have others.
+    ``unnamed`` is the highest number of further subjects, whose addresses are not known yet. ``options`` are the
+    options for the requests. ``other`` are the options that the partition was fetched with if the settings differ.
     """
 
     stream: Stream
@@ -51,7 +53,10 @@ class Gap:
 
 
 class Coverage:
-    """The lake at instants, for the watchlist's tokens or some. Each chain is read once."""
+    """Coverage of a lake at some instants, for ``tokens`` or the watchlist's tokens. Each chain is read once.
+
+    ``refresh`` treats all subjects as missing.
+    """
 
     def __init__(
         self, lake: Lake, instants: Sequence[datetime], tokens: Sequence[str] | None = None, refresh: bool = False
@@ -100,7 +105,7 @@ class Coverage:
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
-        """Yield gaps of addresses. Top holders that the lake lacks are counted, because their names are unknown."""
+        """Yield the gaps of the stream ``addresses``. Top holders not in the lake are counted in ``unnamed``."""
         chosen = workspace.settings.addresses
         without_top = changed(workspace.settings, "addresses.top", 0)
         named = ADDRESSES.subjects(with_settings(workspace, without_top), partitions[0])
@@ -126,7 +131,7 @@ class Coverage:
         return {(one.family, one.timestamp): one for one in self._lake.complete(chain, self._instants)}
 
     def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
-        """Return the addresses of the top holders in the lake, by instant. Raises ``LakeError`` for damaged files."""
+        """Return the addresses of holders up to rank ``top``, by instant. Raises ``LakeError`` for a damaged file."""
         held = [one for (family, _), one in self._held(chain).items() if family == HOLDERS.name]
         paths = [str(self._lake.path("holders", chain, one.as_of)) for one in held if one.tables["holders"].rows]
         found: dict[datetime, set[str]] = {}
@@ -154,6 +159,6 @@ def with_settings(workspace: Workspace, settings: Settings) -> Workspace:
 
 
 def changed(settings: Settings, name: str, value: object) -> Settings:
-    """Return the settings with another value of ``section.key``."""
+    """Return a copy of the settings with another value of the setting ``name``, as in ``addresses.top``."""
     section, _, key = name.partition(".")
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update={key: value})})

@@ -1,4 +1,4 @@
-"""Estimated size of answers: from archived answers of the same kind, else assumed.
+"""Estimate the size of answers from archived answers of the same kind, or from assumed sizes.
 
 A size is in bytes of uncompressed JSON for each unit of the request: a holder, a token, an address.
 """
@@ -27,13 +27,14 @@ ASSUMED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "addresses/metadata": (320, "an address"),
     }
 )
-"""Bytes by unit if the archive has no answer of the kind. From answers over the sample world, rounded up; doubled for
-maps and subgraphs, because real tokens have more transfers between their holders."""
+"""Bytes for each unit, and the unit, by kind of request, for kinds without archived answers. Measured on
+answers over the sample world, rounded up; doubled for maps and subgraphs, because real tokens have more transfers
+between their holders."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of an answer by unit, and the number of archived answers that gave it; 0 if it is assumed."""
+    """Bytes of an answer for each ``unit``, and the number of archived answers measured; 0 for an assumed size."""
 
     by_unit: float
     unit: str
@@ -41,7 +42,7 @@ class Size:
 
 
 def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
-    """Return the kind of a request, whose answers are alike, and its number of units."""
+    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses."""
     parts = path.strip("/").split("/")[1:]
     kind = "/".join(parts[:2])
     if kind in ("tokens/map", "tokens/holders"):
@@ -51,14 +52,14 @@ def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
 
 
 def measure_request(request: Request) -> tuple[str, int]:
-    """Return ``measure`` for a request."""
+    """Return the kind and the number of units of a request, as ``measure`` does."""
     return measure(request.path, request.query, request.body)
 
 
 def sample_sizes(archive: AnswerArchive, provider_id: str, kinds: Collection[str]) -> dict[str, Size]:
-    """Return the sizes of kinds, from the first 300 of the provider's archived answers.
+    """Return the size of each kind, measured on the provider's answers among the first 300 of the archive.
 
-    Their names are hashes, so the first ones are a fair sample.
+    Archived answers are sorted by hash, so the first ones are a random sample.
     """
     read = {kind: [0, 0, 0] for kind in kinds}  # answers, bytes, units
     for count, answer in enumerate(archive, start=1):

@@ -19,7 +19,10 @@ _MINUTES_A_DAY: Final = 1_440
 
 @dataclass(frozen=True)
 class Month:
-    """Calls and credits from ``start`` to before ``renewal``. ``allowance``: credits left, None without a ceiling."""
+    """Calls and credits (hundredths) from the day ``start`` to the day before ``renewal``.
+
+    ``allowance``: hundredths of a credit left at the start; None without a ceiling.
+    """
 
     start: date
     renewal: date
@@ -40,7 +43,10 @@ class Month:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The months of a plan. ``finished``: the day of the last call; None with a reason in ``never``."""
+    """The months of a plan. ``finished`` is the day of the last call.
+
+    ``finished`` is None if the plan would not finish, for the reason ``never``.
+    """
 
     months: list[Month]
     finished: date | None
@@ -49,7 +55,10 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Funds:
-    """The ceilings, the credits left today and this month, and the calls that a minute allows."""
+    """The ceilings, the hundredths of a credit left today and this month, and the most calls a minute.
+
+    The credits left are None without a ceiling; ``renewal`` is the day on which the next month of credits begins.
+    """
 
     budget: Budget
     left_today: int | None
@@ -60,7 +69,7 @@ class Funds:
 
 
 def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
-    """Return the forecast of calls, given in their order as (count, hundredths each)."""
+    """Return the forecast of calls. ``calls`` are, in order, pairs of a number and hundredths of a credit each."""
     waiting = [[count, cost] for count, cost in calls if count]
     never = _never(waiting, funds.budget)
     if never:
@@ -106,7 +115,11 @@ def _never(waiting: Sequence[Sequence[int]], budget: Budget) -> str | None:
 
 
 def _spend(waiting: list[list[int]], most: int, *budgets: int | None) -> tuple[int, int]:
-    """Take up to ``most`` of the first waiting calls that fit in all budgets. Return their number and cost."""
+    """Remove up to ``most`` calls from the front of ``waiting``, as far as all ``budgets`` pay for them.
+
+    Returns the number and the cost of the removed calls. Amounts are hundredths of a credit; a budget of None has no
+    limit.
+    """
     sent = paid = 0
     while waiting:
         count, cost = waiting[0]

@@ -1,4 +1,4 @@
-"""Instants of a plan or a backfill: a regular grid, or a list."""
+"""Instants of a plan or a backfill (naive UTC): a regular grid, or a list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _FAULTS_SHOWN: Final = 5
 def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
     """Return the instants from ``start`` to ``end`` (both included) every 1h, 6h, 1d, 1w or 1mo.
 
-    Months keep the start's day, or take the month's last. Raises ``ValueError`` for an invalid step.
+    Monthly instants have the start's day of the month, or the last day of a shorter month. Raises
+    ``ValueError`` for an invalid step.
     """
     if end < start:
         raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}")
@@ -43,7 +44,10 @@ def _months_after(start: datetime, months: int) -> datetime:
 
 
 def past_instants(texts: Iterable[str]) -> list[datetime]:
-    """Parse instants, oldest first. Raises ``ValueError`` for an invalid or future time."""
+    """Parse texts as instants, and return them without duplicates, oldest first.
+
+    Raises ``ValueError`` for an invalid or future time.
+    """
     instants = sorted({parse_when(text) for text in texts})
     if instants:
         _check_past(instants[-1])
@@ -80,9 +84,9 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
 def chosen_instants(
     start: str | None, end: str | None, every: str | None, listed: Iterable[str] | None
 ) -> list[datetime]:
-    """Return the instants of a command: its grid (daily and until now by default), or its list.
+    """Return the instants of a command: a grid (daily and until now by default), or the lines of a list (``listed``).
 
-    Raises ``ValueError`` if both or neither are given, or for a future instant.
+    Raises ``ValueError`` if a grid and a list are given, or neither, or for a future instant.
     """
     if listed is not None:
         if start or end or every:

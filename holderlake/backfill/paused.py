@@ -1,7 +1,7 @@
-"""Backfills that ran out of credits: each is parked with the date on which it can resume.
+"""Parked (paused) backfills: they ran out of credits, and each is stored with the date on which it can resume.
 
-Each is a small file under ``home/parked``. ``holderlake backfill --parked`` resumes them, or the sensor if the settings
-enable it. Existing partitions cost nothing then.
+Each one is a small JSON file in the home's folder ``parked``. ``holderlake backfill --parked`` resumes them, and so
+does Dagster's sensor if the settings enable it. Partitions that are complete cost nothing again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Selection:
     tokens: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     refresh_since: str = field(default="", repr=False)
-    """Start of a refresh (ISO): partitions written since are complete. Empty without a refresh."""
+    """Start of a refresh (ISO): partitions written since then need no second refresh. Empty without a refresh."""
 
     @classmethod
     def of(
@@ -42,22 +42,22 @@ class Selection:
         tables: Iterable[str],
         refresh_since: str = "",
     ) -> Selection:
-        """Return the selection; the order of the arguments does not matter."""
+        """Return the selection with sorted values, so that equal scopes in another order are equal."""
         times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
         own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
         return cls(times, own[0], own[1], own[2], refresh_since)
 
     @property
     def id(self) -> str:
-        """The name of its file: equal selections are parked once."""
+        """The name of the backfill's file: a hash of the selection, so that equal selections are stored once."""
         return hashlib.sha256(f"{self!r}{self.refresh_since}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class Parked:
-    """A backfill that waits for credits: its scope, why it stopped, and the day on which it can resume (UTC).
+    """A backfill that waits for credits: its scope (``of``), why it stopped, and the UTC day on which it can resume.
 
-    Without a day it can resume at once, in another run.
+    ``resume_on`` is None if it can resume at once, in another run.
     """
 
     of: Selection
@@ -67,7 +67,7 @@ class Parked:
     """Hundredths of a credit of the call that a ceiling of the settings refused; None for another reason."""
 
     def is_due(self, workspace: Workspace) -> bool:
-        """Return whether it can resume: the day has come, or the ceilings were raised."""
+        """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call."""
         if self.resume_on is None or utc_now().date() >= self.resume_on:
             return True
         left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
@@ -81,7 +81,10 @@ class Parked:
 
 
 def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
-    """Park a backfill that ``error`` stopped; return None if neither credits nor the rate limit stopped it."""
+    """Store a backfill that ``error`` stopped, and return it.
+
+    Returns None, and stores nothing, if the error is not about credits, a ceiling or the rate limit.
+    """
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None
@@ -91,13 +94,13 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:
-    """Return the parked backfills, the earliest date first."""
+    """Return all parked backfills: first those that can resume at once, then by the day on which they can resume."""
     found = [msgspec.json.decode(path.read_bytes(), type=Parked) for path in _folder(workspace).glob("*.json")]
     return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
 
 
 def unpark(workspace: Workspace, selection: Selection) -> None:
-    """Forget a finished backfill; do nothing if it was not parked."""
+    """Delete the file of a parked backfill, if there is one."""
     _path(workspace, selection).unlink(missing_ok=True)
 
 

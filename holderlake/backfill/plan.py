@@ -27,10 +27,10 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class PlanLine:
-    """A stream's partitions, how many of them are complete (``whole``), calls to make, and hundredths of a credit.
+    """Numbers of a stream: partitions, complete partitions (``whole``), calls, and their hundredths of a credit.
 
-    ``archived``: answers in the archive. ``shared``: requests that a call for another partition answers. ``computed``:
-    answers of the local engine, without a call.
+    ``archived``: answers that are in the archive. ``shared``: requests that need no call, because a call for another
+    partition answers them. ``computed``: answers that the local engine computes, without a call.
     """
 
     family: str
@@ -45,7 +45,7 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class EndpointLine:
-    """An endpoint's calls, hundredths of a credit, and bytes of the answers.
+    """An endpoint's number of calls, their hundredths of a credit, and the estimated bytes of the answers.
 
     ``learnt_from`` is the number of archived answers that gave the size; 0 for an assumed size.
     """
@@ -63,7 +63,8 @@ class EndpointLine:
 class OtherOptions:
     """Partitions of a stream with other request options than the settings, which a refresh would replace.
 
-    ``refresh_credits`` is the cost of that refresh, in hundredths of a credit.
+    ``options`` are these options as texts, ``first`` and ``last`` the timestamps of the partitions, ``refresh_credits``
+    the cost of that refresh in hundredths of a credit.
     """
 
     family: str
@@ -76,9 +77,10 @@ class OtherOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cost of a backfill. ``minutes``: the least that the rate limit allows.
+    """The requests of a backfill and their cost. ``minutes`` is the shortest time that the rate limit allows.
 
-    ``left``: hundredths left this month, None without a ceiling. ``coming``: None if no ceiling limits the spending.
+    ``left``: hundredths of a credit left this month; None without a ceiling. ``coming``: the forecast; None without a
+    ceiling for a day or month. ``runs``: fewest runs under the ceiling of a run; None without this ceiling.
     """
 
     chains: list[str]
@@ -114,7 +116,7 @@ class Plan:
 
     @property
     def is_finished(self) -> bool:
-        """True if the lake holds all of it already."""
+        """True if all partitions of the plan are complete in the lake."""
         return bool(self.lines) and all(line.whole == line.partitions for line in self.lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -155,7 +157,7 @@ def make_plan(
     tables: Sequence[str] | None = None,
     refresh: bool = False,
 ) -> Plan:
-    """Return the price of everything that the lake lacks at the instants, for all tables or some.
+    """Return the plan of all requests that the lake lacks at the instants, for all ``tables`` or some.
 
     Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
@@ -240,7 +242,7 @@ def _other_line(
 
 
 def _forecast(settings: Settings, totals: Totals, left: int | None, bill: Bill) -> Forecast | None:
-    """Return the months of the plan; None if no ceiling limits a day or a month."""
+    """Return the forecast of the plan's calls; None if no ceiling limits a day or a month."""
     budget = settings.budget
     if left is None and budget.per_day is None:
         return None

@@ -21,7 +21,7 @@ _ADDRESSES_KIND: Final = "addresses/metadata"
 
 @dataclass(frozen=True)
 class Call:
-    """A call for a stream: its cost in hundredths of a credit, and the units that determine its answer's size."""
+    """A call for a stream: its cost in hundredths of a credit, and its kind and number of units (see ``estimates``)."""
 
     chain: str
     family: str
@@ -33,7 +33,11 @@ class Call:
 
 @dataclass
 class Bill:
-    """Calls in the order in which they are made, and by stream: partitions, and requests that need no call."""
+    """The calls of a plan, in their order, with the number of each; and counts by the name of the stream.
+
+    ``partitions`` and ``complete`` count partitions; ``archived``, ``shared`` and ``computed`` count requests that need
+    no call (see ``PlanLine``).
+    """
 
     calls: Counter[Call] = field(default_factory=Counter)
     partitions: Counter[str] = field(default_factory=Counter)
@@ -50,7 +54,7 @@ class Bill:
 
 
 def price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False) -> Bill:
-    """Return the bill of gaps, in their order. Archived answers cost nothing, except with ``refresh``."""
+    """Return the calls that fill the gaps, in their order. Archived answers cost nothing, except with ``refresh``."""
     bill = Bill()
     keys: set[str] = set()
     timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
@@ -77,7 +81,7 @@ def price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: 
 
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:
-    """Add the highest cost of addresses of holders that are not known yet."""
+    """Add the calls of a gap of ``addresses`` to the bill, at their highest cost, because some are not known yet."""
     left = len(gap.missing) + gap.unnamed
     while left:
         units = min(left, gap.stream.batch)
@@ -89,7 +93,10 @@ def _price_unnamed(gap: Gap, bill: Bill) -> None:
 def _price_requests(
     workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, keys: set[str], refresh: bool = False
 ) -> int:
-    """Add a gap's requests, and return their number. ``keys`` are those of requests that are priced already."""
+    """Add a gap's requests to the bill, and return their number.
+
+    ``keys`` are the archive's keys of requests that are in the bill already; those of this gap are added.
+    """
     name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
     settings = with_options(name, workspace.settings, gap.options)
     requests = [

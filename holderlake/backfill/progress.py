@@ -15,7 +15,10 @@ _EVERY_SECONDS: Final = 15.0
 
 @dataclass
 class Progress:
-    """Finished partitions of a backfill, of ``partitions`` in all; ``credits`` in hundredths."""
+    """Progress of a backfill of ``partitions`` partitions. ``credits`` are hundredths of a credit.
+
+    ``computed`` counts answers of the local engine; ``began`` is ``time.monotonic()`` at the start, in seconds.
+    """
 
     partitions: int
     finished: int = 0
@@ -25,7 +28,7 @@ class Progress:
     began: float = field(default_factory=time.monotonic)
 
     def add(self, one: PartitionResult) -> None:
-        """Count a finished partition."""
+        """Add the result of a finished partition to the counts."""
         self.finished += 1
         self.calls += one.calls
         self.credits += one.credits
@@ -41,12 +44,12 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the partitions of this run; None before the first one."""
+        """Estimated seconds until the end, from the finished partitions; None before the first one."""
         return self.seconds * (self.partitions - self.finished) / self.finished if self.finished else None
 
     @property
     def note(self) -> str:
-        """Calls, credits and rate in a few words, and the answers of the local engine."""
+        """A text with the numbers of calls, credits, calls a minute, and answers of the local engine, if any."""
         calls = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
         if not self.computed:
             return calls
@@ -58,7 +61,7 @@ class Progress:
 
 
 class ProgressLog:
-    """Logs the progress of a run, at most every 15 seconds."""
+    """Logs the progress of a backfill, at most every 15 seconds."""
 
     def __init__(self, log: Callable[[str], None], progress: Progress) -> None:
         self.progress = progress
@@ -66,7 +69,7 @@ class ProgressLog:
         self._logged_at = time.monotonic()
 
     def add(self, one: PartitionResult) -> None:
-        """Count a finished partition, and log if it is time."""
+        """Add the result of a finished partition, and log the progress if the last message is 15 seconds old."""
         self.progress.add(one)
         if time.monotonic() - self._logged_at >= _EVERY_SECONDS:
             self._logged_at = time.monotonic()

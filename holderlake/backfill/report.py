@@ -1,4 +1,4 @@
-"""Prints a plan: tables, sentences and the command to run next; or JSON."""
+"""Print a plan of a backfill: tables, sentences and the command to run next; or JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
-    """Return the summary of a plan; the last sentence names the command to run next."""
+    """Return the summary of a plan as sentences. With ``next_step`` the last one names the command to run next."""
     left_out = list(map(str, plan.left_out))
     if not plan.lines:
         return [*left_out, "Nothing is left to fetch."]
@@ -77,7 +77,7 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
 
 
 def _other_options(plan: Plan) -> list[str]:
-    """Return a sentence for each stream with partitions of other options."""
+    """Return a sentence for each stream with partitions that were requested with other options than the settings."""
     return [
         f"{line.partitions:,} partitions of {line.family} ({line.first} to {line.last}) were requested with other "
         f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "

@@ -1,4 +1,4 @@
-"""The streams that a plan and a backfill cover: those of the chosen tables that the key's plan includes."""
+"""The streams that a plan and a backfill cover: those of the chosen tables that the API key's plan includes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A stream that the key's plan does not include, with the provider's reason and its time (UTC)."""
+    """A stream that the API key's plan does not include, with the provider's reason.
+
+    ``since``: when the provider refused it. ``until``: when plans include it again, as a new attempt. Both naive UTC.
+    """
 
     family: str
     tables: tuple[str, ...]
@@ -41,9 +44,10 @@ class LeftOut:
 
 
 def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream, ...]:
-    """Return the fewest streams that fill the tables; all streams for None or no table.
+    """Return the fewest streams that fill the tables; all streams if ``tables`` is None or empty.
 
-    ``addresses`` needs ``holders`` for its top holders. Raises ``ValueError`` for a table of no stream.
+    The stream ``holders`` is added if ``addresses`` needs its top holders. Raises ``ValueError`` for a table that no
+    stream fills.
     """
     if not tables:
         return STREAMS
@@ -62,7 +66,7 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
 
 
 def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
-    """Return the streams that the key's plan includes, as far as is known, and the others.
+    """Return the streams without those that the API key's plan is known to exclude, and the excluded ones.
 
     Raises ``SettingsError`` if no provider is configured.
     """

@@ -23,12 +23,15 @@ from holderlake.settings import Settings
 _LOWEST_LIMIT: Final = 80
 
 Credits = Callable[[Settings, Sequence[Stream]], int]
-"""Returns the cost of streams under settings."""
+"""A function that returns the cost of streams under settings, in hundredths of a credit."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A plan to improve: settings, streams, chains, the cost of each stream, and a function that prices others."""
+    """A plan to make cheaper: its settings, streams, chains, and the cost of each stream in hundredths of a credit.
+
+    ``credits`` prices streams under other settings.
+    """
 
     settings: Settings
     streams: Sequence[Stream]
@@ -41,24 +44,24 @@ class Offer:
         return sum(self.costs.values())
 
     def pays_for(self, stream: Stream) -> bool:
-        """Return whether the stream is planned and costs credits."""
+        """Return True if the stream is in the plan and costs credits."""
         return self.costs.get(stream.name, 0) > 0
 
     def plans(self, stream: Stream) -> bool:
-        """Return whether the stream is planned."""
+        """Return True if the stream is in the plan."""
         return stream in self.streams
 
     def saved(self, settings: Settings, *streams: Stream) -> int:
-        """Return the credits that other settings save on the planned ones of these streams."""
+        """Return the hundredths of a credit that other settings save on those of these streams that are in the plan."""
         own = [stream for stream in self.streams if stream in streams]
         return sum(self.costs[stream.name] for stream in own) - self.credits(settings, own)
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A suggestion: its settings or tables, the hundredths that it saves, and the data that it loses.
+    """A suggestion: its settings or tables, the hundredths of a credit that it saves, and the data that it loses.
 
-    ``tables`` has one table of each remaining stream, for ``--table``.
+    ``tables`` has one table of each remaining stream, for ``--table``; None if all streams remain.
     """
 
     what: str
@@ -79,7 +82,10 @@ class Advice:
 
 
 def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
-    """Return the suggestions, the largest saving first, and one with all settings that still fill the same tables."""
+    """Return the suggestions, the largest saving first, and one that combines all suggested settings.
+
+    The combined one still fills all tables; None if no setting is suggested.
+    """
     if not offer.total:
         return [], None
     settings = [one for one in _settings_advice(offer) if one.saves > 0]
@@ -169,7 +175,7 @@ def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
 
 
 def _map_has_top(offer: Offer) -> bool:
-    """Return whether even the smallest maps have the details of each top holder in ``addresses``."""
+    """Return True if even the smallest maps have the details of all top holders that ``addresses`` would fetch."""
     return offer.plans(MAPS) and offer.settings.addresses.top <= _LOWEST_LIMIT
 
 
@@ -179,7 +185,7 @@ def _where_details_are(offer: Offer) -> str:
 
 
 def _address_sets(offer: Offer) -> bool:
-    """Return whether each chain has address sets."""
+    """Return True if each chain of the plan has an address set."""
     sets = offer.settings.address_sets.values()
     return all(any(members.chain in (None, chain) for members in sets) for chain in offer.chains)
 

@@ -49,7 +49,10 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Exported:
-    """A written file. ``notes`` counts special values by the format's own names."""
+    """A written file: path, format, numbers of rows, columns and bytes, and seconds.
+
+    ``notes`` counts special values, by the keys of ``_NOTES``.
+    """
 
     path: Path
     format: FormatName
@@ -61,7 +64,10 @@ class Exported:
 
 
 def format_of(path: Path, explicit: FormatName | None) -> FormatName:
-    """Return the given format, else the one of the file's suffix. Raises ``ValueError`` if the suffix is unknown."""
+    """Return ``explicit`` if it is set, else the format of the path's suffix.
+
+    Raises ``ValueError`` if the suffix is unknown.
+    """
     if explicit is not None:
         return explicit
     found = [own for suffix, own in _SUFFIXES.items() if path.name.lower().endswith(suffix)]
@@ -84,7 +90,8 @@ def export(
 ) -> Exported:
     """Write a table, a view or the result of a query to a file. An existing file stays until the new one is complete.
 
-    ``raw`` does not protect CSV texts that look like formulas. Raises ``ValueError`` if the file cannot be written,
+    ``what`` is the name of a table or view, or one SELECT. ``raw`` writes CSV texts that look like formulas without
+    an apostrophe in front. Raises ``ValueError`` if the file cannot be written,
     ``WarehouseError`` if the query is invalid.
     """
     began = time.monotonic()
@@ -120,7 +127,7 @@ def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> in
 
 
 def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
-    """Return the result, and its number of rows if known."""
+    """Return the rows of a table, view or query, and the estimated number of rows; None if unknown."""
     try:
         if _NAME.fullmatch(what.strip()):
             name = _known(connection, what.strip())
@@ -156,7 +163,10 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
 
 
 def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
-    """Convert values that the file format lacks to text; nested values become JSON."""
+    """Return the rows with columns that the file format lacks as text; nested values become JSON.
+
+    ``tables`` means that the format supports nested values (``Format.tables``).
+    """
     columns = []
     for name, kind in zip(answer.columns, map(str, answer.types), strict=True):
         column = '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""The file formats of exports. Each writes Arrow batches one by one, in constant memory.
+"""The file formats of exports. Each format writes Arrow batches one by one, in constant memory.
 
 The query, and the replacement of an existing file, are in ``export``.
 """
@@ -41,15 +41,15 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows."""
+        """Append the rows of an Arrow batch to the file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete the file."""
+        """Write the end of the file and close it."""
 
     @property
     def notes(self) -> dict[str, int]:
-        """Counts of special values in the file."""
+        """Counts of special values in the file, by the keys of ``export._NOTES``."""
         return {}
 
 
@@ -124,7 +124,7 @@ class Csv(Format):
 
 
 class Excel(Format):
-    """Excel, a sheet for each 1,048,575 rows. Text is never a formula or a link.
+    """An Excel file with a sheet for each 1,048,575 rows. Text is never a formula or a link.
 
     Numbers of more than 15 digits are written as text, to stay exact; times have milliseconds.
     """

@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 def settled_manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
-    """Return the path of a manifest. Finishes an interrupted commit first."""
+    """Return the path of a partition's manifest, existing or not. Finishes an interrupted commit of it first."""
     path = manifest_path(root, family, chain, timestamp)
     if _journal(path).exists():
         with locked(root, chain):
@@ -57,7 +57,10 @@ def settled_manifest_path(root: Path, family: str, chain: str, timestamp: str) -
 
 
 def manifest_paths(root: Path, chain: str | None = None, timestamp: str | None = None) -> Iterator[Path]:
-    """Yield all manifests' paths by chain, timestamp and family. Finishes interrupted commits on the way."""
+    """Yield the paths of all manifests, or of one chain or timestamp, sorted by chain, timestamp and family.
+
+    Finishes interrupted commits of these partitions first.
+    """
     for chain_folder in _folders(root / MANIFESTS, "chain=", chain):
         for folder in _folders(chain_folder, "timestamp=", timestamp):
             yield from _paths_in(root, chain_folder.name.removeprefix("chain="), folder)
@@ -72,7 +75,10 @@ def complete_manifests(root: Path, chain: str, timestamps: Collection[str]) -> I
 
 
 def commit(root: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-    """Write the files and the manifest so that they appear together. The caller holds the chain's lock."""
+    """Write a partition's manifest and ``files`` (Parquet bytes by table) so that they appear together.
+
+    The caller holds the chain's lock.
+    """
     path = manifest_path(root, manifest.family, manifest.chain, manifest.timestamp)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(root, manifest)
@@ -84,7 +90,7 @@ def commit(root: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
 
 
 def finish(root: Path, path: Path) -> None:
-    """Finish an interrupted commit, if there is one. The caller holds the chain's lock."""
+    """Finish an interrupted commit of the manifest ``path``, if there is one. The caller holds the chain's lock."""
     journal = _journal(path)
     manifest = read_manifest(journal)
     if manifest is None:
@@ -120,7 +126,7 @@ def locked(root: Path, chain: str | None) -> Iterator[None]:
 
 
 def _paths_in(root: Path, chain: str, folder: Path) -> Iterator[Path]:
-    """Yield the manifests' paths of one timestamp, by family."""
+    """Yield the paths of the manifests in ``folder`` (one chain and timestamp), sorted by family."""
     names = {Path(entry.name) for entry in os.scandir(folder)}
     for name in names:
         if name.suffix == ".next":
@@ -139,7 +145,7 @@ def _temporary(final: Path, manifest: Manifest) -> Path:
 
 
 def _sweep(root: Path, manifest: Manifest) -> None:
-    """Delete temporary files of killed commits. Under the chain's lock no other process writes them."""
+    """Delete temporary files of killed commits of a partition. The caller holds the chain's lock."""
     folders = {file_of(root, manifest, table).parent for table in manifest.tables}
     for folder in folders | {manifest_path(root, *manifest.place).parent}:
         for stale in folder.glob("*.tmp"):
@@ -148,7 +154,7 @@ def _sweep(root: Path, manifest: Manifest) -> None:
 
 
 def _write_synced(files: Mapping[Path, bytes]) -> None:
-    """Write all files, then sync them: one sync often brings the others to disk too."""
+    """Write all files (bytes by path), then sync each to disk: one sync often writes the other files too."""
     with ExitStack() as stack:
         opened = []
         for path, data in files.items():

@@ -1,6 +1,6 @@
-"""Find damaged files of a lake: manifests, Parquet files, and the note of its provider.
+"""Find damaged files of a lake: manifests, Parquet files, and the file that names the lake's provider.
 
-This changes nothing. A damaged file is moved to the lake's quarantine when its partition is written again
+These functions change no file. A damaged file is moved to the lake's quarantine when its partition is written again
 (``Lake.write``) or repaired from the archive (``holderlake.maintenance.repair``); it is never deleted.
 """
 
@@ -36,7 +36,7 @@ _FAMILY_OF: Final = {f"{name}/part-0.parquet": family for family, names in FAMIL
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file, its fault, and its partition; None for the provider's note."""
+    """A damaged file, its fault, and its partition (``place``); None for the file that names the provider."""
 
     path: Path
     reason: str

@@ -70,18 +70,21 @@ class Lake:
 
     @property
     def provider(self) -> str | None:
-        """The provider of the lake's data; None before the first write. If the note is damaged, from a manifest."""
+        """The id of the provider of the lake's data; None before the first write.
+
+        It is read from ``provider_path``, or from a manifest if that file is damaged.
+        """
         provider, damage = self._noted_provider()
         return self._written_provider() if damage else provider
 
     @property
     def provider_path(self) -> Path:
-        """The file that notes the provider."""
+        """The path of the JSON file that names the lake's provider."""
         return self.root / _PROVIDER
 
     @property
     def provider_damage(self) -> str | None:
-        """The fault of the provider's note; None if there is none, or if the lake is empty."""
+        """The fault of the file ``provider_path`` as text; None if it has no fault, or the lake is empty."""
         noted, damage = self._noted_provider()
         written = self._written_provider() or noted
         return damage or (None if noted == written else f"names {noted!r}, and the manifests name {written!r}")
@@ -90,7 +93,7 @@ class Lake:
         return next((manifest.provider for manifest in self.manifests()), None)
 
     def _noted_provider(self) -> tuple[str | None, str | None]:
-        """Return the provider in the note, and the note's fault."""
+        """Return the provider that ``provider_path`` names, and that file's fault; None for each that is absent."""
         try:
             return msgspec.json.decode(self.provider_path.read_bytes(), type=dict[str, str])["provider"], None
         except FileNotFoundError:
@@ -128,7 +131,7 @@ class Lake:
         return (manifest for manifest in manifests if manifest)
 
     def complete(self, chain: str, instants: Collection[datetime]) -> Iterator[Manifest]:
-        """Yield a chain's manifests at the instants, of all families, that have all their files: in one pass."""
+        """Yield a chain's manifests of all families at the instants, without those that lack a file."""
         return commits.complete_manifests(self.root, _safe(chain), {_timestamp(as_of) for as_of in instants})
 
     def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
@@ -153,7 +156,7 @@ class Lake:
         raise LakeError(f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
-        """Return a partition's rows by table, or those of some tables; None if a file does not match the manifest."""
+        """Return a partition's rows by table, of all tables or some; None if a file does not match the manifest."""
         names = manifest.tables if tables is None else tables
         rows = {}
         for name in names:
@@ -185,7 +188,7 @@ class Lake:
         return links
 
     def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
-        """Return a table's file; empty if there is none, None if it does not match the manifest."""
+        """Return the bytes of a table's file: empty if there is no file, None if they do not match the manifest."""
         file = manifest.tables[table]
         if file == NO_FILE:
             return b""
@@ -218,8 +221,8 @@ class Lake:
         same rows again changes nothing.
 
         ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
-        a past that does not change: rows of a covered subject that differ from its older rows are noted in
-        ``revisions``, to which rows are only added; and a subject with rows that were fetched before ``as_of`` is not
+        a past that does not change: rows of a covered subject that differ from its older rows add a row to
+        ``revisions``, whose rows are never removed; and a subject with rows that were fetched before ``as_of`` is not
         covered.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
@@ -258,7 +261,7 @@ class Lake:
             )
 
     def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
-        """Return the partition's manifest and rows. If one of its files is damaged, move all to the quarantine."""
+        """Return a partition's manifest and rows by table. If a file is damaged, quarantine all its files."""
         manifest = read_manifest(path)
         rows = self.intact_rows(manifest) if manifest else None
         if rows is not None:
@@ -324,7 +327,7 @@ class Lake:
 
 
 def _link(path: Path, link: Path) -> None:
-    """Make a hard link; a copy if the file system has none, or the folder is on another one."""
+    """Make a hard link ``link`` to a file, or a copy if the file system cannot link the two paths."""
     try:
         link.hardlink_to(path)
     except FileNotFoundError:
@@ -334,7 +337,7 @@ def _link(path: Path, link: Path) -> None:
 
 
 def _options(old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]) -> dict[str, Any] | None:
-    """Return the request options of all covered subjects; None if those of an older answer that stays are unknown."""
+    """Return the request options of all covered subjects; None if those of older rows that are kept are unknown."""
     if given is None:
         return None if old is None else old.options
     is_known = old is None or old.options is not None or old.answered <= frozenset(covered)

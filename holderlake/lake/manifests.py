@@ -21,7 +21,7 @@ from holderlake.storage.names import BadName, chain_name, commit_name, digest_na
 FAILURES: Final = "failures"
 REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
-"""Tables about a family's requests instead of their rows. Each family has its own files of them."""
+"""Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
 MANIFESTS: Final = "_manifests"
 
 Place = tuple[str, str, str]
@@ -29,7 +29,7 @@ Place = tuple[str, str, str]
 
 
 class LakeError(Exception):
-    """The lake cannot read or write something. The message names it and the remedy."""
+    """A file or partition of the lake cannot be read or written. The message names the fault and the remedy."""
 
 
 class DamagedManifest(LakeError):
@@ -38,7 +38,10 @@ class DamagedManifest(LakeError):
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table's file in a partition: its rows, bytes and SHA-256. A side table without rows has no file."""
+    """A table's file in a partition: its number of rows, size in bytes, and SHA-256 in hexadecimal.
+
+    A side table (``SIDE_TABLES``) without rows has no file; its entry is ``NO_FILE``.
+    """
 
     rows: int
     bytes: int
@@ -50,10 +53,10 @@ NO_FILE: Final = TableFile(0, 0, "")
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of a partition. ``timestamp`` is the partition's text, ``written_at`` is UTC.
+    """The content of a partition. ``timestamp`` is its instant as in paths (20261120T000000Z), ``written_at`` is UTC.
 
     ``covered`` are the subjects (tokens, address sets, …) that were answered, also those without rows. ``options`` are
-    the request options of all of them; None if they are not known.
+    the request options of all covered subjects; None if unknown. ``commit`` is a random id of the commit.
     """
 
     family: str
@@ -77,7 +80,7 @@ class Manifest:
 
     @property
     def answered(self) -> frozenset[str]:
-        """The covered subjects; none if the commit is older than the instant, because its rows cannot be final."""
+        """The covered subjects; empty if the partition was written before its instant: such rows cannot be final."""
         return frozenset() if self.written_at < self.as_of else self.covered
 
     @property
@@ -87,12 +90,12 @@ class Manifest:
 
     @property
     def failures(self) -> int:
-        """The number of requests without an answer."""
+        """The number of rows of the table ``failures``."""
         return self.tables[FAILURES].rows
 
     @property
     def revisions(self) -> int:
-        """The number of times that rows changed when the same instant was fetched again."""
+        """The number of rows of the table ``revisions``: changes found when the same instant was fetched again."""
         return self.tables.get(REVISIONS, NO_FILE).rows
 
 
@@ -102,18 +105,18 @@ def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:
 
 
 def table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> Path:
-    """Return the path of a table's file, existing or not. A side table has one file a family."""
+    """Return the path of a table's file, existing or not. A side table (``SIDE_TABLES``) has one file a family."""
     return Path(_table_path(root, table, chain, timestamp, family))
 
 
 def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
-    """Return the path as text, which is much faster to make for tens of thousands of files."""
+    """Return ``table_path`` as text, which is much faster for tens of thousands of files."""
     name = f"part-{family}.parquet" if table in SIDE_TABLES else "part-0.parquet"
     return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
 
 
 def place_of(path: Path) -> Place:
-    """Return family, chain and timestamp of a manifest's path."""
+    """Return the family, chain and timestamp that a manifest's path contains."""
     return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
 
 
@@ -161,13 +164,13 @@ def file_of(root: Path, manifest: Manifest, table: str) -> Path:
 
 
 def files_of(root: Path, manifest: Manifest) -> list[Path]:
-    """Return all files of a partition: its manifest and its tables' files."""
+    """Return the paths of all files of a partition: its manifest and its tables' files."""
     path = manifest_path(root, manifest.family, manifest.chain, manifest.timestamp)
     return [path, *(file_of(root, manifest, name) for name, file in manifest.tables.items() if file != NO_FILE)]
 
 
 def has_its_files(root: Path, manifest: Manifest) -> bool:
-    """Return True if each file exists with the size in the manifest. The files are not read."""
+    """Return True if each file of a manifest exists with the recorded size. The files are not read."""
     return all(
         _size(_table_path(root, table, manifest.chain, manifest.timestamp, manifest.family)) == file.bytes
         for table, file in manifest.tables.items()
@@ -176,12 +179,12 @@ def has_its_files(root: Path, manifest: Manifest) -> bool:
 
 
 def is_intact(data: bytes, file: TableFile) -> bool:
-    """Return True if the bytes have the size and the checksum of the file."""
+    """Return True if ``data`` has the size and the SHA-256 that a manifest records for ``file``."""
     return len(data) == file.bytes and hashlib.sha256(data).hexdigest() == file.sha256
 
 
 def table_file(rows: int, data: bytes) -> TableFile:
-    """Return a manifest's entry for a file with these bytes."""
+    """Return a manifest's entry for a file with a number of rows and these bytes."""
     return TableFile(rows, len(data), hashlib.sha256(data).hexdigest())
 
 

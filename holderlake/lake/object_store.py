@@ -6,7 +6,7 @@ trust manifests always see a complete partition. If two writers push different p
 reports a conflict. A storage that ignores conditional puts is refused before anything is written, because several do
 so silently.
 
-A lake notes the last state that it had in common with a bucket. A partition that changed on one side since then is
+A lake records the last state that it had in common with a bucket. A partition that changed on one side since then is
 copied to the other side. One that changed on both sides is a conflict, which a person has to solve.
 """
 
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 
 
 class BucketError(LakeError):
-    """The object storage cannot read or write something. The message names the reason and the remedy."""
+    """The bucket cannot be read or written. The message names the reason and the remedy."""
 
 
 class DamagedFile(BucketError):
@@ -68,9 +68,10 @@ class StoredManifest:
 
 @dataclass
 class Moved:
-    """Result of a push or pull: partitions and bytes copied, partitions that were equal, and names of conflicts.
+    """Result of a push or pull: numbers of partitions and bytes copied, and of partitions that were equal (``alike``).
 
-    ``refused`` are messages about partitions that were not copied because a manifest or a file is damaged.
+    ``conflicts`` are names of manifests that changed on both sides, and ``refused`` are messages about
+    partitions that were not copied because a manifest or a file is damaged.
     """
 
     partitions: int = 0
@@ -81,16 +82,17 @@ class Moved:
 
     @property
     def is_complete(self) -> bool:
-        """True if both sides now have the same partitions."""
+        """True if every partition was copied or equal, so that lake and bucket agree."""
         return not self.conflicts and not self.refused
 
 
 def open_bucket(
     url: str, endpoint: str | None = None, region: str | None = None, secrets: Mapping[str, str] | None = None
 ) -> Bucket:
-    """Open the bucket (and folder) of an address such as ``s3://bucket/folder``.
+    """Open the bucket (and folder) of a URL such as ``s3://bucket/folder``.
 
-    Keys come from the environment, under the storage's own names. ``endpoint`` is for servers other than Amazon's.
+    Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
+    a server other than Amazon's.
     """
     config: dict[str, Any] = dict(secrets or {})
     if url.startswith("s3") and endpoint:
@@ -109,7 +111,7 @@ class Bucket:
         self.url = url
 
     def probe(self) -> None:
-        """Raise ``BucketError`` if the storage ignores conditional puts: several writers race for one object."""
+        """Raise ``BucketError`` if the storage ignores conditional puts. To test it, threads write one object."""
         name, start = f"_probe/{uuid4().hex}", Barrier(_WRITERS)
 
         def write(number: int) -> bool:
@@ -137,9 +139,9 @@ class Bucket:
                 yield stored
 
     def manifest(self, name: str) -> StoredManifest | None:
-        """Return a manifest by its name; None if there is none.
+        """Return a manifest by the name of its object; None if there is no object of this name.
 
-        Raises ``DamagedManifest`` if it is invalid, or names another partition than its own name.
+        Raises ``DamagedManifest`` if the manifest is invalid, or its partition does not match the name.
         """
         try:
             response = obstore.get(self.store, name)
@@ -171,7 +173,7 @@ class Bucket:
         raise BucketError(f"a file of {table} in {self.url} does not match its manifest {name}; push it again")
 
     def data(self, manifest: Manifest, table: str) -> bytes | None:
-        """Return a table's file; None if it does not match the manifest."""
+        """Return the bytes of a table's object; None if it is missing or does not match the manifest."""
         try:
             data = bytes(obstore.get(self.store, object_name(manifest, table)).bytes())
         except (NotFoundError, FileNotFoundError):
@@ -179,9 +181,10 @@ class Bucket:
         return data if is_intact(data, manifest.tables[table]) else None
 
     def commit(self, manifest: Manifest, files: Mapping[str, bytes], before: StoredManifest | None) -> str | None:
-        """Put the files, then the manifest, if the stored one is still ``before`` (or none). Returns its ETag.
+        """Put the files (bytes by table), then the manifest, and return the manifest's ETag.
 
-        Returns None if another writer replaced the manifest.
+        ``before`` is the stored manifest to replace, None for a new one. Returns None, and does not replace the stored
+        manifest, if another writer has replaced it.
         """
         for table, data in files.items():
             self._put(object_name(manifest, table), data, "create")  # an existing object of this name is equal
@@ -197,7 +200,7 @@ class Bucket:
         return e_tag
 
     def _put(self, name: str, data: bytes, mode: Any) -> str | None:
-        """Put an object and return its ETag; None if the condition did not hold."""
+        """Put an object and return its ETag; None if the condition ``mode`` (obstore's ``mode``) did not hold."""
         try:
             put = obstore.put(self.store, name, data, mode=mode, use_multipart=False)
         except (AlreadyExistsError, FileExistsError, PreconditionError):
@@ -219,23 +222,23 @@ def manifest_name(manifest: Manifest) -> str:
 
 
 def object_name(manifest: Manifest, table: str) -> str:
-    """Return the name of a table's object: the lake's name, with the start of its SHA-256."""
+    """Return the name of a table's object: the path in the lake, with the start of the file's SHA-256."""
     path = file_of(Path(), manifest, table)
     stem = path.stem if table in SIDE_TABLES else "part"
     return str(path.with_name(f"{stem}-{manifest.tables[table].sha256[:24]}.parquet"))
 
 
 def push(lake: Lake, bucket: Bucket, progress: Progress = lambda _, __: None) -> Moved:
-    """Copy partitions that the bucket lacks to the bucket. ``progress`` gets the number done and the number of all.
+    """Copy new and changed partitions of the lake to the bucket. Raises ``BucketError``.
 
-    A killed push resumes. Raises ``BucketError``.
+    ``progress`` is called with the number of finished partitions and their total. A killed push can be repeated.
     """
     bucket.probe()
     return _Sync(lake, bucket).run(list(lake.manifests()), _Sync.push_one, progress)
 
 
 def pull(lake: Lake, bucket: Bucket, progress: Progress = lambda _, __: None) -> Moved:
-    """Copy partitions that the lake lacks to the lake, as ``push`` does the other way."""
+    """Copy new and changed partitions of the bucket to the lake. ``progress`` and errors are those of ``push``."""
     sync = _Sync(lake, bucket)
     changed = [name for name, e_tag in sorted(sync.remote.items()) if not sync.is_unchanged(name, e_tag)]
     moved = sync.run(changed, _Sync.pull_one, progress)
@@ -261,7 +264,10 @@ class _Sync:
             return {}
 
     def run(self, items: Sequence[Any], copy_one: Callable[[_Sync, Any], None], progress: Progress) -> Moved:
-        """Copy the items in a few threads. Notes finished ones even if another one raises."""
+        """Call ``copy_one`` for each item (a manifest, or its name) in eight threads.
+
+        The state of the copied partitions is saved even if one of the calls raises.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
 
         def copy(item: Any) -> None:
@@ -282,7 +288,7 @@ class _Sync:
         return self._moved
 
     def is_unchanged(self, name: str, e_tag: str | None) -> bool:
-        """Return True if the bucket's manifest is the common one, and the lake still has it."""
+        """Return True if lake and bucket still have the manifest of their last common state."""
         common = self._common.get(name)
         local = read_manifest(self._lake.root / name)
         return common is not None and local is not None and common == (local.commit, e_tag)
@@ -326,7 +332,7 @@ class _Sync:
         self._note_copied(name, manifest, remote.e_tag, files)
 
     def _is_settled(self, name: str, local: Manifest, remote: StoredManifest, may_replace: bool) -> bool:
-        """Return True, and note it, if both sides have the same rows, or a conflict."""
+        """Return True if nothing is to copy: both sides have the same rows, or both changed. Counts either case."""
         other = remote.manifest
         if (local.provider, local.tables, local.covered) == (other.provider, other.tables, other.covered):
             self._common[name] = (local.commit, remote.e_tag or "")
@@ -350,7 +356,7 @@ class _Sync:
         return files
 
     def _is_base(self, name: str, manifest: Manifest) -> bool:
-        """Return True if the manifest is the one that both sides had last."""
+        """Return True if the manifest is that of the last common state of lake and bucket."""
         return name in self._common and self._common[name][0] == manifest.commit
 
     def _note_copied(self, name: str, manifest: Manifest, e_tag: str | None, files: Mapping[str, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Rows that changed when the same instant was fetched again: two answers are compared row by row.
+"""Find rows that changed when the same instant was fetched again, by comparing the rows of both answers.
 
 A later ``fetched_at`` or ``dt_update`` alone is not a change.
 """
@@ -29,7 +29,7 @@ def revisions(
 ) -> pa.Table:
     """Return rows of the table ``revisions``: one for each subject and table whose rows differ.
 
-    ``before`` and ``after`` are a partition's rows by table; ``column`` is the one of a row's subject.
+    ``before`` and ``after`` are a partition's rows by table; ``column`` is the name of the column with a row's subject.
     """
     rows = [
         row
@@ -72,7 +72,7 @@ def _is_known(rows: pa.Table, name: str) -> bool:
 
 
 def _counted(rows: pa.Table, same: Collection[str]) -> Counter[str]:
-    """Count the rows as texts, because 0.0 is not -0.0 and a null equals itself. Columns in ``same`` are ignored."""
+    """Count equal rows by their text, without the columns ``same``: as text, 0.0 is not -0.0, and null equals null."""
     compared = rows.drop_columns(list(set(rows.column_names) & {*_TIMES_OF_THE_ANSWER, *same}))
     return Counter(map(repr, compared.to_pylist()))
 

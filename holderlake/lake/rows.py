@@ -19,19 +19,19 @@ SUBJECT_COLUMNS: Final = {
     "address_set": "address_set",
     "address": "address",
 }
-"""The column of a row's subject (what its request was about), by the kind of subject."""
+"""The column with a row's subject (what its request was about), by the kind of subject."""
 _INSTANTS: Final = ("as_of", "fetched_at")
 _LONG_RUN: Final = 100
-"""Rows of a subject on average from which on moving them in blocks is faster than one by one."""
+"""Least average number of rows of a subject for which sorting blocks of rows is faster than sorting single rows."""
 
 
 def subject_column(table: str, kind: str) -> str:
-    """Return the column of a row's subject."""
+    """Return the column of ``table`` with a row's subject; ``kind`` is a key of ``SUBJECT_COLUMNS``."""
     return "subject" if table in SIDE_TABLES else SUBJECT_COLUMNS[kind]
 
 
 def empty(table: str) -> pa.Table:
-    """Return a table without rows in its declared schema."""
+    """Return an empty Arrow table in the schema of the named table."""
     return TABLES[table].schema.empty_table()
 
 
@@ -58,7 +58,10 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
 
 
 def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:
-    """Return new and old rows by subject, without old rows of the subjects that are answered again."""
+    """Return new and old rows, sorted by subject, without old rows of ``answered`` subjects or those with new rows.
+
+    ``subject`` is the name of the column with the subject.
+    """
     if old is not None:
         replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
         new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
@@ -66,7 +69,7 @@ def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collecti
 
 
 def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:
-    """Return the subjects with rows that were fetched before their instant."""
+    """Return the subjects with rows that were fetched before ``as_of``; ``kind`` is a key of ``SUBJECT_COLUMNS``."""
     early = [
         rows.filter(pc.less(rows["fetched_at"], as_of))[subject_column(name, kind)].to_pylist()
         for name, rows in tables.items()
@@ -89,12 +92,12 @@ def to_parquet(rows: pa.Table) -> bytes:
 
 
 def from_parquet(table: str, data: bytes) -> pa.Table:
-    """Decode a table's file. No bytes are no rows."""
+    """Decode the Parquet bytes of a table's file. Returns an empty table for empty bytes."""
     return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read()) if data else empty(table)
 
 
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
-    """Sort rows by subject, stable. Long runs of one subject are moved as blocks."""
+    """Sort rows by the column ``subject``; rows of one subject keep their order."""
     runs = pc.run_end_encode(rows[subject].combine_chunks())
     if len(runs.values) * _LONG_RUN >= rows.num_rows:
         return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))

@@ -1,4 +1,5 @@
 """The provider in this process, and the user's own store: the embedded service, the local engine, imports.
 
-Computations are in ``holderlake.engine`` and HTTP in ``holderlake.service``; this room connects them to the settings.
+Computations are in ``holderlake.engine`` and HTTP in ``holderlake.service``; this package
+connects both to the settings.
 """

@@ -1,7 +1,7 @@
 """The provider in this process: the service on loopback over the sample world or the user's own store.
 
-The pipeline gets an ``Endpoint`` and uses it like any other provider. Unless the settings forbid it, it also gets the
-``LocalEngine`` over the same store, which computes many answers without HTTP.
+The pipeline gets an ``Endpoint`` and uses it like any other provider. Unless the settings forbid it, the pipeline also
+gets the ``LocalEngine`` over the same store, which computes many answers without HTTP.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ if TYPE_CHECKING:
     from holderlake.provider.local_engine import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
-"""The credits of the embedded service's key. Nothing is paid, but the ledger counts them."""
+"""The allowance of the embedded service's API key, in hundredths of a credit. No one pays, but the ledger counts."""
 
 
 @dataclass(frozen=True)
 class _Local:
-    """The store of a provider in this process; ``accounts`` is the database of its keys and charges."""
+    """A provider in this process: the folder of its store (``root``), its id, and how the store is opened.
+
+    ``accounts`` is the SQLite file of its keys and charges. ``rules`` and ``index`` (indexed tokens as pairs of chain
+    and address) are None for those that the store has itself.
+    """
 
     root: Path
     provider_id: str
@@ -50,7 +54,7 @@ class _Local:
 
 
 def make_workspace(settings: Settings) -> Workspace:
-    """Return the workspace of the settings, with the provider that they name or one in this process."""
+    """Return the workspace of the settings, with the provider of ``provider.url``, else one in this process."""
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
@@ -62,14 +66,14 @@ def make_workspace(settings: Settings) -> Workspace:
 
 
 def reading_workspace(settings: Settings) -> Workspace:
-    """Return a workspace for commands that only read the home; it has no watchlist of the sample world."""
+    """Return a workspace for commands that only read the home folder. The sample world's watchlist is not added."""
     workspace = Workspace(settings, lambda: _remote(settings))
     workspace.engine = _engine(settings)
     return workspace
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
-    """Return the settings with the sample world's tokens and address sets, unless they have their own."""
+    """Return the settings with the sample world's tokens and address sets, unless the settings name others."""
     world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
@@ -90,7 +94,7 @@ def _world() -> World:
 
 
 def sample_period() -> tuple[datetime, datetime]:
-    """Return the first and the last instant of the sample world."""
+    """Return the first and the last instant of the sample world (naive UTC)."""
     world = _world()
     return world.start, world.end
 
@@ -101,7 +105,10 @@ def sample_rules() -> Rules:
 
 
 def sample_store(home: Path) -> Path:
-    """Return the folder of the store of the sample world. Build it if it is missing, with one rename at the end."""
+    """Return the folder of the sample world's store; build the store if it is missing.
+
+    The folder gets its name by one rename at the end, so it is complete or absent.
+    """
     from holderlake.engine.store.store import Store
 
     final = home / "sample-world" / f"engine-{_world_version()}"
@@ -147,7 +154,7 @@ def _remote(settings: Settings) -> Endpoint:
 
 
 def _engine(settings: Settings) -> Engine | None:
-    """Return the engine of a provider in this process, None if the settings use HTTP."""
+    """Return the local engine of a provider in this process; None if the settings use HTTP instead."""
     from holderlake.local.engine import LocalEngine
 
     if settings.provider.url or not settings.provider.direct:
@@ -156,7 +163,7 @@ def _engine(settings: Settings) -> Engine | None:
 
 
 def _local(settings: Settings) -> _Local:
-    """Return the store of the settings without a provider's address."""
+    """Return the provider in this process that the settings choose: the sample world or the user's own store."""
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return _Local(sample_store(settings.home), f"{SAMPLE_PROVIDER}{_world_version()}", folder / "accounts.sqlite")
@@ -172,13 +179,16 @@ def _local(settings: Settings) -> _Local:
 
 
 def own_store_id(settings: Settings) -> str:
-    """Return the name of the user's own store as a provider, in lake and archive."""
+    """Return the provider id of the user's own store, as recorded in lake and archive."""
     return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 
 @cache
 def _store(local: _Local) -> Store:
-    """Return the store, opened once in a process and closed at its end. Raises ``SettingsError`` if it is missing."""
+    """Open a provider's store, once in a process, and close it when the process ends.
+
+    Raises ``SettingsError`` if the store is missing.
+    """
     if not local.root.exists():
         raise SettingsError(
             f"provider.local is 'store', but {local.root} is missing; 'holderlake import' and 'import-rpc' create it"
@@ -190,7 +200,10 @@ def _store(local: _Local) -> Store:
 
 @cache
 def _served(local: _Local) -> Endpoint:
-    """Start the service once in a process; it ends with the process, before the store is closed."""
+    """Start the embedded service, once in a process, and return its endpoint.
+
+    The service ends with the process, before its store is closed.
+    """
     from holderlake.service.billing.keys import KeyStore
     from holderlake.service.run import BackgroundService
 

@@ -32,7 +32,10 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 class LocalEngine:
-    """``holderlake.provider.local_engine.Engine`` over a store, which is opened at the first use."""
+    """The implementation of ``holderlake.provider.local_engine.Engine`` over a store.
+
+    ``store`` and ``provider_id`` are functions, which are called when the value is needed.
+    """
 
     def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
         self._store = store
@@ -49,7 +52,7 @@ class LocalEngine:
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """See ``Engine.maps``. Raises ``EngineError`` if the store cannot be read."""
+        """Compute maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` for an unreadable store."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
@@ -63,7 +66,7 @@ class LocalEngine:
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """See ``Engine.holders``. Raises ``EngineError`` if the store cannot be read."""
+        """Compute holders at instants, see ``Engine.holders``. Raises ``EngineError`` for an unreadable store."""
         from holderlake.engine.maps.batch import holder_batches
 
         known, refused = self._known(chain, tokens, instants)
@@ -77,7 +80,7 @@ class LocalEngine:
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """Return the supported tokens, and the missing answers of the other ones at all instants."""
+        """Return the supported tokens by address, and for each other token a missing answer at each instant."""
         from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
@@ -97,7 +100,7 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 def _without_holders(
     answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
 ) -> list[MissingAnswer]:
-    """Return the missing answers of tokens without holders, which have no row in ``answered``."""
+    """Return a missing answer for each token and instant without a row in ``answered``: it has no holders then."""
     from holderlake.engine.queries.balances import no_holders
 
     keys = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))

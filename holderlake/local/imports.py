@@ -37,7 +37,10 @@ _NO_INDEX = (
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading files, the files with times of blocks, and the file for rejected rows."""
+    """Options for reading transfer files. ``blocks``: files with the times of blocks.
+
+    ``rejected``: a new file for invalid rows; None if invalid rows prevent the import of their file.
+    """
 
     options: FileOptions = field(default_factory=FileOptions)
     blocks: Sequence[Path] = ()
@@ -45,7 +48,7 @@ class Reading:
 
     @property
     def is_chosen(self) -> bool:
-        """Return whether an option shows that the files contain transfers."""
+        """True if an option shows that the files contain transfers, so that none is read as a token list."""
         options = self.options
         return bool(options.format or options.column_map or options.rows_at)
 
@@ -113,7 +116,10 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
-    """Import label files, each completely or not at all. Raises the errors of ``import_paths``."""
+    """Import files of address labels, each completely or not at all.
+
+    Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were not.
+    """
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         found = read_labels(path)
@@ -127,7 +133,10 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
 def _each_file(
     settings: Settings, paths: Sequence[Path], imported: Callable[[Store, Path], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[BadSource]]:
-    """Import each file; return a line of the report for each, and the errors."""
+    """Call ``imported`` for each file with the user's own store.
+
+    Returns a line of the report for each file, and the errors of files that were not imported.
+    """
     lines: list[dict[str, Any]] = []
     errors: list[BadSource] = []
     with open_own_store(settings) as store, console.progress("importing", len(paths)) as bar:
@@ -163,7 +172,7 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
 
 
 def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
-    """Write the rows of all files so far as JSON lines; the file is complete or absent."""
+    """Write the invalid rows of all files read so far to ``path`` as JSON lines; it is complete or unchanged."""
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with building.open("w", encoding="utf-8") as file:

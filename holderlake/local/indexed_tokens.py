@@ -1,4 +1,4 @@
-"""``holderlake index``: list and change the tokens whose transfers count on every map of the own store."""
+"""``holderlake index``: list and change the tokens whose transfers count on every map of the user's own store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
 
 
 def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
-    """Print the indexed tokens of all chains or one, with the source of each mark and the stored transfers."""
+    """Print the indexed tokens of all chains or one, with the origin of the mark and the number of transfers."""
     with open_own_store(settings) as store:
         _list(store, chain, as_json)
 

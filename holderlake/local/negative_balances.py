@@ -1,4 +1,4 @@
-"""Addresses below zero in the user's own store: ``holderlake negative-balances``, and the warning after an import."""
+"""Addresses with negative balances in the user's own store: ``holderlake negative-balances``, and a warning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _MEANING: Final = (
 def report_negative_balances(
     settings: Settings, chain: str | None, token: str | None, as_of: datetime, as_json: bool
 ) -> None:
-    """Print the addresses below zero of all tokens, or of one. Raises ``ValueError`` for a token without a chain."""
+    """Print the addresses with negative balances of all tokens, or of one.
+
+    Raises ``ValueError`` for a token without a chain, or a chain without a token.
+    """
     if (chain is None) != (token is None):
         raise ValueError("--chain and --token need each other; leave both out for all tokens")
     with open_own_store(settings) as store:
@@ -42,12 +45,15 @@ def report_negative_balances(
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of several tokens, by token, the lowest first (``NEGATIVE_BALANCES``)."""
+    """Return the addresses with negative balances of several tokens, in the schema ``NEGATIVE_BALANCES``.
+
+    ``keys`` are pairs of chain and address. Rows are in the order of ``keys``, then the lowest balance first.
+    """
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first addresses below zero, their meaning, and the command that lists all."""
+    """Print the first ten addresses with negative balances, their meaning, and the command that lists all of them."""
     if not rows:
         return
     console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))

@@ -1,4 +1,4 @@
-"""Imports of a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+"""Import a chain's transfers from blockchain nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ from holderlake.settings.sections.nodes import NodeSettings
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of the command; None takes the value of the settings."""
+    """Options of ``holderlake import-rpc``; None takes the value of the settings.
+
+    ``traces`` reads transfers of the chain's coin inside contract calls too.
+    """
 
     chain: str | None = None
     tokens: Sequence[str] = ()
@@ -46,9 +49,10 @@ class ImportOptions:
 
 
 def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
-    """Import transfers and print a report.
+    """Import transfers from nodes into the user's own store, and print a report.
 
-    Raises ``SettingsError`` if no node or token is named, ``RpcError`` if the nodes fail.
+    ``urls`` are addresses of nodes; without any, those of the settings are used. Raises ``SettingsError`` if
+    no node or token is named, ``RpcError`` if the nodes fail.
     """
     with open_own_store(settings) as store, console.progress("importing", 0) as bar:
 
@@ -65,7 +69,7 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOpti
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    """Import the final blocks of a day (UTC) with the options of the settings.
+    """Import the final blocks of a chain's ``day`` (YYYY-MM-DD, UTC) with the options of the settings.
 
     Raises ``SettingsError`` for permanent failures, ``RpcError`` for those that a retry may solve.
     """
@@ -88,7 +92,10 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 
 
 async def newest_block(settings: Settings, chain: str) -> int:
-    """Return the newest block of the chain. Raises ``SettingsError`` without a node, ``RpcError`` if all nodes fail."""
+    """Return the number of the chain's newest block.
+
+    Raises ``SettingsError`` without a node, ``RpcError`` if all nodes fail.
+    """
     async with _node(settings, _endpoints(settings, chain), settings.node(chain), chain) as node:
         return await node.head()
 

@@ -21,7 +21,9 @@ from holderlake.settings import Settings
 def import_balances(
     settings: Settings, paths: Sequence[Path], options: BalanceOptions, blocks: Sequence[Path], as_json: bool
 ) -> None:
-    """Import balance lists, all of them or none.
+    """Import opening balances from files, all files or none, and print a report.
+
+    ``blocks`` are files with the times of blocks.
 
     Raises ``BadSource`` for invalid files, and for files that contradict each other or the store.
     """
@@ -44,7 +46,10 @@ def import_balances(
 
 
 def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:
-    """Remove the opening balances of a token. Raises ``ValueError`` for an address that is invalid on the chain."""
+    """Remove the opening balances of a token and print their number.
+
+    Raises ``ValueError`` for an address that is invalid on the chain.
+    """
     address = typed_token(chain, token)
     with open_own_store(settings) as store:
         removed = store.remove_opening_balances(chain, address)

@@ -1,4 +1,4 @@
-"""``holderlake serve``: runs the service from the settings, in this process or in several."""
+"""``holderlake serve``: run the HTTP service from the settings, in this process or in several."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
-"""Passes the sample world's folder to the service's processes; not a user's setting."""
+"""Environment variable that passes the sample world's folder to the service's processes; not a user's setting."""
 
 _log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, sample: bool) -> int:
-    """Serve until SIGTERM or Ctrl-C. Return an exit code; raise the error that prevents the start."""
+    """Run the HTTP service until SIGTERM or Ctrl-C, and return the exit code. ``sample`` serves the sample world.
+
+    Raises the error that prevents the start.
+    """
     section = settings.service
     log = section.log or ("text" if sys.stderr.isatty() else "json")
     sample_folder = sample_store(settings.home) if sample else None
@@ -51,7 +54,7 @@ def serve(settings: Settings, sample: bool) -> int:
 
 
 def app() -> ASGIApp:
-    """Return the app of one of several processes; it closes store and keys when it ends."""
+    """Return the ASGI app for one of several processes. The app closes its store and keys when it shuts down."""
     follow_supervisor()
     settings = load_settings()
     sample = os.environ.get(SAMPLE_VARIABLE)
@@ -62,7 +65,7 @@ def app() -> ASGIApp:
 
 @contextmanager
 def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> Iterator[tuple[Store, KeyStore]]:
-    """Open store and keys; the sample world has its own rules."""
+    """Open the engine's store and the store of API keys. ``sample``: folder of the sample world's store, or None."""
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
         threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
@@ -92,7 +95,7 @@ def _message(settings: Settings, store: Store) -> str:
 
 
 def _say(message: str, log: Log) -> None:
-    """Print a message, as a JSON log line if the log is JSON."""
+    """Print a message on standard error, or log it as a JSON line if ``log`` is "json"."""
     if log == "json":
         logging.config.dictConfig(log_config(log))
         _log.info(message)
@@ -109,7 +112,7 @@ def _export_options(settings: Settings, sample: Path | None) -> None:
 
 
 def _closing(app: ASGIApp, held: ExitStack) -> ASGIApp:
-    """Return the app, closing ``held`` after its shutdown, since a signal ends the process right after."""
+    """Return the app, and close ``held`` right after the app's shutdown, because a signal ends the process then."""
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:
         async def last(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Functions that open the engine's store with the rules of the settings and report changed rules."""
+"""Open the engine's store with the rules of the settings, and report changed rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Say = Callable[[str], None]
 
 
 def engine_rules(settings: Settings) -> Rules:
-    """Return the engine's default rules with the thresholds of the settings over them."""
+    """Return the engine's rules: the thresholds that the settings name, and the defaults for all others."""
     from holderlake.engine.records import Rules
 
     chosen = settings.engine.thresholds.chosen()
@@ -26,7 +26,7 @@ def engine_rules(settings: Settings) -> Rules:
 
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
-    """Open the store of the user's imports; see ``open_store``."""
+    """Open the user's own store, which holds imported transfers, with the rules of the settings (``open_store``)."""
     root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
     return open_store(root, rules, limit, settings.engine.index_keys, say)
 
@@ -38,9 +38,10 @@ def open_store(
     index: Collection[tuple[str, str]] | None = None,
     say: Say | None = None,
 ) -> Store:
-    """Open a store with rules and indexed tokens, or with its own if these are None.
+    """Open a store with rules and indexed tokens; None uses those that the store has recorded.
 
-    Report rules that differ from those of the last opening with ``say``, by default on standard error.
+    ``index`` are pairs of chain and address. Rules that changed since the last opening are reported by ``say``, by
+    default on standard error.
     """
     from holderlake.engine.store.store import Store
 
@@ -51,7 +52,10 @@ def open_store(
 
 
 def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return a sentence with the changed rules, their effect and the remedy for older maps."""
+    """Return a sentence with the changed rules, their effect and the remedy for older maps.
+
+    ``changed`` has the old and the new value by rule.
+    """
     listed = ", ".join(f"{name} from {_text(old)} to {_text(new)}" for name, (old, new) in changed.items())
     return (
         f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "

@@ -1,4 +1,4 @@
-"""The work of ``holderlake store``: verify, rebuild and clean the engine's own store, and print a report."""
+"""``holderlake store``: verify, rebuild and clean the user's own store, and print a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holderlake.settings import Settings, SettingsError
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:
-    """Check all files with a progress bar. Raises ``SomeFailed`` if files are damaged."""
+    """Check all files of the user's own store, and print a report. Raises ``SomeFailed`` if files are damaged."""
     root = _existing(settings)
     with console.progress("verifying", None) as bar:
         task = bar.task_ids[0]
@@ -32,7 +32,7 @@ def verify_store(settings: Settings, as_json: bool) -> None:
 
 
 def rebuild_store(settings: Settings, as_json: bool) -> None:
-    """Repair the store. Raises ``SomeFailed`` if transfers have to be imported again."""
+    """Repair the user's own store and print a report. Raises ``SomeFailed`` if transfers have to be imported again."""
     root = _existing(settings)
     done = rebuild(root, settings.engine.memory_limit, lambda text: console.err.print(text, markup=False))
     if as_json:
@@ -56,7 +56,7 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
 
 
 def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
-    """Delete the quarantined files, or only count them."""
+    """Delete the quarantined files of the user's own store if ``yes`` is True, else only count them."""
     root = _existing(settings)
     files, size = describe_quarantine(root)
     if yes:

@@ -23,7 +23,10 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class Share:
-    """The answers of an endpoint in one month."""
+    """Numbers of the answers of an endpoint in one month (YYYY-MM): answers, their compressed bytes, and replaced ones.
+
+    ``superseded`` counts answers that a refresh replaced.
+    """
 
     endpoint: str
     month: str
@@ -34,7 +37,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Prunable:
-    """Answers that may be removed, and the partitions that can't be rebuilt without them."""
+    """Answers that may be removed, and the names of the partitions that can't be rebuilt without them."""
 
     answers: list[StoredAnswer]
     partitions: list[str]
@@ -60,7 +63,8 @@ def shares(archive: AnswerArchive) -> list[Share]:
 def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) -> Prunable:
     """Return answers older than ``age`` whose partitions are all in the lake, and that no failure refers to.
 
-    ``keep_failed`` keeps all answers of partitions with failures. Answers without a commit are kept.
+    ``keep_failed`` excludes all answers of partitions with failures. Answers that no commit to the lake used are
+    excluded too.
     """
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}
@@ -88,7 +92,7 @@ def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) ->
 
 
 def prune(archive: AnswerArchive, found: Prunable) -> None:
-    """Remove the answers permanently."""
+    """Remove the answers of ``found`` from the archive permanently."""
     archive.remove(found.answers)
 
 
@@ -107,7 +111,7 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
 
 
 def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
-    """Print the removed or removable answers, and the consequence."""
+    """Print the number of removed or removable answers, and that their partitions can't be rebuilt afterwards."""
     plain: dict[str, Any] = {
         "answers": len(found.answers),
         "stored_bytes": found.stored_bytes,
@@ -131,6 +135,6 @@ def _safe(commit: Commit, lake: dict[tuple[str, str, str], Any], failing: Iterab
 
 
 def _endpoint(one: StoredAnswer) -> str:
-    """Return method and path without chain and address: ``GET tokens/map``."""
+    """Return an answer's HTTP method and path without chain and address, as in ``GET tokens/map``."""
     parts = unquote(str(one.request["path"])).strip("/").split("/")
     return f"{one.request['method']} {'/'.join(parts[1:3])}"

@@ -1,8 +1,8 @@
-"""Rebuild of lake and warehouse from the archive: no call, no credits, the same rows with the same times.
+"""Rebuild lake and warehouse from the archive, without calls or credits: the same rows with the same times.
 
 ``replay`` repeats each commit that the archive records, with the same answers, in a new folder next to the lake. The
 complete folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the
-old lake, and computed again only if it lacks them. The records of commits belong to ``archive.provenance``.
+old lake, and computed again only if the old lake lacks them. The records of commits belong to ``archive.provenance``.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from holderlake.maintenance.swap import (
 from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
-"""Commits of one chain are sequential, and each waits for the disk."""
+"""Number of chains that are rebuilt in parallel, because the commits of one chain are sequential."""
 
 
 def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     """Rebuild lake and warehouse, and replace the old ones.
 
-    ``provider`` chooses among the providers of the archive. Raises ``LakeError`` if there are several and none is
+    ``provider`` is the id of the provider whose answers are used. Raises ``LakeError`` if there are several and none is
     chosen, and if the archive records no commit; the old lake does not change then.
     """
     began = time.monotonic()
@@ -66,7 +66,10 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
 
 
 def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
-    """Return what ``rebuild`` would do, from file names alone: a damaged answer is only found by reading it."""
+    """Return the report that ``rebuild`` would give, without changing anything.
+
+    Answers are not read, so damaged ones are not found.
+    """
     report = RebuildReport()
     chosen = _chosen(workspace.archive, provider)
     old = lakes_of(workspace.settings.lake)
@@ -99,7 +102,10 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
 
 
 class Rebuild:
-    """A lake under construction. ``run`` may be called again for later commits."""
+    """A rebuild into the new lake ``fresh``, from the archive and the ``old`` lakes.
+
+    ``run`` may be called again to add commits that were recorded since.
+    """
 
     def __init__(
         self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: RebuildReport
@@ -124,7 +130,7 @@ class Rebuild:
         self._carry_over()
 
     def replay(self, paths: Sequence[Path], done: Callable[[], None] = lambda: None) -> None:
-        """Replay the commits of record files, in their order. ``done`` is called after each partition."""
+        """Replay the recorded commits in these files, in their order. ``done`` is called after each partition."""
         chains = groupby(paths, key=lambda path: path.parents[2])
         _ = self._workspace.ledger  # opened before the threads start
         with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
@@ -137,7 +143,7 @@ class Rebuild:
         self._stopped = False
 
     def _chain(self, paths: Sequence[Path], done: Callable[[], None]) -> None:
-        """Replay a chain's commits, until another chain fails."""
+        """Replay a chain's recorded commits; stop early if the replay of another chain failed."""
 
         async def replayed() -> None:
             for _, of_one in _by_partition(paths):
@@ -170,7 +176,7 @@ class Rebuild:
             self._keep_old_rows(chosen[0], missing)
 
     def _take_computed(self, partition: Sequence[Commit]) -> bool:
-        """Copy a computed partition if the old lake has it."""
+        """Copy a partition that the local engine computed. Returns False if no old lake has it complete."""
         held = _held_computed(self._old, partition)
         if held is None:
             return False
@@ -182,7 +188,7 @@ class Rebuild:
         return True
 
     def _keep_old_rows(self, commit: Commit, missing: Sequence[Asked]) -> None:
-        """Copy the partition if the old lake has it complete: the replay lacks rows."""
+        """Replace a partition whose answers are ``missing`` by the old lake's rows, if intact; report both."""
         held = _held(self._old, commit)
         if held is not None:
             _forget(self.fresh, commit)
@@ -192,7 +198,7 @@ class Rebuild:
         self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
 
     def _carry_over(self) -> None:
-        """Copy partitions with subjects that no readable record covers."""
+        """Copy partitions with subjects that the new lake lacks from the old lakes: no readable record has them."""
         for lake in self._old:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
@@ -209,7 +215,7 @@ class Rebuild:
         return rebuilt is None or not manifest.covered <= rebuilt.covered
 
     def _carry(self, lake: Lake, manifest: Manifest) -> None:
-        """Copy a partition. Raises ``LakeError`` for a file that does not match its manifest."""
+        """Copy a partition to the new lake. Raises ``LakeError`` for a file that does not match its manifest."""
         tables = {name: lake.rows(manifest, name) for name in manifest.tables}
         failures = tables.pop(FAILURES)
         self.fresh.write(
@@ -226,7 +232,7 @@ class Rebuild:
 
 
 def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Commit]:
-    """Return a partition's commits without groups of missing answers whose subjects later groups cover."""
+    """Return a partition's commits, without groups whose answers are missing and whose subjects a later commit has."""
     kept: list[Commit] = []
     settled: set[str] = set()
     for commit in reversed(partition):
@@ -278,7 +284,7 @@ def _chosen(archive: AnswerArchive, provider: str | None) -> str:
 
 
 def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
-    """Return the partition of an old lake if its files are intact."""
+    """Return the first old lake with the commit's partition and intact files, and its manifest; None without one."""
     for lake in old:
         manifest = lake.manifest(commit.family, commit.chain, commit.as_of)
         if manifest is not None and lake.intact_rows(manifest) is not None:
@@ -287,7 +293,7 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
 
 
 def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
-    """Return ``_held`` if it covers all subjects that an engine computed."""
+    """Return the old lake and manifest of ``_held`` if they cover all subjects that the engine computed, else None."""
     held = _held(old, partition[0])
     groups = [group for commit in partition if commit.is_computed for group in commit.groups]
     failed = {failure.subject for group in groups for failure in group.failures}
@@ -296,7 +302,7 @@ def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[La
 
 
 def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: RebuildReport) -> list[Commit]:
-    """Return a partition's commits; without the computed ones if their engine is not available."""
+    """Return a partition's commits, without those that the local engine computed if that engine is not available."""
     engine = workspace.engine
     if engine is not None and engine.provider_id == partition[0].provider:
         report.computed += 1

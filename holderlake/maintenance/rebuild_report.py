@@ -10,7 +10,10 @@ from holderlake import console
 
 @dataclass(frozen=True)
 class Missing:
-    """A missing or damaged answer of a partition. ``kept``: the old lake's rows were copied instead."""
+    """An answer that is missing in the archive or damaged. ``kept``: the old lake's rows were copied instead.
+
+    ``digest`` is the answer's name in the archive.
+    """
 
     partition: str
     endpoint: str
@@ -20,11 +23,11 @@ class Missing:
 
 @dataclass
 class RebuildReport:
-    """Rebuilt partitions, replayed commits, decoded answers, and rows by table.
+    """Result of a rebuild: numbers of rebuilt partitions, replayed commits, decoded answers, and rows by table.
 
     ``carried``: names of partitions copied from the old lake, because the archive has no record of them.
-    ``damaged``: unreadable files of the archive's records and the old lake.
-    ``unnamed``: number of answers without a commit.
+    ``damaged``: unreadable files among the archive's records and in the old lake.
+    ``unnamed``: number of archived answers that no commit used.
     Partitions of the local engine: ``kept`` were copied, ``computed`` were computed again; ``uncomputed`` names those
     that the old lake lacks while that engine is not available.
     """

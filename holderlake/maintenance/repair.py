@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Repaired:
-    """Damage, repaired partitions, and partitions that could not be repaired, with the reason."""
+    """Result of a repair: damaged files (``found``), names of repaired partitions, and failed ones with the reason."""
 
     found: list[Damage] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     incomplete: list[str] = field(default_factory=list)
-    """Missing answers of repaired partitions: the archive does not have them."""
+    """Messages about repaired partitions that lack rows, because their answers are not in the archive."""
 
     @property
     def is_complete(self) -> bool:
@@ -43,7 +43,7 @@ class Repaired:
 
 
 def parse_place(text: str) -> Place:
-    """Read a partition as ``FAMILY/CHAIN/INSTANT``. Raises ``ValueError``."""
+    """Parse the name of a partition, ``FAMILY/CHAIN/INSTANT``. Raises ``ValueError`` if it is invalid."""
     parts = text.split("/")
     if len(parts) != 3:
         raise ValueError(f"invalid partition {text!r}: use FAMILY/CHAIN/INSTANT, as in holders/eth/20261120T000000Z")
@@ -52,9 +52,9 @@ def parse_place(text: str) -> Place:
 
 
 def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: bool, as_json: bool) -> Repaired:
-    """Repair the named or all damaged partitions; load the warehouse and print a report.
+    """Repair the named partitions, or all damaged ones if none is named; load the warehouse and print a report.
 
-    With ``dry_run`` only the damage is printed.
+    With ``dry_run`` nothing is repaired: the report lists the damage only.
     """
     if partitions:
         report = Repaired() if dry_run else repair(workspace, map(parse_place, partitions))
@@ -68,12 +68,12 @@ def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: boo
 
 
 def find_damage(lake: Lake) -> list[Damage]:
-    """Read all files of the lake; return the damaged ones, and files of partitions without a manifest."""
+    """Read all files of the lake; return the damaged ones, and files that no manifest lists."""
     return [*damages(lake, every_byte=True), *unlisted(lake)]
 
 
 def repair_damaged(workspace: Workspace) -> Repaired:
-    """Repair the partitions of all damaged files, and the note of the lake's provider."""
+    """Repair the partitions of all damaged files, and the file that names the lake's provider."""
     lake = workspace.lake
     found = find_damage(lake)
     provider = next((manifest.provider for manifest in lake.manifests()), None)
@@ -91,7 +91,10 @@ def repair_damaged(workspace: Workspace) -> Repaired:
 def repair_before_run(
     workspace: Workspace, chains: Collection[str], timestamps: Collection[str], *, every_byte: bool
 ) -> None:
-    """Repair the damaged ones of the partitions that a run is about to fill, and log it."""
+    """Repair the damaged partitions of some chains and timestamps before a run writes to them, and log each repair.
+
+    ``every_byte`` compares checksums; otherwise only sizes are compared.
+    """
     found = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
     if not found:
         return

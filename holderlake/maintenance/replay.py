@@ -31,7 +31,7 @@ _NO_REQUESTS: Final = "a replay sends no requests"
 
 
 class NotInArchive(InvalidRequest):
-    """The archive does not hold the answer any more, or its copy is damaged. It is not requested again."""
+    """The archive no longer has an answer, or its file is damaged. A replay does not request it from the provider."""
 
     code = "not_in_archive"
 
@@ -44,9 +44,9 @@ class _RecordedFailure(InvalidRequest):
 
 
 async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
-    """Repeat a commit in ``lake`` from the archive, and return the answers that are missing.
+    """Repeat a commit in ``lake`` from the archive, and return the requests whose answers are missing.
 
-    The workspace's engine repeats its own commits, so it must be available. Ledger and provenance do not change.
+    A commit that the local engine computed needs ``workspace.engine``. Ledger and provenance do not change.
     Raises ``LakeError`` for a stream of another version.
     """
     stream = stream_of(commit)
@@ -72,13 +72,16 @@ def stream_of(one: Commit | Manifest) -> Stream:
 
 
 def _options(commit: Commit) -> Options | None:
-    """Return the options of a commit: as recorded, or those of its requests."""
+    """Return the request options of a commit: as recorded, else those of its requests; None without requests."""
     requests = (asked.request for group in commit.groups for asked in group.asked)
     return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
 class _RecordedAnswers(AnswerArchive):
-    """The archive as of a commit: for each request the recorded answer or failure."""
+    """An archive that gives each request of a commit its recorded answer or failure.
+
+    ``missing`` collects the requests whose answers are not in the archive.
+    """
 
     def __init__(self, archive: AnswerArchive, commit: Commit) -> None:
         super().__init__(archive.root)
@@ -94,11 +97,11 @@ class _RecordedAnswers(AnswerArchive):
                 self._recorded[digest] = (asked, group.failures[0] if group.failures else None)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """Return the recorded name of the answer, which may contain an earlier day."""
+        """Return the recorded name of the request's answer; the name may be of another day than today."""
         return self._digests[super().key(provider_id, request, None)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the recorded answer. Raises ``ProviderError`` if there was none, or it is missing."""
+        """Return the recorded answer. Raises ``ProviderError`` if the request failed or its answer is missing."""
         asked, failed = self._recorded[key]
         if asked.digest is None or asked.sha256 is None:
             raise _RecordedFailure(failed.reason if failed else "it was not requested", failed.code if failed else None)
@@ -113,7 +116,7 @@ class _RecordedAnswers(AnswerArchive):
 
 
 class _SilentClient(ProviderClient):
-    """A client that sends nothing."""
+    """A provider client that sends no request: each attempt raises ``NotInArchive``."""
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
         raise NotInArchive(_NO_REQUESTS)
@@ -121,7 +124,7 @@ class _SilentClient(ProviderClient):
 
 @dataclass(frozen=True)
 class _RecordedStream(Stream):
-    """A stream with the recorded groups of subjects."""
+    """A stream whose batches are the groups of subjects that a commit recorded."""
 
     groups: tuple[Sequence[str], ...] = ()
 
@@ -144,5 +147,5 @@ def _no_endpoint() -> Endpoint:
 
 
 def name_of(one: Commit | Manifest) -> str:
-    """Return stream, chain and instant as text."""
+    """Return family, chain and timestamp of a commit or manifest as one text."""
     return f"{one.family} {one.chain} {one.timestamp}"

@@ -1,4 +1,4 @@
-"""Retry of failures: request exactly the subjects that the lake's ``failures`` name, through the same ingest.
+"""Retry of failures: request exactly the subjects that the lake's table ``failures`` lists, by the code of ingest.
 
 A paid answer that could not be decoded is first decoded again from the archive, which costs nothing. Only ``refresh``
 pays for it a second time.
@@ -38,7 +38,10 @@ _PAID: Final = _PARTIAL | {UNREADABLE}
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed subject of a partition, and the reason."""
+    """A row of the table ``failures``: a failed subject of a partition, with the code and reason.
+
+    ``answer_hash`` is the SHA-256 of the answer that could not be decoded; None without an answer.
+    """
 
     family: str
     chain: str
@@ -50,7 +53,7 @@ class Failure:
 
     @property
     def place(self) -> tuple[str, str, datetime]:
-        """The stream, chain and instant."""
+        """The partition: family, chain and instant."""
         return self.family, self.chain, self.as_of
 
     @property
@@ -61,9 +64,10 @@ class Failure:
 
 @dataclass
 class Retried:
-    """Result of a retry: ``landed`` failures succeeded, ``failed`` ones failed again. Credits in hundredths.
+    """Result of a retry: ``landed`` subjects succeeded, ``failed`` ones failed again. Credits in hundredths.
 
-    ``reread``: number of answers decoded again at no cost. ``left``: not retried, because only a refresh may help.
+    ``reread``: number of failures whose answers were decoded again at no cost. ``left``: failures that were not
+    retried, because only paying for a new answer (``refresh``) may help.
     """
 
     retried: list[Failure] = field(default_factory=list)
@@ -85,7 +89,7 @@ def failures(
     families: Collection[str] = (),
     codes: Collection[str] = (),
 ) -> list[Failure]:
-    """Return the lake's failures of some chains, streams and codes.
+    """Return the lake's failures, of all chains, families and codes or some. An empty argument means all.
 
     Final failures and unreadable rows and values are included only if their code is named. Raises ``ValueError`` for an
     unknown stream.
@@ -122,7 +126,7 @@ def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False
 
 
 def report_retried(report: Retried, as_json: bool) -> None:
-    """Print the failures that succeeded, and those that failed again with the reason."""
+    """Print the number of subjects that succeeded, and the subjects that failed again with the reason."""
     if as_json:
         console.as_json(report.as_json())
         return
@@ -163,7 +167,7 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
 
 
 async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[Failure]:
-    """Decode paid answers again; return the failures whose answer is in the archive."""
+    """Decode the archived answers of failures again, and return the failures whose answers the archive has."""
     read: list[Failure] = []
     by_name = {failure.name: failure for failure in unreadable}
     if not by_name:
@@ -178,7 +182,7 @@ async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[F
 
 
 def _of(commit: Commit, by_name: dict[tuple[str, str, datetime, str], Failure]) -> Commit:
-    """Return the commit with the groups whose subjects all still fail because of the recorded answer."""
+    """Return the commit with only those groups whose subjects all failed because of the group's recorded answers."""
 
     def still_fails(subject: str, hashes: Collection[str | None]) -> bool:
         failure = by_name.get((commit.family, commit.chain, commit.as_of, subject))
@@ -203,7 +207,7 @@ def _has_answers(workspace: Workspace, commit: Commit) -> bool:
 
 
 async def _request(context: IngestContext, chosen: Sequence[Failure], report: Retried) -> None:
-    """Request subjects stream by stream, several partitions at a time."""
+    """Request the subjects of failures, stream by stream, several partitions at a time; add the calls to the report."""
     gate = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
     async def one(stream: Stream, chain: str, as_of: datetime, subjects: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Replacement of the lake by a rebuilt one. After a kill at any point there is a complete lake."""
+"""Replace the lake by a rebuilt one, so that a complete lake remains if the process is killed at any point."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ def _before(lake: Path) -> Path:
 
 
 def lakes_of(lake: Path) -> list[Lake]:
-    """Return the existing ones of the lake and the lake before it."""
+    """Return the lake, and the old lake that an interrupted replacement left next to it; each if it exists."""
     return [Lake(path) for path in (lake, _before(lake)) if path.exists()]
 
 
 def recover(lake: Path) -> list[Lake]:
-    """Finish a replacement that was killed, and return the old lakes: two if an ingest wrote since."""
+    """Restore the lake if a replacement was killed between its renames, and return the existing lakes.
+
+    There are two if an old lake is left next to the current one (``lakes_of``).
+    """
     if _before(lake).exists() and not lake.exists():
         _before(lake).rename(lake)
     return lakes_of(lake)
@@ -49,7 +52,7 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def writers_locked_out(old: Sequence[Lake]) -> Iterator[None]:
-    """Lock every chain of the lake, so that nothing is committed during the replacement."""
+    """Lock every chain of the first lake in ``old``, so that no partition is committed during the replacement."""
     with ExitStack() as held:
         for lake in old[:1]:
             for chain in sorted({manifest.chain for manifest in lake.manifests()}):
@@ -66,7 +69,7 @@ def _unfinished(root: Path, chain: str) -> list[Path]:
 
 
 def _keep_unlisted(before: Path, place: Path) -> None:
-    """Move files that no manifest lists to the new lake's quarantine: they may be the only copy."""
+    """Move files of the old lake (``before``) that no manifest lists to the new lake's quarantine, to keep a copy."""
     if not before.exists():
         return
     old = Lake(before)
@@ -82,7 +85,7 @@ def _keep_unlisted(before: Path, place: Path) -> None:
 
 
 def replace_lake(workspace: Workspace, fresh: Lake) -> None:
-    """Replace the lake, and the warehouse by one loaded from the new lake."""
+    """Replace the lake by ``fresh``, and the warehouse by one that is loaded from ``fresh``."""
     place, before = workspace.settings.lake, _before(workspace.settings.lake)
     published = workspace.settings.warehouse
     loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"))

@@ -1,4 +1,4 @@
-"""The DuckDB file made from the lake: tables, views, macros, and data frames of them.
+"""The DuckDB file made from the lake: its tables, views and macros, and query results as data frames.
 
-Nothing here fetches or changes the lake.
+This package sends no requests and does not change the lake.
 """

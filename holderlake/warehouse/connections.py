@@ -1,4 +1,4 @@
-"""Connections to DuckDB, queries on them, and the errors of both."""
+"""Connections to DuckDB files, queries on these connections, and their errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class WarehouseError(Exception):
 
 
 class DamagedWarehouse(WarehouseError):
-    """The file is damaged, or is no DuckDB file."""
+    """The warehouse's file is damaged, or is not a DuckDB file."""
 
 
 def attach(path: Path) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection to a warehouse's file. Raises ``WarehouseError``.
 
-    The file is attached instead of opened: a process that opens a path again gets the file that it has open, even if
-    another file was published at this path.
+    The file is attached to a new in-memory database instead of opened, because DuckDB would reuse a file that the
+    process has open at this path, even after a load has replaced it.
     """
     if not path.exists():
         raise WarehouseError(f"there is no warehouse at {path} yet: run 'holderlake demo' or 'holderlake ingest'")
@@ -47,7 +47,7 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Turn off progress bars, and the replacement of missing tables by Python's variables."""
+    """Turn off progress bars and queries of Python variables as tables. Returns the same connection."""
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET python_enable_replacements = false")
     return connection
@@ -65,7 +65,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Seque
 
 
 def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files: bool) -> pa.Table:
-    """Return the rows of a query that a user wrote. It cannot write, and reads files only with ``files``.
+    """Return the rows of a query that a user wrote. The query cannot write, and reads files only if ``files`` is True.
 
     Raises ``WarehouseError``.
     """
@@ -82,7 +82,7 @@ def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files:
 
 
 def forbid_files(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid files, other databases and extensions on a connection, by DuckDB's own settings, for good."""
+    """Forbid files, other databases and extensions on a connection, by DuckDB settings that cannot be reverted."""
     for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
         connection.execute(f"SET {name} = false")
     connection.execute("SET lock_configuration = true")

@@ -7,8 +7,8 @@
     holderlake.open_warehouse().arrow("FROM address_history(?)", ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"])
     holderlake.open_lake().pandas("FROM concentration_history")  # from the Parquet files, without the warehouse
 
-Amounts are exact decimals, and whole numbers stay whole even with nulls. Each query reads the warehouse that is
-published at that moment, and never waits for a load. docs/sql.md describes all views and macros.
+Amounts are exact decimals, and whole numbers stay whole even with nulls. Each query reads the warehouse as of
+the last finished load, and never waits for a running load. docs/sql.md describes all views and macros.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ __all__ = ["DataFrames", "open_lake", "open_warehouse"]
 class DataFrames:
     """Results of SQL queries as data frames.
 
-    Each method takes a query and the values of its ``?``, and raises ``WarehouseError`` with DuckDB's message.
+    Each method takes a query and the values of its ``?`` placeholders, and raises ``WarehouseError`` with
+    DuckDB's message.
     """
 
     def __init__(self, query: Callable[[str, Sequence[Any] | None], pa.Table]) -> None:
@@ -73,8 +74,8 @@ def open_warehouse(path: Path | str | None = None) -> DataFrames:
 def open_lake(root: Path | str | None = None) -> DataFrames:
     """Open the lake's Parquet files at ``root`` (by default the settings' one), with the warehouse's views and macros.
 
-    It shows the partitions that are committed at this call, without those that have damaged files. To find these, the
-    call reads every byte of the lake once.
+    Queries see the partitions that are committed at this call, without those that have damaged files. To find damaged
+    files, this call reads every byte of the lake once.
     """
     lake = Lake(Path(root) if root else load_settings().lake)
     connection = quiet(duckdb.connect())

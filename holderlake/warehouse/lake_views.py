@@ -167,10 +167,10 @@ WHERE false;
 
 
 def script(lake: Lake, damaged: Iterable[Damage] = ()) -> str:
-    """Return the script, with absolute paths.
+    """Return the SQL script, with absolute paths.
 
-    Each time it is read, the script finds files that are missing, truncated or unreadable. ``damaged`` are files that
-    only a comparison of every byte finds; the script leaves their partitions out until they are written again.
+    Each time DuckDB reads the script, it finds files that are missing, truncated or unreadable. ``damaged`` are
+    files that only a comparison of every byte finds; their partitions are left out until they are written again.
     """
     return "".join(_statements(lake.root.resolve(), list(damaged)))
 
@@ -198,7 +198,7 @@ def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
 
 
 def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
-    """Return the SHA-256 of the manifests of damaged partitions. A partition that is written again has another one."""
+    """Yield the SHA-256 of each damaged partition's manifest. It changes when the partition is written again."""
     for place in sorted({one.place for one in damaged if one.place}):
         with suppress(OSError):
             yield hashlib.sha256(manifests.manifest_path(root, *place).read_bytes()).hexdigest()
@@ -225,5 +225,5 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _nulls(table: Table, rename: Callable[[str], str] = str) -> str:
-    """Return a typed null for each column: files of an older version may lack some of them."""
+    """Return SQL with a typed null for each column, because files of an older version may lack some columns."""
     return ", ".join(f"CAST(NULL AS {schema.sql_type(field)}) AS {rename(field.name)}" for field in table.schema)

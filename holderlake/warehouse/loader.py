@@ -31,9 +31,9 @@ _BATCH_ROWS: Final = 500_000
 """Most rows to sort at once, or to search for duplicates."""
 _MEMORY: Final = "128MB"
 _MEMORY_OF_LARGE: Final = "256MB"
-"""DuckDB's memory for sorting a batch; and for a larger single partition, which it sorts on disk."""
+"""DuckDB's memory limits: ``_MEMORY`` for a batch; ``_MEMORY_OF_LARGE`` for one larger partition, sorted on disk."""
 _FEW_INSTANTS: Final = 4
-"""A load of fewer instants of a month and chain than this leaves the month's rows out of order."""
+"""If a load has fewer instants a month and chain than this, its rows count as out of order (table ``_mixed``)."""
 _DELETE: Final = """
 DELETE FROM {table}
 WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
@@ -69,12 +69,12 @@ _INSERT_STATE: Final = {
 
 Item = TypeVar("Item")
 Partition = tuple[str, str, datetime]
-"""Family, chain and instant."""
+"""A partition: its family, chain and instant (naive UTC)."""
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A manifest that is not loaded yet, with the SHA-256 of its text."""
+    """A manifest that is not loaded yet, with the SHA-256 of its file (``sha``)."""
 
     manifest: Manifest
     sha: str
@@ -85,7 +85,10 @@ class Pending:
 
 
 class Loading:
-    """One load: the partitions and rows that it loaded, and messages about damaged files and duplicates."""
+    """One load: its partitions, its numbers of rows by table, and messages about damaged files and duplicate keys.
+
+    ``before`` has the SHA-256 of each manifest that was loaded earlier, by partition.
+    """
 
     def __init__(self, lake: Lake, before: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
         self.lake = lake
@@ -96,7 +99,7 @@ class Loading:
         self.duplicates: list[str] = []
 
     def load_all(self, connection: duckdb.DuckDBPyConnection, links: Path, pending: Sequence[Pending]) -> None:
-        """Replace the rows of partitions. ``links`` is a folder for links to their files."""
+        """Load the ``pending`` partitions in place of their older rows. ``links`` is an empty folder for hard links."""
         for batch in _batches(pending):
             rows = sum(map(_rows_to_sort, batch))
             connection.execute(f"SET memory_limit = '{_MEMORY if rows <= _BATCH_ROWS else _MEMORY_OF_LARGE}'")
@@ -150,13 +153,16 @@ class Loading:
         self.rows[table] += sum(manifest.tables[table].rows for manifest, files in linked if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
-        """Note the damaged files of a partition. One that was just written again is loaded by the next load."""
+        """Add messages about a partition's damaged files to ``damaged``.
+
+        A partition that was written again meanwhile is not damaged; the next load loads it.
+        """
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
             self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
 
     def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
-        """Note rows that share a key. Keys contain chain and instant, so each partition can be checked alone."""
+        """Add a message to ``duplicates`` for each chain and instant whose rows in ``files`` share a key."""
         key, named = ", ".join(TABLES[table].key), {"files": [str(path) for path in files]}
         hashes = np.sort(connection.sql(_KEY_HASHES.format(key=key), params=named).to_arrow_table()["hash"].to_numpy())
         if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
@@ -166,12 +172,15 @@ class Loading:
 
 
 def _in_order(one: Pending) -> tuple[str, str, str]:
-    """Return a key that sorts partitions as their rows: by month and chain."""
+    """Return the sort key of a partition, for the order of the warehouse's rows: month, chain, instant."""
     return (one.manifest.timestamp[:6], one.manifest.chain, one.manifest.timestamp)
 
 
 def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
-    """Return manifests that are new or changed, in the order of their rows, and messages about damaged manifests."""
+    """Return new and changed manifests, sorted by month and chain, and messages about damaged manifests.
+
+    ``loaded`` has the SHA-256 of each loaded manifest by partition.
+    """
     pending, damaged = [], []
     for path in lake.manifest_paths():
         family, chain, timestamp = manifests.place_of(path)
@@ -188,7 +197,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
-    """Yield the partitions in batches with a limited number of rows to sort. A larger partition is a batch alone."""
+    """Yield the partitions in batches of at most ``_BATCH_ROWS`` rows to sort; a larger partition is its own batch."""
     for group in _bounded({place: _rows_to_sort(one) for place, one in enumerate(pending)}):
         for first in range(0, len(group), _BATCH_PARTITIONS):
             yield [pending[place] for place in group[first : first + _BATCH_PARTITIONS]]
@@ -199,7 +208,7 @@ def _rows_to_sort(one: Pending) -> int:
 
 
 def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
-    """Yield the items in groups of at most ``_BATCH_ROWS`` rows. A larger item is a group alone."""
+    """Yield the keys of ``rows_of`` (numbers of rows) in groups of at most ``_BATCH_ROWS`` rows, or one larger key."""
     group: list[Item] = []
     rows = 0
     for item, own in rows_of.items():
@@ -226,7 +235,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
-    """Insert the rows of files into a table, and remove the files."""
+    """Insert the rows of Parquet files into a table, and delete the files, which are links."""
     if files:
         sorting = "" if table in _UNSORTED else f"ORDER BY {schema.order(TABLES[table], 'as_of')}"
         connection.execute(_INSERT.format(table=table, sorting=sorting), {"files": [str(path) for path in files]})
@@ -235,7 +244,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[P
 
 
 def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pending]) -> None:
-    """Record partitions as loaded, with their coverage."""
+    """Record loaded partitions in the tables ``_loaded``, ``partitions`` and ``coverage``."""
     now = utc_now()
     loaded_manifests = [one.manifest for one in loaded]
     new = pa.table(

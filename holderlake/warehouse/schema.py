@@ -81,7 +81,7 @@ _SNAPSHOTS: Final = {
         "SELECT chain, token_address, cluster_id, count(*) AS members FROM {name} GROUP BY ALL ORDER BY ALL",
     ),
 }
-"""By table: its family, a phrase for its rows, and an example, for ``snapshots.sql.template``."""
+"""By table: its family, a phrase for its rows, and an example query, to fill ``snapshots.sql.template``."""
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
@@ -120,12 +120,15 @@ OWN_TABLES: Final = {
         ),
     )
 }
-"""Tables about partitions, from their manifests."""
+"""Tables about the loaded partitions, filled from manifests; they are not in the lake."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A view or macro: its SQL, and the comment above it, which describes it and has an example."""
+    """A view or macro: its SQL, and its description with an example (``comment``).
+
+    ``kind`` is VIEW, MACRO or MACRO TABLE; ``signature`` is the name with its parameters.
+    """
 
     name: str
     kind: str
@@ -135,19 +138,19 @@ class Query:
 
     @property
     def example(self) -> str:
-        """A query that uses it."""
+        """An example query that uses the view or macro."""
         return self.comment.partition("Example: ")[2]
 
     @property
     def snapshot_of(self) -> str | None:
-        """The table with the same columns, for ``latest_…``, ``…_as_of`` and ``…_known_at``."""
+        """The table with the same columns, for ``latest_…``, ``…_as_of`` and ``…_known_at``; None for other queries."""
         table = re.sub(r"^latest_|_as_of$|_known_at$", "", self.name)
         return table if table != self.name and table in TABLES else None
 
 
 @cache
 def queries() -> tuple[Query, ...]:
-    """Return the views and macros by name."""
+    """Return all views and macros, sorted by name."""
     folder = files("holderlake.warehouse").joinpath("sql")
     texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")]
     texts += map(_snapshots, _SNAPSHOTS)
@@ -156,12 +159,12 @@ def queries() -> tuple[Query, ...]:
 
 
 def tables_sha() -> str:
-    """Return a hash of the tables: names, types and order of columns."""
+    """Return a SHA-256 of the table definitions: names, types and order of columns."""
     return hashlib.sha256("".join(map(_create, _tables())).encode()).hexdigest()
 
 
 def views_sha() -> str:
-    """Return a hash of views, macros and comments."""
+    """Return a SHA-256 of the SQL of all views, macros and comments."""
     text = "".join(query.sql for query in queries()) + "".join(_comments("TABLE"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -182,7 +185,10 @@ def key(table: Table) -> tuple[str, ...]:
 
 
 def order(table: Table, instant: str) -> str:
-    """Return the order of a table's rows: month, chain, token, ``instant`` (a column), then the rest of its key."""
+    """Return the ORDER BY columns of a table: month, chain, token, instant, then the rest of its key.
+
+    ``instant`` is the name of the column with the instant.
+    """
     rest = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
     token = ["token_address"] if "token_address" in table.key else []
     rank = ["rank"] if "rank" in table.schema.names else []
@@ -207,7 +213,10 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def view_statements(tables_are: str) -> Iterator[str]:
-    """Yield statements that create all views, macros and comments over tables that are ``TABLE`` or ``VIEW``."""
+    """Yield SQL statements that create all views, macros and comments.
+
+    ``tables_are`` is what the tables are in the database: ``TABLE`` or ``VIEW``.
+    """
     yield from (query.sql for query in _in_order())
     yield from _comments(tables_are)
 
@@ -236,7 +245,7 @@ def _comments(tables_are: str) -> Iterator[str]:
 
 
 def _in_order() -> list[Query]:
-    """Return each query after those that it uses, because DuckDB resolves names when it creates a view or macro."""
+    """Return the views and macros, each after those that it uses: DuckDB resolves names when it creates one."""
     by_name = {query.name: query for query in queries()}
     uses = {name: by_name.keys() & set(re.findall(r"\w+", query.sql)) - {name} for name, query in by_name.items()}
     return [by_name[name] for name in TopologicalSorter(uses).static_order()]

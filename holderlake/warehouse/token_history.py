@@ -1,4 +1,4 @@
-"""A token's history over a period: one table for each query of ``report_sql``, for plots and reports (``export``)."""
+"""A token's history over a period, as the results of the queries in ``report_sql``, for the plots of ``export``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "clus
 
 @dataclass(frozen=True)
 class Period:
-    """A token and a period, ends included."""
+    """A token, and a period from ``since`` to ``until``, both included (naive UTC)."""
 
     chain: str
     token_address: str
@@ -30,23 +30,23 @@ class Period:
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The parameters of every query."""
+        """The values of the parameters of the queries in ``report_sql``, by name."""
         return {"chain": self.chain, "token": self.token_address, "since": self.since, "until": self.until}
 
 
 class TokenHistory:
-    """Queries about one token and period, all of the same published warehouse."""
+    """Queries about one token and period, over one connection, so that a later load does not change the results."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, period: Period) -> None:
         self._connection = connection
         self.period = period
 
     def ask(self, name: str) -> pa.Table:
-        """Return the rows of a query, which has the name of its file in ``report_sql``."""
+        """Return the rows of the query in the file ``report_sql/<name>.sql``."""
         return self._table(_sql(name), self.period.bound)
 
     def map_at(self, at: datetime) -> dict[str, pa.Table]:
-        """Return the five tables of the token's map at an instant."""
+        """Return the token's rows at an instant in each of the ``MAP_TABLES``, by table."""
         bound = {"chain": self.period.chain, "token": self.period.token_address, "at": at}
         return {table: self._table(_MAP.format(table=table), bound) for table in MAP_TABLES}
 

@@ -26,7 +26,7 @@ class Column:
 
 @cache
 def view_columns() -> dict[str, list[Column]]:
-    """Return the columns of each view and table macro, by its name.
+    """Return the columns of all views and table macros, by the name of the view or macro.
 
     Types come from DuckDB. Meanings come from ``sql/columns.toml`` and from the tables' columns of the same name.
     Raises ``KeyError`` for a column without a meaning.

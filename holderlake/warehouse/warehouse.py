@@ -1,8 +1,9 @@
 """The warehouse: the lake's committed partitions in one DuckDB file, for SQL.
 
-Tables and columns are the contract's, except that ``as_of`` is ``timestamp``. A load writes a copy and publishes it by
-one rename: readers never block it and never see half of it, and a killed load changes nothing. Loads wait for each
-other. On file systems that share bytes (XFS, Btrfs) the copy is free; elsewhere it costs one write of the file.
+Tables and columns are the contract's, except that ``as_of`` is ``timestamp``. A load changes a copy of the file, and
+replaces the file by one rename: readers never block a load and never see half of it, and a killed load changes nothing.
+Loads wait for each other. On file systems that share bytes (XFS, Btrfs) the copy is free; elsewhere the whole file is
+written.
 
 Rows are ordered by month, chain, token and instant. That makes the file small, and a query about a token or a time
 reads little of it (``benchmarks.warehouse``). A load sorts its own rows; when many small loads have mixed the rows, the
@@ -47,10 +48,10 @@ __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 _log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
-"""The oldest DuckDB that opens the file: 1.4 fails at macros with a WITH."""
+"""The oldest DuckDB version that can open the file. DuckDB 1.4 fails at macros that contain WITH."""
 _MIXED_PART: Final = 0.25
 _MIXED_ROWS: Final = 250_000
-"""The file is written again if more than this part and this number of a table's rows are out of order."""
+"""The file is sorted again if more than this part, and more than this number, of a table's rows are out of order."""
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -67,10 +68,10 @@ ORDER BY {order}
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Result of a load: the number of partitions (one a family), and rows by table.
+    """Result of a load: numbers of loaded partitions and of rows by table, and its duration in seconds.
 
     ``damaged`` are messages about damaged manifests and files; the warehouse keeps its rows of their partitions.
-    ``duplicates`` are messages about rows that share a key; they are loaded.
+    ``duplicates`` are messages about rows that share a key; these rows are loaded.
     """
 
     partitions: int
@@ -82,25 +83,28 @@ class LoadReport:
 
 @dataclass(frozen=True)
 class _State:
-    """The published file's manifests by partition, and the hashes of its tables and views."""
+    """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
+
+    ``installed`` has the SHA-256 of the definitions of "tables" and of "views"; it is empty without a file.
+    """
 
     loaded: Mapping[Partition, str]
     installed: Mapping[str, str]
 
 
 class Warehouse:
-    """The DuckDB file at ``path``."""
+    """The warehouse: the DuckDB file at ``path``, which need not exist before the first load."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_postponed = False
-        """True while loads do nothing, because a later load of the same command loads everything."""
+        """True while ``load`` does nothing, because a later load of the same command loads all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
-        """Chains and days (YYYY-MM-DD) of postponed loads that were not searched for alerts yet."""
+        """Pairs of chain and day (YYYY-MM-DD) of postponed loads, which are searched for alerts later."""
 
     @property
     def version(self) -> str | None:
-        """An identifier of the published file; None if there is no file."""
+        """A text that each load that writes changes: the file's inode and modification time; None without a file."""
         try:
             stat = self.path.stat()
         except FileNotFoundError:
@@ -108,7 +112,10 @@ class Warehouse:
         return f"{stat.st_ino} {stat.st_mtime_ns}"
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a read-only connection to the file that is published now. Raises ``WarehouseError`` without a file."""
+        """Return a read-only connection to the current file; later loads do not change its results.
+
+        Raises ``WarehouseError`` if there is no file.
+        """
         return attach(self.path)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
@@ -117,7 +124,7 @@ class Warehouse:
             return run_query(connection, sql, parameters)
 
     def read(self, sql: str, *, files: bool = False) -> pa.Table:
-        """Return the rows of a query that a user wrote. It cannot write, and reads files only with ``files``.
+        """Return the rows of a query that a user wrote. It cannot write, and reads files only if ``files`` is True.
 
         Raises ``WarehouseError``.
         """
@@ -125,7 +132,10 @@ class Warehouse:
             return run_foreign_query(connection, sql, files=files)
 
     def check(self) -> int:
-        """Read every block of the file and return the number of rows of holders. Raises ``WarehouseError``."""
+        """Read every value of the file, and return the number of rows of the table ``holders``.
+
+        Raises ``DamagedWarehouse`` if a value cannot be read, ``WarehouseError`` if there is no file.
+        """
         with self.connect() as connection:
             try:
                 for table in (*TABLES, *schema.OWN_TABLES):
@@ -137,7 +147,7 @@ class Warehouse:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """Do nothing in loads while the block runs, because one load of many chains is faster than many loads."""
+        """Make ``load`` do nothing within the ``with`` block: one load of many chains is faster than many loads."""
         self.is_postponed = True
         try:
             yield
@@ -147,8 +157,8 @@ class Warehouse:
     def load(self, lake: Lake) -> LoadReport:
         """Load new and changed partitions of the lake. Readers see all of them at once.
 
-        Without new partitions nothing is written. A partition that is no longer in the lake stays. A file with the
-        tables of another version gets the tables of this one; new columns are null.
+        Without new partitions nothing is written. Partitions that are no longer in the lake stay in the warehouse. If
+        another version of Holderlake made the file, its tables are converted; new columns are null.
         """
         start = time.monotonic()
         if self.is_postponed:
@@ -168,7 +178,7 @@ class Warehouse:
         )
 
     def _load_or_rebuild(self, lake: Lake) -> Loading:
-        """Load. If the file is damaged, move it away and make a new one from the lake."""
+        """Load the lake. If the warehouse's file is damaged, rename it and make a new file from the lake."""
         try:
             return self._load(lake)
         except (DamagedWarehouse, duckdb.Error) as error:
@@ -181,7 +191,7 @@ class Warehouse:
             raise WarehouseError(_unwritable(self.path, error)) from error
 
     def set_damaged_aside(self) -> None:
-        """Read every block. If the file is damaged, move it away, so that the next load makes a new one."""
+        """Read the whole file. If it is damaged, rename it, so that the next load makes a new file."""
         if self.path.exists():
             try:
                 self.check()
@@ -208,7 +218,7 @@ class Warehouse:
         return loading
 
     def _state(self) -> _State:
-        """Read the state. Raises ``WarehouseError`` if the file is not a warehouse."""
+        """Return the loaded manifests and installed definitions. Raises ``WarehouseError`` for another DuckDB file."""
         if not self.path.exists():
             return _State({}, {})
         with self.connect() as connection:
@@ -239,7 +249,9 @@ class Warehouse:
 
     @contextmanager
     def _next_version(self, migrate: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a connection to a copy, and publish the copy if the block succeeds.
+        """Yield a connection to a copy of the file, and replace the file by the copy if the ``with`` block succeeds.
+
+        ``migrate`` writes the copy with the tables of this version.
 
         Batches are separate transactions, because one large transaction would need memory for all rows.
         """
@@ -260,7 +272,7 @@ class Warehouse:
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
 
     def _pack(self, old: Path, packed: Path) -> None:
-        """Write the rows of a warehouse to a new file: in order, compact, in the tables of this version."""
+        """Write the rows of the warehouse ``old`` to the new file ``packed``, sorted, in the tables of this version."""
         with _writing(packed) as connection:
             connection.execute(f"ATTACH {schema.quoted(str(old))} AS old (READ_ONLY)")
             schema.install(connection)
@@ -278,7 +290,7 @@ class Warehouse:
             connection.execute("CHECKPOINT")
 
     def _empty_place(self, what: str) -> Path:
-        """Return the path of a file next to the published one. Removes files that a killed load left there."""
+        """Return a path next to the warehouse's file, with the suffix ``what``. Deletes leftovers of a killed load."""
         path = self.path.with_name(f"{self.path.name}.{what}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)
@@ -291,14 +303,14 @@ def _is_full(error: Exception) -> bool:
 
 
 def _unwritable(path: Path, error: Exception) -> str:
-    """Return a message: the warehouse can't be loaded, the reason, and the remedy."""
+    """Return the text of an error: the warehouse can't be loaded, the reason, and the remedy."""
     if _is_full(error):
         return f"{path} can't be loaded: the disk is full; free some space and load again: the lake has every row"
     return f"{path} can't be loaded: {first_line(error)}"
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return True if so many rows of a table are out of order that the file should be written again."""
+    """Return True if so many rows of a table are out of order that the file should be sorted again."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:
@@ -307,7 +319,7 @@ def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file in the kernel, which shares the bytes if the file system can."""
+    """Copy a file by ``copy_file_range``, which shares the bytes if the file system supports it."""
     with source.open("rb") as old, target.open("wb") as new:
         left = source.stat().st_size
         while left:

@@ -26,7 +26,11 @@ _QUESTIONS = (
 
 @dataclass(frozen=True)
 class Content:
-    """Data of a report. ``token`` has name, symbol and instants, ``maps`` the first and the last map by instant."""
+    """Data of a report. ``token`` is the row of the query ``token``: name, symbol, and instants with data.
+
+    ``answers`` has the rows of the other queries by name. ``maps`` has the tables of the first and the last map, by
+    instant and then by table.
+    """
 
     period: Period
     token: dict[str, Any]
@@ -34,13 +38,13 @@ class Content:
     maps: dict[datetime, dict[str, pa.Table]]
 
     def rows(self, question: str) -> list[dict[str, Any]]:
-        """Return the rows of a query."""
+        """Return the rows of a query by its name, each row as a dictionary by column."""
         found: list[dict[str, Any]] = self.answers[question].to_pylist()
         return found
 
 
 def gather(warehouse: Warehouse, period: Period) -> Content:
-    """Query the warehouse. Raises ``ValueError`` if it has no data of the token or the period."""
+    """Return the data of a report. Raises ``ValueError`` if the warehouse has no data of the token or the period."""
     with token_history(warehouse, period) as history:
         token = history.ask("token").to_pylist()[0]
         if token["known_from"] is None:
@@ -61,7 +65,7 @@ def _maps(history: TokenHistory, token: dict[str, Any]) -> dict[datetime, dict[s
 
 
 def _unknown(warehouse: Warehouse, period: Period) -> str:
-    """Return the error for a token without data, with alternatives."""
+    """Return the error text for a token without data; it names other chains or tokens with data."""
     elsewhere = warehouse.query(
         "SELECT DISTINCT chain FROM tokens WHERE token_address = ? ORDER BY chain", [period.token_address]
     )["chain"].to_pylist()

@@ -36,13 +36,16 @@ _FIGURES: Final = (
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
     ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
 )
-"""Columns of a map with their titles, scales and digits."""
+"""Columns of the query ``concentration``: name, title, factor for the shown number, and number of decimals.
+
+A factor of 100 shows a share as a percentage.
+"""
 _MOST_EVENTS: Final = 60
 
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: path, size and instants."""
+    """A written page: its path, bytes, and the number, first and last of the instants with data."""
 
     path: Path
     bytes: int
@@ -53,7 +56,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the first and the last map, as texts."""
+    """A row of the report's table of figures, as text: a value on the first map and on the last, and the change."""
 
     name: str
     first: str
@@ -78,7 +81,7 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
 
 
 def report_page(content: Content, made_at: datetime) -> str:
-    """Return the page's HTML."""
+    """Return the HTML of a report. ``made_at`` is the time on the page (UTC)."""
     style = files("holderlake.export.token_report").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     events = [row for row in content.rows("clusters") if row["event"] != "same"]
@@ -105,7 +108,7 @@ def report_page(content: Content, made_at: datetime) -> str:
 
 
 def _summary(content: Content) -> str:
-    """Return a few sentences about the period."""
+    """Return a few sentences about the score, the largest holders and their changes in the period."""
     sentences = []
     maps, holders = content.rows("concentration"), content.rows("holders")
     scores = [row["service_score"] for row in maps if row["service_score"] is not None]
@@ -147,7 +150,7 @@ def _change(first: float | None, last: float | None, scale: float, digits: int) 
 
 
 def _plain_text(value: Any) -> Any:
-    """Return a text without characters that change the page around it; our own markup stays."""
+    """Return a text with unprintable characters as escapes; other values (``Markup``) are returned unchanged."""
     return printable(value, kept="\n\t\u00a0") if type(value) is str else value
 
 

@@ -19,19 +19,19 @@ def percent(share: float | None) -> str:
 
 
 def points(share: float | None) -> str:
-    """Return a change of a share in percentage points, with its sign."""
+    """Return a change of a share (-1 to 1) in percentage points, with its sign."""
     return _NOTHING if share is None else f"{100 * share:+.2f}".replace("-", "\u2212")
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """Return a number; integers have no decimals."""
+    """Return a number with ``digits`` decimals; integers have no decimals."""
     if value is None:
         return _NOTHING
     return f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}".replace("-", "\u2212")
 
 
 def amount(text: str | None) -> str:
-    """Return an exact amount with six decimals below 1, else two; never rounded up."""
+    """Return a decimal text with at most six decimals if it is below 1, else at most two; further ones are cut off."""
     if text is None:
         return _NOTHING
     value = Decimal(text)
@@ -41,12 +41,12 @@ def amount(text: str | None) -> str:
 
 
 def instant(when: datetime | None) -> str:
-    """Return an instant to the minute, UTC."""
+    """Return a UTC instant as YYYY-MM-DD HH:MM."""
     return _NOTHING if when is None else f"{when:%Y-%m-%d %H:%M}"
 
 
 def short(address: str | None) -> str:
-    """Return the beginning and end of an address."""
+    """Return the first eight and last six characters of an address."""
     if address is None:
         return _NOTHING
     return address if len(address) < 14 else f"{address[:8]}…{address[-6:]}"
