@@ -31,11 +31,12 @@ _LABELS: Final = pa.schema(
     [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
 )
 _KEPT: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
-"""Statements that several others use, or that end a long chain of them; each is computed once."""
+"""Statements that are computed once and kept, because several others use them or because they end a long chain of
+statements."""
 
 
 class Engine(Protocol):
-    """Runs the statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
+    """An engine that runs the SQL statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
 
     def read(self, name: str, locations: Sequence[str]) -> None: ...
 
@@ -60,8 +61,11 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class BulkRequest:
-    """Tokens (chain, address) and instants; the options of their maps (None for no maps); and the length of their
-    lists of holders (None for no lists), with address details or without."""
+    """A request for maps and lists of holders, for tokens (chain, address) at instants.
+
+    ``maps`` are the options of the maps, None for no maps. ``holders`` is the length of the lists of holders, None for
+    no lists; ``details`` adds address details.
+    """
 
     tokens: Sequence[tuple[str, str]]
     instants: Sequence[datetime]

@@ -25,7 +25,7 @@ class DuckDbEngine:
         self._connection.execute("SET temp_directory = $folder", {"folder": self._spill.name})
 
     def close(self) -> None:
-        """Drop all results."""
+        """Close the connection and delete all results."""
         self._connection.close()
         self._spill.cleanup()
 
@@ -45,18 +45,21 @@ class DuckDbEngine:
             raise FileNotFoundError(f"there is no Parquet file at {listed}") from error
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Make a table of rows of this process."""
+        """Make a table named ``name`` from rows in this process."""
         self._connection.register("registered", rows)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM registered")
         self._connection.unregister("registered")
 
     def run(self, name: str, values: Values, keep: bool = False) -> None:
-        """Run a statement into a table of its name. ``keep`` has no effect, because all results are kept."""
+        """Run the statement ``name`` and store its result as a table of the same name.
+
+        ``values`` are its parameters. ``keep`` has no effect, because all results are kept.
+        """
         query = statement(name)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql}", query.chosen(values) or None)
 
     def save(self, name: str, location: str) -> None:
-        """Writes what was named as Parquet into a new folder."""
+        """Write the table or view ``name`` as Parquet into the new folder ``location``."""
         Path(location).mkdir(parents=True)
         reader = self._connection.sql(f"FROM {name}").to_arrow_reader()
         with pq.ParquetWriter(Path(location) / "part-0.parquet", reader.schema, compression="zstd") as writer:

@@ -38,7 +38,8 @@ MAP_ROWS: Final = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-"""A row for each table of a map: chain, second, token, name of the table, and its rows as an Arrow stream."""
+"""Columns of a result: chain, unix second, token, name of one of a map's tables, and that table's rows as an Arrow
+stream."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class MapJob:
     computed_at: datetime
 
     def rows(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> pa.Table:
-        """Return the tables of one map (chain, second, token) as ``MAP_ROWS``; no rows if the token has no holders."""
+        """Return all tables of one map as ``MAP_ROWS``; no rows if the token has no holders.
+
+        ``key`` is chain, unix second and token address. ``holders`` and ``parts`` are the rows of the SQL for this map.
+        """
         tables = self._tables(key, holders, parts)
         return pa.table(
             {
@@ -112,7 +116,8 @@ class MapJob:
 
 @dataclass(frozen=True)
 class _MapRows:
-    """The rows of a map: arrays of its holders by rank, and its other parts by kind."""
+    """The rows of one map: arrays of its holders by rank, and the other rows (``parts``) by kind: facts of addresses,
+    magic nodes, links and time windows."""
 
     supply: int
     texts: list[str]
@@ -145,13 +150,15 @@ class _MapRows:
         return len(self.texts)
 
     def held(self, mask: Array | None = None) -> Rows:
-        """Return the holders, or those of the mask, as rows of one instant."""
+        """Return the balances of the holders at the one instant of the map; with a mask, only of the holders for which
+        it is true."""
         once = np.zeros(self.count, np.int32)
         rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
         return rows if mask is None else rows.at(mask)
 
     def activity(self, texts: Sequence[str]) -> Activity:
-        """Return the activity of the addresses. Numbers of transfers are 0, because the SQL has applied the limits."""
+        """Return the activity of the addresses. The numbers of transfers are 0, because the SQL has already found the
+        hypernodes."""
         facts = {row["one"]: row for row in self.parts["fact"]}
         rows = [facts[text] for text in texts]
         relations = np.array([(row["degree"], row["inward"], row["outward"]) for row in rows], np.int64)
@@ -164,7 +171,8 @@ class _MapRows:
         return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
 
     def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
-        """Return the graph of the map, its top holders, and the keys of the links' tokens by number."""
+        """Return the graph of the map, its top holders (at most ``limit``), and the token keys of the links by
+        number."""
         addresses = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]
         windows = [row["one"] for row in sorted(self.parts["window"], key=lambda row: row["place"])]
@@ -230,7 +238,7 @@ def _integers(rows: pa.Table) -> list[int]:
 
 
 def _limbs(rows: pa.Table) -> Array:
-    """Return the balances as limbs."""
+    """Return the balances of the rows as limbs (64-bit words, see ``bigint``)."""
     if rows.num_rows and rows["middle"].null_count < rows.num_rows:
         plain = _integers(rows)
         return from_ints(plain, width_for(max(plain)))
@@ -249,6 +257,6 @@ def _stream(rows: pa.Table) -> bytes:
 
 
 def read_stream(stream: bytes) -> pa.Table:
-    """Return the rows of an Arrow stream."""
+    """Return the rows of an Arrow IPC stream."""
     with pa.ipc.open_stream(stream) as reader:
         return reader.read_all()

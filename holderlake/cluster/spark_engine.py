@@ -37,7 +37,7 @@ _DEFAULTS: Final = {
 }
 
 _SMALL_BYTES: Final = 8 << 20
-"""Tables of this process up to this size are broadcast to all workers."""
+"""The largest size in bytes of a table of this process that is broadcast to all workers."""
 
 
 @contextmanager
@@ -95,7 +95,7 @@ class SparkEngine:
         self._work = f"{work}/work-{uuid4().hex}"
 
     def close(self) -> None:
-        """Remove the intermediate results."""
+        """Remove the intermediate results from ``work``."""
         machine = self._session.sparkContext._jvm
         path = machine.org.apache.hadoop.fs.Path(self._work)
         path.getFileSystem(self._session.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
@@ -116,14 +116,17 @@ class SparkEngine:
             raise FileNotFoundError(f"there is no Parquet file at {', '.join(locations)}") from error
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Make a view of rows of this process."""
+        """Make a view named ``name`` from rows in this process."""
         with _arrow_only():
             frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
     def run(self, name: str, values: Values, keep: bool = False) -> None:
-        """Make a view of a statement, which Spark computes for each use; with ``keep`` it is computed once, now."""
+        """Make a view of the statement ``name`` with the parameters ``values``.
+
+        Spark computes the view for each use; with ``keep`` it is computed once, now, and the result is stored.
+        """
         query = statement(name, "spark")
         frame = self._session.sql(query.sql, args=query.chosen(values))
         frame.createOrReplaceTempView(name)
@@ -133,11 +136,12 @@ class SparkEngine:
             self.read(name, [location])
 
     def save(self, name: str, location: str) -> None:
-        """Write a view as Parquet into a new folder, which is complete if it has Spark's file ``_SUCCESS``."""
+        """Write the view ``name`` as Parquet into a new folder, which is complete once it has Spark's file
+        ``_SUCCESS``."""
         self._session.table(name).write.option("compression", "zstd").parquet(location)
 
     def table(self, name: str) -> pa.Table:
-        """Return all rows of a small view."""
+        """Return all rows of a view, which must fit into the memory of this process."""
         return self._session.table(name).toArrow()
 
     def grouped(

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
-"""The derived tables, each after those that it needs."""
+"""The statements of the derived tables, each after the ones that it needs."""
 
 ANSWERS: Final = (
     "hypernodes",
@@ -36,7 +36,7 @@ ANSWERS: Final = (
     "address_facts",
     "map_parts",
 )
-"""The statements of bulk answers, each after those that it needs."""
+"""The statements of bulk answers, each after the ones that it needs."""
 
 Values = Mapping[str, int | str]
 
@@ -49,13 +49,14 @@ class Statement:
     parameters: frozenset[str]
 
     def chosen(self, values: Values) -> dict[str, int | str]:
-        """Return the values of the statement's parameters. Raises ``KeyError`` if one is missing."""
+        """Return those of the ``values`` that are parameters of the statement. Raises ``KeyError`` if one is
+        missing."""
         return {name: values[name] for name in self.parameters}
 
 
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
-    """Return a statement by name in the dialect."""
+    """Return the statement ``name`` in the SQL dialect ``dialect`` (``duckdb`` or ``spark``)."""
     folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
     (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")

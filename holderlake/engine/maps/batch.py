@@ -32,7 +32,7 @@ from holderlake.engine.store.store import Store
 
 _WORKERS: Final = 2
 _HOLDERS_PER_CALL: Final = 32_000
-"""Top holders, over all instants, that one call computes."""
+"""The most top holders, summed over all instants, that one call computes."""
 _MAPS_PER_BATCH: Final = 32
 """The least number of maps in a batch, except the last one."""
 _ROWS_PER_BATCH: Final = 10_000
@@ -89,7 +89,8 @@ def _calls(
     instants: Sequence[datetime],
     limit: int,
 ) -> Iterator[Callable[[], T]]:
-    """Yield one call for each token and group of instants."""
+    """Yield one call of ``compute`` for each token and group of instants; ``limit`` is the number of holders at each
+    instant."""
     step = max(1, _HOLDERS_PER_CALL // limit)
     for key in tokens:
         for first in range(0, len(instants), step):
@@ -97,7 +98,10 @@ def _calls(
 
 
 def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
-    """Yield the results of the calls that have rows, in groups of at least ``least``."""
+    """Yield the results of the calls in groups of at least ``least`` rows; results without rows are left out.
+
+    ``size`` returns the number of rows (or maps) of a result.
+    """
     batch: list[T] = []
     with _released_memory(view):
         for result in _parallel(calls):
@@ -111,10 +115,10 @@ def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], i
 
 @contextmanager
 def _released_memory(view: View) -> Iterator[None]:
-    """Release the memory of mapped files, from a thread, each time that they take much.
+    """Release the memory of mapped files from a thread, as often as these files take much memory.
 
-    Otherwise a pass over the store would seem to need memory for all of it. The calls cannot do it themselves, because
-    the files that one call reads may already be too much.
+    Otherwise a pass over the store would seem to need memory for all of its files. The calls cannot release it, because
+    the files of a single call may already take too much.
     """
     finished = threading.Event()
 

@@ -171,7 +171,7 @@ def _share(amount: str, supply: str | None) -> float:
 
 @dataclass(frozen=True)
 class _Side:
-    """The clusters of one of the two maps, the largest first, and the balances that determine their shares."""
+    """The clusters of the earlier or the later map, the largest first, and the balances that determine their shares."""
 
     balances: Balances
     clusters: Sequence[Cluster]

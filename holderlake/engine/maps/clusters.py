@@ -24,7 +24,7 @@ from holderlake.engine.numeric.bigint import (
 
 @dataclass(frozen=True)
 class Cluster:
-    """Holders by falling balance, the magic nodes between them, and the sum of the holders' balances (raw)."""
+    """A cluster: holders by falling balance, the magic nodes between them, and the sum of the holders' raw balances."""
 
     holders: tuple[str, ...]
     magic_nodes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Clusters:
     is_magic: Array
 
     def listed(self, texts: Sequence[str]) -> list[Cluster]:
-        """Return the clusters with addresses; ``texts`` are those of the nodes."""
+        """Return each cluster with the addresses of its members; ``texts`` are the addresses of all nodes."""
         ends = np.searchsorted(self.owners, np.arange(len(self.instants) + 1)).tolist()
         members = [texts[node] for node in self.nodes.tolist()]
         return [
@@ -65,7 +65,8 @@ class Clusters:
 class RankedNodes:
     """Nodes of maps by instant and rank: shown holders by falling balance, or magic nodes from the strongest on.
 
-    ``balances`` are limbs, and empty for magic nodes.
+    ``instants`` are positions of instants, ``nodes`` positions of addresses. ``balances`` are raw, as limbs (64-bit
+    words, see ``bigint``); empty for magic nodes.
     """
 
     instants: Array
@@ -76,7 +77,8 @@ class RankedNodes:
 def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> Clusters:
     """Return the clusters of the shown holders.
 
-    ``components`` has the component of every node (a column, in the order of addresses) at every instant (a row).
+    ``components`` is an array with a row for each instant and a column for each node, by address: the number of the
+    connected component that the node belongs to.
     """
     size = components.shape[1]
     keys, of_magic = (

@@ -148,7 +148,7 @@ def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, cluster
 
 
 def _ranked_links(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_RankedLink]:
-    """Return the links of each cluster, the strongest first."""
+    """Return the links of each cluster with their ranks, the strongest first."""
     cluster_of = {
         address: number
         for number, cluster in enumerate(clusters, start=1)

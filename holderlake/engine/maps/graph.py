@@ -39,8 +39,8 @@ from holderlake.engine.store.store import Store
 
 @dataclass(frozen=True)
 class Top:
-    """The largest holders by instant and rank, as arrays: positions of instants, numbers of addresses, exact balances
-    as limbs, and whether the map shows the holder."""
+    """The largest holders by instant and rank, as arrays: position of the instant, number of the address, raw balance
+    as limbs (64-bit words, see ``bigint``), and whether the map shows the holder."""
 
     instants: Array
     addresses: Array
@@ -99,7 +99,7 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
 
 
 def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
-    """Return the graphs at each instant around the ``top`` holders."""
+    """Return the graphs at each instant of ``inputs``; ``top`` has the top holders of every instant."""
     view, seconds = inputs.view, inputs.seconds
     owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
     shown = np.zeros((len(owners), len(seconds)), np.bool_)
@@ -151,7 +151,10 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 def _uses(
     inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, around: Entries, of_magic: Entries
 ) -> Uses:
-    """Return the uses of exchanges by shown holders, and those by other magic nodes in windows that holders share."""
+    """Return the uses of exchanges: by shown holders, and by magic nodes in windows that shown holders share.
+
+    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes.
+    """
     places, windows = time_windows.uses_among(of_magic)
     entries = concatenate_entries(around.at(time_windows.places), of_magic.at(places))
     never = np.full(len(places), len(inputs.seconds))  # a magic node is no supernode
@@ -171,7 +174,9 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
 def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Array, top: Top) -> Array:
     """Return the magic nodes of each instant (a row), the most connected first: numbers of addresses, -1 for none.
 
-    The entries at the ``places`` are those with wallets. The rules set how many magic nodes a map has at most.
+    ``around`` are the transfers of shown holders; those at the positions ``places`` are with wallets. ``shown`` is a
+    mask with a row for each shown holder and a column for each instant. The rules limit the number of magic nodes of a
+    map.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     if not inputs.options.use_magic_nodes:
@@ -201,7 +206,11 @@ def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Arra
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
-    """Return the top holders of each instant (a row) as positions in the keys, -1 for those without one."""
+    """Return the top holders of each instant (a row) by rank, as positions in ``keys``; -1 for holders that are not in
+    ``keys``.
+
+    ``keys`` are numbers of addresses, ``size`` is the number of instants.
+    """
     order = np.argsort(keys)
     found = np.searchsorted(keys, top.addresses, sorter=order)
     places = order[np.minimum(found, len(keys) - 1)] if len(keys) else found
@@ -213,7 +222,10 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
 
 
 def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
-    """Return each transfer once that is among shown holders, among the addresses ``of_magic``, or between the two."""
+    """Return each transfer between two nodes once.
+
+    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes.
+    """
     inside, beyond = (
         graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(some))
         for some in (around.addresses, of_magic.addresses)
@@ -228,9 +240,9 @@ def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
 def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, links: Links) -> Clusters:
     """Return the clusters of each instant's map; the graphs have ``size`` nodes.
 
-    ``nodes`` are those of the top holders; ``magic`` and ``windows`` (exchanges of time nodes) have a row an instant.
-    A link of a time node leads to that node and not to its exchange, so it connects only wallets that used the exchange
-    in the same window.
+    ``nodes`` are the positions of the top holders' addresses. ``magic`` (magic nodes) and ``windows`` (exchanges of
+    time nodes) have a row for each instant. A link of a time node leads to the time node and not to its exchange, so it
+    connects only wallets that used the exchange in the same window.
     """
     exchanges = np.full(len(links.windows), -1)
     timed = np.flatnonzero(links.windows >= 0)

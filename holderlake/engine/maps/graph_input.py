@@ -14,8 +14,8 @@ from holderlake.engine.store.store import Store
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A store and its view, the kinds of all addresses with a filter of the ``MARKED`` ones, a token, ascending
-    seconds and options."""
+    """Input of a token's graphs: a store and its view, the kinds of all addresses, a Bloom filter of the ``MARKED``
+    addresses, the token, ascending unix seconds and the options."""
 
     store: Store
     view: View
@@ -27,14 +27,16 @@ class GraphInput:
 
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> GraphInput:
-        """Return the input with the kinds of addresses that the store has."""
+        """Return the input, with the kinds of addresses from the store."""
         kinds, marked = kinds_of_addresses(store, view), marked_filter(store, view)
         return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
-        """Return the position of the second from which each address is an exchange, contract or hypernode."""
+        """Return for each address the position of the first of the ``seconds`` at which it is an exchange, contract or
+        hypernode; the number of seconds if there is none."""
         return wallets_until(self.store, self.view, self.kinds, addresses, self.seconds)
 
     def supernodes_from(self, addresses: Array) -> Array:
-        """Return the position of the second from which each address is a supernode."""
+        """Return for each address the position of the first of the ``seconds`` at which it is a supernode; the number
+        of seconds if there is none."""
         return supernodes_from(self.store, self.view, addresses, self.seconds)

@@ -10,7 +10,7 @@ _NO_CLUSTER: Final = [2**63]
 """Sort key of a change without a later cluster, which comes last."""
 
 Clusters = Sequence[Collection[str]]
-"""Disjoint sets of holders; a cluster's number is its place, from 1."""
+"""Disjoint sets of holders; a cluster's number is its position, from 1."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class ClusterChange:
 
 
 def lineage(before: Clusters, after: Clusters) -> list[ClusterChange]:
-    """Return the changes by later cluster, then by earlier cluster; those of clusters that died come last.
+    """Return the changes from the clusters ``before`` to those ``after``.
 
-    Each cluster is in at least one change. It is in several if some clusters merge while others split.
+    They are ordered by later cluster, then by earlier cluster; clusters that died come last. Each cluster is in at
+    least one change. It is in several if some clusters merge while others split.
     """
     changes = _changes([frozenset(cluster) for cluster in before], [frozenset(cluster) for cluster in after])
     return sorted(changes, key=lambda change: (change.after or _NO_CLUSTER, change.before, change.change))
@@ -57,7 +58,8 @@ def _changes(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) 
 
 
 def _related(clusters: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return for each cluster the numbers of the others that share a holder with it, ascending."""
+    """Return for each of the ``clusters`` the ascending numbers of those of the ``others`` that share a holder with
+    it."""
     number_of = {holder: number for number, other in enumerate(others, start=1) for holder in other}
     return [sorted({number_of[holder] for holder in cluster if holder in number_of}) for cluster in clusters]
 

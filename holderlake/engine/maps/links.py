@@ -20,15 +20,16 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, sum_width
 
 _CELLS = 1 << 22
-"""Instants times links that one step examines."""
+"""The most cells (an instant and a link) that one step examines."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Links by instant; links between nodes come before those of time windows.
+    """Links by instant; links between nodes come before links of time windows.
 
-    ``windows`` is the position of a window on its map, -1 for links between nodes. Senders and receivers are positions
-    in ``AddressOrder``, tokens are numbers, ``sums`` limbs, times unix seconds.
+    ``instants`` are positions of instants. ``windows`` is the position of the time window on its map, -1 for links
+    between nodes. ``senders`` and ``receivers`` are positions in ``AddressOrder``, ``tokens`` numbers of tokens,
+    ``counts`` numbers of transfers, ``sums`` raw amounts as limbs (64-bit words, see ``bigint``), times unix seconds.
     """
 
     instants: Array
@@ -54,11 +55,15 @@ class Transfers(NamedTuple):
     times: Array
 
     def at(self, places: Array) -> Transfers:
-        """Return the transfers at the positions."""
+        """Return the transfers at the positions ``places``."""
         return Transfers(*(column[places] for column in self))
 
     def links(self, view: View) -> Array:
-        """Return the key of each transfer's link (sender, receiver, token); keys ascend in the order of their texts."""
+        """Return for each transfer the key of its link.
+
+        A key is an integer for sender, receiver and token; keys ascend in the order of the addresses and
+        tokens as text.
+        """
         tokens, which = np.unique(self.tokens, return_inverse=True)
         keys = [view.manifest.keys[token] for token in tokens.tolist()]
         ranks = np.empty(len(keys), np.int64)
@@ -71,9 +76,10 @@ class Transfers(NamedTuple):
 def between_nodes(
     view: View, names: AddressOrder, transfers: Transfers, seconds: Array, present: Array, supernodes_from: Array
 ) -> Links:
-    """Return the links at each of the ascending seconds between the names that are ``present`` then.
+    """Return the links at each of the ascending ``seconds`` between the addresses that are nodes at that second.
 
-    ``present`` has a row of instants for each name. A link is dropped once both its ends are supernodes.
+    ``present`` is a mask with a row for each address of ``names`` and a column for each second. A link is dropped from
+    the second at which both its ends are supernodes; ``supernodes_from`` has its position for each address.
     """
     keys = transfers.links(view)
     order = np.argsort(keys, kind="stable")
@@ -110,7 +116,10 @@ def between_nodes(
 
 
 def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return instants and positions of the links whose two ends are present, from each link's begin to its end."""
+    """Return the pairs of an instant and a link at which both ends of the link are present, as two arrays of positions.
+
+    ``begin`` and ``end`` (excluded) are the positions of each link's first and last instant.
+    """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
     found: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
@@ -124,10 +133,10 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 
 
 class Uses(NamedTuple):
-    """Transfers between a wallet and an exchange in windows of time.
+    """Transfers between a wallet and an exchange in time windows.
 
-    ``owners`` are the wallets (positions in ``AddressOrder``), ``windows`` positions in a list of windows. From the
-    instant ``dropped_from`` on a transfer does not count, because wallet and exchange are supernodes.
+    ``owners`` are the wallets (positions in ``AddressOrder``), ``windows`` positions in a list of windows. A transfer
+    does not count from the instant at position ``dropped_from`` on, because wallet and exchange are then supernodes.
     """
 
     transfers: Transfers
@@ -137,9 +146,10 @@ class Uses(NamedTuple):
 
 
 def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
-    """Return the links at each second in the windows that are ``chosen`` then (a row an instant, -1 for none).
+    """Return the links of the time windows at each of the ascending ``seconds``.
 
-    Only uses of wallets that are ``present`` then (a row of instants for each name) count.
+    ``chosen`` has a row for each second: positions of the windows on the map, -1 for none. ``present`` is a mask with a
+    row for each address of ``names`` and a column for each second; only uses of wallets that are present count.
     """
     instants, places = np.nonzero(chosen >= 0)
     windows = chosen[instants, places]
@@ -178,7 +188,7 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
 
 
 def joined_links(pieces: Sequence[Links]) -> Links:
-    """Return all links by instant; those of an instant are in the order of the pieces."""
+    """Return all links of the pieces by instant; links of the same instant are in the order of the pieces."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
     joined = {
@@ -188,9 +198,10 @@ def joined_links(pieces: Sequence[Links]) -> Links:
 
 
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
-    """Return the value of each transfer as digits, looked up by token and second in the parts.
+    """Return the raw value of each transfer as 32-bit digits, looked up by token and second in the token's parts.
 
-    Transfers of the same token, second, sender and receiver have their sum at the first of them, and 0 at the others.
+    Of transfers with the same token, second, sender and receiver, the first one has the sum of their values and the
+    others have 0.
     """
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
     ends = (senders.astype(np.int64) << 32) | receivers

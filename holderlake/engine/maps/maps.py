@@ -52,11 +52,13 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True)
 class MapData:
-    """The content of map tables at several instants (ascending ``seconds``), from the store or from a cluster.
+    """The content of map tables at several instants (ascending unix ``seconds``), from the store or from a cluster of
+    machines.
 
-    ``lookup`` has the tokens of links, ``keys`` their keys by number. ``marked`` are holders with special ``kinds``,
-    ``free`` all holders that a map may show, while it may, and ``fresh`` the fresh wallets among those. ``known`` is
-    the activity of the top holders, then of the magic nodes, each as of its instant; ``labels`` has one for each node.
+    ``lookup`` has the tokens of links, ``keys`` their (chain, address) keys by number. ``marked`` are the balances of
+    holders with special ``kinds``, ``free`` those of all holders that a map may show, as long as it may, and ``fresh``
+    those of the fresh wallets among these. ``known`` is the activity of the top holders, then of the magic nodes, each
+    as of its instant; ``labels`` has one label for each node.
     """
 
     lookup: TokenLookup

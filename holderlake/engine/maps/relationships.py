@@ -46,7 +46,10 @@ def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str,
 
 
 def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
-    """Return the links among the addresses, by (from, to, token)."""
+    """Return the links among the addresses as of an instant, ordered by sender, receiver and token.
+
+    ``tokens`` are the (chain, address) keys of the tokens whose transfers count.
+    """
     view, seconds = store.view(), np.array([to_unix(as_of)])
     names = _known_names(view, addresses)
     links = _links_among(view, names, tokens, seconds, np.ones(len(names.numbers), np.int64))
@@ -75,7 +78,8 @@ class TokenLookup(Protocol):
 
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
-    """Return the links with addresses; ``texts`` are those of the nodes, ``keys`` the tokens by number."""
+    """Return the links with addresses instead of positions; ``texts`` are the addresses of the nodes, ``keys`` the
+    token keys by number."""
     ends = (links.senders, links.receivers, links.tokens)
     figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
     return [
@@ -91,7 +95,7 @@ def link_columns(
 ) -> Columns:
     """Return the links as the lake's relationship columns (see ``tables.table_of``).
 
-    ``texts`` are the addresses of the nodes, ``numbered`` the tokens by number.
+    ``texts`` are the addresses of the nodes, ``numbered`` the token keys by number.
     """
     numbers, which = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]

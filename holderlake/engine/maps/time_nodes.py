@@ -40,17 +40,18 @@ class TimeWindows:
 
     @property
     def of_window(self) -> Array:
-        """Return the exchange of each window."""
+        """Return the exchange of each window, as the number of its address."""
         found: Array = self.exchanges[self.keys >> 32]
         return found
 
     @property
     def chosen_exchanges(self) -> Array:
-        """Return the exchanges with a window that is chosen at any instant."""
+        """Return the exchanges, as numbers of addresses, with a window that is a time node at any instant."""
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:
-        """Return the positions of the entries that are uses, and the window of each."""
+        """Return the positions of the entries that are uses of a shared window, and the position of that window in
+        ``keys``."""
         if not len(self.keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         order = np.argsort(self.exchanges)
@@ -65,9 +66,10 @@ class TimeWindows:
 
 
 def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: Array) -> TimeWindows:
-    """Return the windows that shown holders share.
+    """Return the time windows that shown holders share.
 
-    The entries at the ``places`` are those with exchanges; ``shown`` has a row of instants for each of their owners.
+    ``around`` are the transfers of shown holders; those at the positions ``places`` are with exchanges. ``shown`` is a
+    mask with a row for each shown holder and a column for each instant.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     dictionary, nothing = inputs.view.dictionary, np.empty(0, np.int64)
@@ -107,9 +109,11 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: A
 
 
 def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most: int) -> Array:
-    """Return the second at which each window gets more than ``most`` distinct counterparties, or ``NEVER``.
+    """Return the unix second at which each window gets more than ``most`` distinct counterparties; ``NEVER`` if it gets
+    no more.
 
-    Counterparties of all tokens and chains count. Each window is ``width`` seconds of an exchange from ``begun`` on.
+    Counterparties of all tokens and chains count. A window is ``width`` seconds of an exchange from unix second
+    ``begun`` on.
     """
     since = np.full(len(exchanges), NEVER)
     if not len(exchanges):

@@ -1,4 +1,4 @@
-"""Answers without a graph as of any second: balances, holders, addresses, items, concentration, chains and tokens.
+"""Answers without a graph as of any second: balances, holders, addresses, NFT items, concentration, chains and tokens.
 
 Maps, clusters and relationships are in ``holderlake.engine.maps``.
 """

@@ -31,16 +31,17 @@ CEX: Final = 1
 DEX: Final = 2
 CONTRACT: Final = 4
 BUSY: Final = 8
-"""The address is a hypernode at some instant."""
+"""Bit of an address's kinds: it is a hypernode at some instant."""
 LABELLED: Final = 16
-"""The address has a label, or is that of a token."""
+"""Bit of an address's kinds: it has a label, or is the address of a token."""
 MARKED: Final = CEX | DEX | CONTRACT | BUSY
-"""Kinds that maps leave out or treat differently."""
+"""Bits of the kinds that maps leave out or treat differently."""
 
 
 @dataclass(frozen=True)
 class AddressFacts:
-    """Details of an address as of an instant. ``first_time`` is in unix seconds."""
+    """Details of an address as of an instant. ``first_time`` is the unix second of its first transfer, None without
+    one."""
 
     degree: int = 0
     inward_relations: int = 0
@@ -61,15 +62,19 @@ class AddressFacts:
 
 @dataclass(frozen=True)
 class Activity:
-    """Activity of addresses as of a second, as arrays: ``relations`` are distinct counterparties (columns: all, inward,
-    outward), ``first_times`` unix seconds of the first transfer or ``NEVER``."""
+    """Activity of addresses as of a second, as arrays with a row for each address.
+
+    ``relations`` are numbers of distinct counterparties (columns: all, senders to the address, receivers from it).
+    ``transfers`` are numbers of transfers. ``first_times`` are unix seconds of the first transfer, ``NEVER`` without
+    one.
+    """
 
     relations: Array
     transfers: Array
     first_times: Array
 
     def facts(self, place: int, label: AddressLabel) -> AddressFacts:
-        """Return the details of the address at a position."""
+        """Return the details of the address at position ``place``, with its label."""
         first = int(self.first_times[place])
         degree, inward, outward = self.relations[place].tolist()
         return AddressFacts(
@@ -78,7 +83,7 @@ class Activity:
 
 
 def activity(view: View, addresses: Array, seconds: Array) -> Activity:
-    """Return the activity of the addresses over all tokens and chains, each as of a second."""
+    """Return the activity of each address over all tokens and chains, until the end of its second in ``seconds``."""
     relations = np.zeros((len(addresses), 3), np.int64)
     transfers = np.zeros(len(addresses), np.int64)
     first_times = np.full(len(addresses), NEVER)
@@ -100,7 +105,8 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Entries of addresses (positions in a list) with counterparties; ``inward`` if the address received."""
+    """Transfers of addresses as arrays: ``owners`` (position of the address in a list), ``others`` (number of the
+    counterparty) and ``inward`` (whether the address received)."""
 
     owners: Array
     others: Array
@@ -116,7 +122,11 @@ class _Pairs:
 
 
 def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
-    """Return the number of counterparties of each address in the small runs only: all, inward, outward."""
+    """Return for each address the number of counterparties that it has in small runs and not in the large run ``base``.
+
+    A run is a sorted set of arrays of transfers. ``pieces`` are the transfers of the small runs. The columns are all
+    counterparties, senders to the address and receivers from it.
+    """
     keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
     inward = np.concatenate([piece.inward for piece in pieces])
     pairs, which = np.unique(keys, return_inverse=True)
@@ -131,9 +141,12 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
 
 
 def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
-    """Return whether each address received from the other until its second, and whether it sent to it.
+    """Return two masks for pairs of an address (``ones``) and a counterparty (``others``).
 
-    Only the entries of the one with fewer entries are searched.
+    They show whether the address received from the counterparty until its unix second in ``seconds``, and whether it
+    sent to the counterparty.
+
+    To be fast, only the transfers of the address that has fewer of them are searched.
     """
     (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
     turned = other_ends - other_starts < ends - starts
@@ -147,7 +160,8 @@ def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[
 
 
 def first_times(store: Store, view: View) -> Array:
-    """Return the second of the first transfer of every address by number; the largest value of the type if none."""
+    """Return the unix second of the first transfer of every address, by number of address; the largest value of the
+    array's type if it has none."""
 
     def compute() -> Array:
         runs, size = view.runs, view.dictionary.size
@@ -165,7 +179,7 @@ def first_times(store: Store, view: View) -> Array:
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
-    """Return the addresses that may have more transfers than the rules allow on a map at some instant."""
+    """Return the numbers of addresses that may be hypernodes at some instant."""
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
@@ -175,7 +189,7 @@ def _busy_addresses(store: Store, view: View) -> Array:
 
 
 def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
-    """Return the number of transfers of each address until its second."""
+    """Return the number of transfers of each address until its second in ``seconds``."""
     counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
@@ -193,10 +207,10 @@ def _entries_ever(view: View, addresses: Array) -> Array:
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
-    """Return for each address the position of the first of the ascending seconds at which ``holds`` is true.
+    """Return for each address the position of the first of the ascending ``seconds`` at which ``holds`` is true.
 
-    It is the number of seconds if there is none. ``holds`` takes addresses and a second for each; once true for an
-    address it must stay true.
+    The position is the number of seconds if there is none. ``holds`` takes addresses and a second for each, and returns
+    a mask; once true for an address it must stay true.
     """
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:
@@ -208,9 +222,10 @@ def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, se
 
 
 def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, seconds: Array) -> Array:
-    """Return the position of the first of the ascending seconds at which a map does not show each address.
+    """Return for each address the position of the first of the ascending ``seconds`` at which maps no longer show it.
 
-    This is 0 for exchanges and contracts, and the second at which other addresses become hypernodes.
+    The position is 0 for exchanges and contracts. For other addresses it is that of the second at which they become
+    hypernodes, or the number of seconds if they do not.
     """
     most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
@@ -223,9 +238,9 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
 
 
 def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) -> Array:
-    """Return the position of the first of the ascending seconds at which each address is a supernode.
+    """Return for each address the position of the first of the ascending ``seconds`` at which it is a supernode.
 
-    It is the number of seconds if there is none.
+    The position is the number of seconds if there is none.
     """
     least = store.rules.supernode_degree
     from_ = np.full(len(addresses), len(seconds))
@@ -241,7 +256,8 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
-    """Return the kinds of every address by number, from the current labels and tokens and from the transfers."""
+    """Return the kinds of every address as bits, by number of address, from the current labels and tokens and from the
+    transfers."""
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
@@ -271,9 +287,10 @@ def _kind(label: AddressLabel) -> int:
 def labels_of_kinds(
     store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None
 ) -> list[AddressLabel]:
-    """Return the label of each address, given by number and text. Labels of ``chain`` have precedence.
+    """Return the label of each address. Labels of ``chain`` have precedence.
 
-    The ``kinds`` of all addresses show which have labels.
+    ``addresses`` are numbers and ``texts`` the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows
+    which addresses have a label.
     """
     labelled = [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
     labels = store.labels(labelled, chain) if labelled else {}
@@ -283,7 +300,8 @@ def labels_of_kinds(
 def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
     """Return the contract's address details as columns of ``tables.table_of``.
 
-    ``which`` has the position of each address in the labels.
+    ``known`` has the activity of each row's address, ``labels`` the labels of all nodes, and ``which`` the position in
+    ``labels`` for each row.
     """
     places = pa.array(which)
     degrees = known.relations[:, 0]
@@ -311,7 +329,8 @@ def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
-    """Return the details of each address, with or without transfers. Labels of ``chain`` have precedence."""
+    """Return the details of each address, by address; an address without transfers has them too. Labels of ``chain``
+    have precedence."""
     known, labels = _known(store, addresses, as_of, chain)
     return {text: known.facts(place, labels[place]) for place, text in enumerate(addresses)}
 

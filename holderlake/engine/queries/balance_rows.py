@@ -42,12 +42,13 @@ from holderlake.engine.numeric.interval_kernels import (
 )
 
 _FEW_EQUALS: Final = 64
-"""Holders with the same balance that are compared one by one."""
+"""The most holders with the same balance that are compared one by one."""
 
 
 class Rows(NamedTuple):
-    """Balances over instants: numbers of addresses, balances as limbs, and the positions of the first instant of each
-    and of the first one after it."""
+    """Balances over instants, as arrays: numbers of addresses, raw balances as limbs (64-bit words, see ``bigint``),
+    and the positions of the first instant (``firsts``) and of the one after the last (``lasts``) at which each is
+    valid."""
 
     addresses: Array
     balances: Array
@@ -55,14 +56,14 @@ class Rows(NamedTuple):
     lasts: Array
 
     def at(self, places: Array | slice) -> Rows:
-        """Return the rows at the positions."""
+        """Return the rows at the positions ``places``."""
         return Rows(*(column[places] for column in self))
 
 
 @dataclass(frozen=True)
 class TokenBalances:
-    """The supply of a token at each instant, its balances above zero by falling balance, then address, and its balances
-    below zero, the lowest first."""
+    """The balances of a token: its supply at each instant, the balances above zero (``rows``) by falling balance, then
+    address, and those below zero (``negative``), the lowest first."""
 
     supplies: list[int]
     rows: Rows
@@ -70,7 +71,11 @@ class TokenBalances:
 
 
 def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
-    """Return the ``most`` largest of rows by falling balance at each instant: instants and positions, by rank."""
+    """Return the ``most`` largest rows at each instant, as two arrays by instant, then rank: positions of instants and
+    of rows.
+
+    ``instants`` is the number of instants.
+    """
     size = 4 * most
     while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < most:
         size *= 2
@@ -83,21 +88,25 @@ def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
 
 
 def sums_at(rows: Rows, instants: int) -> list[int]:
-    """Return the exact sum of the rows at each instant."""
+    """Return the exact sum of the balances at each instant; ``instants`` is the number of instants."""
     sums = np.zeros((instants + 1, 2 * rows.balances.shape[1]), np.int64)
     aggregates.add_intervals(rows.balances, rows.firsts, rows.lasts, sums)
     return digits_to_ints(np.cumsum(sums, axis=0)[:-1])
 
 
 def _counts_at(rows: Rows, instants: int) -> Array:
-    """Return the number of rows at each instant."""
+    """Return the number of rows at each instant; ``instants`` is the number of instants."""
     begun, ended = (np.bincount(ends, minlength=instants + 1) for ends in (rows.firsts, rows.lasts))
     counts: Array = np.cumsum(begun - ended)[:instants]
     return counts
 
 
 class BalanceReader:
-    """The balances of a token's parts at the end of ascending seconds: those of the base, and those that differ."""
+    """Reader of a token's balances at the end of each of the ascending ``seconds``.
+
+    The first part is the base. The reader computes the balances that differ from the base because of newer parts or of
+    transfers of a day that is not over.
+    """
 
     def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
         self._dictionary: Dictionary = view.dictionary
@@ -114,14 +123,15 @@ class BalanceReader:
         self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
-        """Return the positions of the first instant of each interval and of the first one after it."""
+        """Return the instants of the intervals at ``places``: the position of the first instant, and that of the first
+        one after the interval."""
         last = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
         return firsts, lasts
 
     def _places(self, part: Part, addresses: Array) -> Array:
-        """Return the positions of the intervals of the ascending addresses that include an instant."""
+        """Return the positions of those intervals of the ascending addresses that include at least one instant."""
         days = (self._first_day, self._first_day + len(self._instant_of) - 1)
         numbers = addresses.astype(np.int32)
         places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
@@ -130,12 +140,12 @@ class BalanceReader:
         return held
 
     def _intervals(self, part: Part, places: Array) -> Rows:
-        """Return the intervals of the part at the positions."""
+        """Return the intervals of the part at the positions ``places``."""
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
         """Return the ascending addresses whose balance differs from the base at any instant, the positions of their
-        intervals in the base, and their balances."""
+        intervals in the base, and all their balances."""
         pieces = []
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
@@ -163,7 +173,10 @@ class BalanceReader:
         return changed, places, rows._replace(balances=fit_width(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
-        """Return the sums of the pieces, in digits, for each address, from each instant at which they change."""
+        """Return the balance of each address, as the sum of all pieces, from each instant at which it changes.
+
+        The balances of the pieces are 32-bit digits, those of the result limbs.
+        """
         joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
         keys = joined.addresses.astype(np.int64) * (self._instants + 1)
         keys, deltas = (
@@ -187,7 +200,7 @@ class BalanceReader:
 
     @cached_property
     def supplies(self) -> list[int]:
-        """Return the supply at each instant: minted less burnt."""
+        """Return the raw supply at each instant: minted minus burnt amounts."""
         supplies = [0] * self._instants
         if self._base is None:
             return supplies
@@ -199,7 +212,11 @@ class BalanceReader:
         return supplies
 
     def balances(self, start: int, most: int | None) -> TokenBalances:
-        """Return the balances of the base's intervals from ``start`` on, and all that differ from the base."""
+        """Return the balances from the base's interval at position ``start`` on, and all balances that differ from the
+        base.
+
+        ``most`` ends the list early, once it has that many holders at each instant; None for all.
+        """
         if self._base is None:
             return TokenBalances(self.supplies, _no_rows(), _no_rows())
         rows = self._merged(self._base, start, most)
@@ -209,13 +226,17 @@ class BalanceReader:
         )
 
     def negative(self) -> Rows:
-        """Return the balances below zero, without a look at the others."""
+        """Return only the balances below zero; the other balances are not read."""
         start = count_positive(self._base.balances) if self._base else 0
         return self.balances(start, None).negative
 
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
-        """Return the base's intervals of addresses that never differ and the rows of those that do, in one order and
-        without the zero address."""
+        """Return the intervals of the base for addresses that never differ from it, merged with the new balances of the
+        others.
+
+        They are ordered by falling balance, then address, without the zero address. ``start`` and ``most`` are as in
+        ``balances``.
+        """
         left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
@@ -235,7 +256,8 @@ class BalanceReader:
         return found
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
-        """Return the positions of new rows among the intervals from start to stop, by falling balance, then address."""
+        """Return for each of the ``new`` rows its position among the base's intervals from ``start`` to ``stop``,
+        ordered by falling balance, then address."""
         places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most have the balance of the base at the end of the day, and so their own interval is at the position
@@ -250,7 +272,8 @@ class BalanceReader:
         return places
 
     def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
-        """Return the position of each newcomer among the sorted addresses from its start to its end."""
+        """Return the position at which each newcomer belongs among ``addresses``, which are sorted from its start to
+        its end."""
         find = self._dictionary.beginnings
         own = find(newcomers)
         firsts = insertion_points(own, lambda places: find(addresses[places]), starts, ends)
@@ -263,7 +286,7 @@ class BalanceReader:
         return firsts
 
     def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
-        """Return the first holders, or the first after a balance and an address."""
+        """Return the ``limit`` largest holders, or those that follow ``after``, a raw balance and an address."""
         if after is None:
             return self.balances(0, limit).rows.at(slice(limit))
         balance, address = after
@@ -273,7 +296,7 @@ class BalanceReader:
         return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
-        """Return the position of the base's first interval after the balance and the address."""
+        """Return the position of the base's first interval that follows the raw balance and the address."""
         base = self._base
         low, high = 0, len(base.holders) if base else 0
         while base and low < high:
@@ -288,14 +311,16 @@ class BalanceReader:
 
 
 def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
-    """Return, for all intervals of the addresses, the positions of the address and of the interval."""
+    """Return two arrays over all intervals of the addresses: the position of the address in ``addresses``, and that of
+    the interval."""
     addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
     return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]
 
 
 def _same_intervals(base: Part, new: Rows) -> Array:
-    """Return for each row the position of an interval with the same address and balance, or -1."""
+    """Return for each of the ``new`` rows the position of a base interval with the same address and balance, or -1
+    without one."""
     which, places = _places_of(base, new.addresses)
     same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
     found = np.full(len(new.addresses), -1)

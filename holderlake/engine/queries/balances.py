@@ -39,7 +39,7 @@ class Balances:
 
 
 def share_of(amount: int, supply: int) -> float:
-    """Return an amount as a part of the supply, 0 to 1; 0 without a supply.
+    """Return a raw amount as a part of the supply, from 0 to 1; 0 if the supply is 0.
 
     A lossy history can leave an address with more than the supply; its share is 1.
     """
@@ -47,7 +47,7 @@ def share_of(amount: int, supply: int) -> float:
 
 
 def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) -> list[float]:
-    """Return amounts as parts of the supplies at their instants."""
+    """Return each amount as a part of the supply at its instant; ``instants`` are positions in ``supplies``."""
     return [share_of(amount, supplies[one]) for amount, one in zip(amounts, instants.tolist(), strict=True)]
 
 
@@ -62,12 +62,13 @@ def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
 
 
 def balances_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> TokenBalances:
-    """Return all balances of a token at the end of each of the ascending seconds, or at least the ``most`` largest."""
+    """Return the balances of a token at the end of each of the ascending unix ``seconds``: all, or at least the
+    ``most`` largest."""
     return BalanceReader(view, view.parts(*key), seconds).balances(0, most)
 
 
 def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
-    """Return the balances below zero at the end of each of the ascending seconds."""
+    """Return the balances of a token below zero at the end of each of the ascending unix ``seconds``."""
     return BalanceReader(view, view.parts(*key), seconds).negative()
 
 
@@ -87,8 +88,8 @@ def largest_balances(
 ) -> Balances:
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below 0.
 
-    With ``after``, a balance and an address, these are the holders that follow it in the order of ``Balances``. Without
-    any holder the supply is 0, because no share of it is needed.
+    ``after`` is the raw balance and address of a holder; with it, only holders that follow it in the order of
+    ``Balances`` are returned. If there are no holders the supply is 0, because no share has to be computed.
     """
     view = store.view()
     supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
@@ -98,7 +99,8 @@ def largest_balances(
 def holders_after(
     view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
 ) -> tuple[int, Rows]:
-    """Return the supply and the rows of the holders of ``largest_balances``."""
+    """Return the raw supply and the ``limit`` largest holders at the end of the unix second, as in
+    ``largest_balances``."""
     reader = BalanceReader(view, view.parts(*key), np.array([second]))
     rows = reader.page(limit, after)
     return reader.supplies[0] if len(rows.addresses) else 0, rows

@@ -1,4 +1,4 @@
-"""The holders of a token as of any second, by rank: the largest ones, or all of them in pages."""
+"""The holders of a token as of any second, by rank: the largest ones, or every holder in pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holderlake.engine.store.store import Store
 HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
     column("amount_raw", pa.string(), "Balance as a raw integer, exact")
 )
-"""The lake's ``holders`` without ``fetched_at``, and the raw amount."""
+"""Columns of the lake's ``holders`` without ``fetched_at``, plus the raw amount."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def holders_of(
 
 
 class RankedHolders(NamedTuple):
-    """Holders by instant and rank: positions of instants, ranks, numbers of addresses, and balances as limbs."""
+    """Holders by instant and rank, as arrays: position of the instant, rank, number of the address, and raw balance as
+    limbs (64-bit words, see ``bigint``)."""
 
     instants: Array
     ranks: Array
@@ -129,9 +130,10 @@ def holders_table(
     texts: pa.Array,
     details: Columns | None,
 ) -> pa.Table:
-    """Return the lake's ``holders`` rows of ranked holders at the ascending ``seconds``.
+    """Return the lake's ``holders`` rows of ranked holders at the ascending unix ``seconds``.
 
-    Their addresses are positions in the ``texts``; ``details`` are columns of address details, if any.
+    ``supplies`` are raw, one for each second. The addresses of ``ranked`` are positions in ``texts``. ``details`` are
+    columns of address details; None leaves them null.
     """
     columns: Columns = {
         "as_of": instants_of(seconds[ranked.instants]),

@@ -1,8 +1,8 @@
 """Items of NFTs (ERC-721 and ERC-1155): the holders of an item and the items of an address, as of a second.
 
-These queries read the transfers, because balances have only the number of items. The receiver of the latest transfer
-(by block and log index) holds an ERC-721 item. The balance of an ERC-1155 item is the received less the sent quantity.
-Opening balances count if they have items.
+An item is one ``token_id`` of a token. These queries read the transfers, because balances only count items. An ERC-721
+item belongs to the receiver of its latest transfer (by block and log index). The balance of an ERC-1155 item is the
+received minus the sent quantity. Opening balances count if they name items.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ITEMS: Final = pa.schema(
         pa.field("since", pa.timestamp("us"), nullable=False),
     ]
 )
-"""An item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits), ``since`` is the
-time of the latest transfer that changed the quantity, UTC."""
+"""Columns of an item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits),
+``since`` is the time of the latest transfer that changed the quantity, UTC."""
 
 _STANDARDS: Final = ("erc721", "erc1155")
 _LAST: Final = 253_402_300_799
@@ -121,7 +121,10 @@ def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
 
 
 def _has_items(store: Store, token: TokenInfo) -> bool:
-    """Return whether the transfers have items. The standard in the metadata can be wrong, if a token list set it."""
+    """Return whether the token's transfers have a ``token_id``.
+
+    The standard in the metadata is not enough: it can be wrong if a token list set it.
+    """
     sql = "SELECT count(token_id) > 0 AS found FROM read_parquet($files)"
     return bool(store.query(sql, {"files": _files(store, token)})["found"][0].as_py())
 
@@ -140,7 +143,8 @@ def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
 
 
 def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
-    """Return the ``ITEMS`` rows of the chosen transfers as Python values, by item."""
+    """Return the ``ITEMS`` rows as Python values, by item, from the transfers that the SQL condition ``chosen``
+    selects; ``bound`` are its parameters."""
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound
     sql = _HELD.format(rows=_ROWS.format(chosen=chosen))

@@ -24,7 +24,7 @@ from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
 
 LARGEST: Final = 10
-"""The least number of entities of a map that are listed one by one."""
+"""The least number of a map's largest entities that are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,11 @@ class Concentration:
 
 @dataclass(frozen=True)
 class Entities:
-    """The entities of a map by falling size: the ``largest`` one by one, and exact sums over all ``count`` of them.
+    """Sizes (raw balances) of a map's entities: the ``largest`` one by one, in falling order, and exact sums over all
+    ``count`` entities.
 
-    The sums are of sizes (``total``), of squared sizes, and of sizes times their rank from 1 on (``weighted``).
-    ``half`` is the first rank at which the running sum reaches half of the total.
+    The sums are of sizes (``total``), of squared sizes (``squares``), and of sizes times their rank from 1 on
+    (``weighted``). ``half`` is the first rank at which the running sum reaches half of the total, 0 without entities.
     """
 
     largest: list[int]
@@ -61,7 +62,10 @@ class Entities:
 
 
 class Shown(NamedTuple):
-    """The shown holders of a map: balances of all, the largest first; of those in no cluster; and of the clusters."""
+    """Raw balances of a map's shown holders, the largest first.
+
+    ``balances`` has every shown holder, ``alone`` those outside clusters, and ``clusters`` the sum of each cluster.
+    """
 
     balances: list[int]
     alone: list[int]
@@ -69,7 +73,7 @@ class Shown(NamedTuple):
 
 
 def entities_of(sizes: Sequence[int]) -> Entities:
-    """Return the entities of the descending sizes."""
+    """Return the sums over entities with these descending sizes (raw balances)."""
     total = sum(sizes)
     return Entities(
         list(sizes),
@@ -82,22 +86,26 @@ def entities_of(sizes: Sequence[int]) -> Entities:
 
 
 def _half_rank(sizes: Sequence[int], total: int) -> int:
-    """Return the first rank at which the running sum reaches half of the total, 0 if none does."""
+    """Return the first rank at which the running sum of ``sizes`` reaches half of ``total``, 0 if none does."""
     return next((rank for rank, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= total), 0)
 
 
 def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
-    """Return the entities at each instant: clusters, and every ``free`` holder in no cluster.
+    """Return the entities at each instant: the clusters, and every holder outside clusters.
 
-    ``shown`` are the largest free holders; clusters consist of these only. A cluster is larger than its members, so it
-    ranks before all holders that are not shown. Sums over those follow from the sums over all free holders.
+    ``free`` has all holders that a map may show, ``shown`` the largest of them, and clusters consist of shown holders
+    only. A cluster is larger than its members, so it ranks before all holders that are not shown. The sums over holders
+    that are not shown follow from the sums over all free holders.
     """
     all_free, others = _free_holders_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
     return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
 
 
 def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
-    """Return the free holders at each instant, each as one entity, without a list of the largest."""
+    """Return the sums over the free holders at each instant, each holder as one entity; ``largest`` stays empty.
+
+    ``instants`` is the number of instants.
+    """
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
     counts, *sums, halves = aggregates.interval_aggregates(free.balances, size, free.firsts, free.lasts, instants)
     columns = (counts.tolist(), *map(digits_to_ints, sums), halves.tolist())
@@ -105,7 +113,7 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """Return the largest holders at each instant after the first ``known`` ones."""
+    """Return for each instant the balances of the ``LARGEST`` holders that follow the first ``known`` ones."""
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
     balances = to_ints(free.balances[places])
@@ -113,7 +121,11 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
 
 
 def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
-    """Replace the shown holders among the free ones by their clusters and single holders."""
+    """Return the entities of an instant: ``all_free`` with the shown holders replaced by their clusters and by holders
+    outside clusters.
+
+    ``others`` are the balances of the largest holders that are not shown.
+    """
     single = entities_of(shown.balances)
     clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))
     below = all_free.total - single.total

@@ -1,7 +1,7 @@
-"""Addresses with a balance below zero, and the times since when.
+"""Addresses with a balance below zero, and the time from which the balance has been below zero.
 
-A negative balance means that the history lacks transfers, or that its source rounds amounts. Such an address is never a
-holder.
+A negative balance means that the history lacks transfers, or that its source rounds amounts. An address with one is
+never a holder.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NEGATIVE_BALANCES: Final = pa.schema(
 which the balance has always been below zero."""
 
 _LISTED: Final = 100
-"""The most addresses in a map's summary."""
+"""The most addresses that the summary of a map lists."""
 
 
 @dataclass(frozen=True)
 class Negative:
-    """An address below zero, its raw balance, and the unix second since when."""
+    """An address with a balance below zero, the raw balance, and the unix second from which it has been below zero."""
 
     address: str
     balance: int
@@ -79,10 +79,10 @@ def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]
 
 
 def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
-    """Return the JSON of the column ``negative_balances`` of ``maps`` at each instant; None without such addresses.
+    """Return the JSON for the column ``negative_balances`` of ``maps`` at each instant; None without negative balances.
 
-    ``negative`` are the balances below zero, the lowest first. The JSON has their number, and address and raw balance
-    of the lowest. It does not have times, which would take too long for a map.
+    ``negative`` are the balances below zero, the lowest first. The JSON has the number of addresses, and address and
+    raw balance of the lowest ones. It has no times, because they would take too long for a map.
     """
     if not len(negative.addresses):
         return [None] * instants
@@ -128,7 +128,7 @@ def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
-    """Return the seconds until ``second`` at whose end each of the addresses fell below zero."""
+    """Return by number of address the unix seconds, until ``second``, at whose end the balance fell below zero."""
     return {
         number: list(_crossings([(time, change) for _, time, change in some]))
         for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])

@@ -22,7 +22,7 @@ from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_d
 
 @dataclass(frozen=True)
 class Amounts:
-    """Raw amounts (0 or more) as limbs, and the decimals of each."""
+    """Raw amounts (0 or more) as limbs (64-bit words, see ``bigint``), and the token's decimals for each amount."""
 
     limbs: Array
     decimals: Array
@@ -32,12 +32,13 @@ class Amounts:
 
 
 Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
-"""Columns of a table, all of the same length."""
+"""Columns of a table by name, all of the same length."""
 
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
 _LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
-"""Digits of the least number with 18 decimals that needs the column with the exact text."""
+"""The least amount with 18 decimals that is too large for the decimal column and needs the column of exact text, as
+32-bit digits."""
 
 
 def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
@@ -65,9 +66,9 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = None) -> pa.Table:
-    """Return the lake's table of the columns, without ``fetched_at``.
+    """Return a table in the lake's schema of ``table``, without ``fetched_at``.
 
-    All rows have the ``common`` values; columns that are in neither are null.
+    ``common`` has values that are equal in all rows. A column that is neither in ``columns`` nor in ``common`` is null.
     """
     count = max((len(column) for column in columns.values()), default=0)
     filled: dict[str, Any] = {}
@@ -78,7 +79,8 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
 
 
 def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
-    """Return the rows of the ascending ``seconds`` (in ``as_of``) in the order of the ``requested`` positions."""
+    """Return the rows in the order of the ``requested`` instants, which are positions in the ascending unix
+    ``seconds``; ``as_of`` has the instant of each row."""
     if (requested == np.arange(len(requested))).all():
         return table
     as_of = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
@@ -87,23 +89,24 @@ def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
 
 
 def texts_of(view: View, addresses: Array) -> pa.Array:
-    """Return the texts of numbers of addresses as a column."""
+    """Return the addresses as a column of text; ``addresses`` are their numbers in the view's dictionary."""
     return view.dictionary.text_array(addresses).cast(pa.string())
 
 
 def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
-    """Return unix seconds as a column of instants, null where ``known`` is false."""
+    """Return unix seconds as a column of instants (UTC), null where the mask ``known`` is false."""
     mask = None if known is None else ~known
     return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
 
 
 def spread(column: pa.Array, places: Array) -> pa.Array:
-    """Return the column's values at the positions, null for negative positions."""
+    """Return the column's values at the positions ``places``, null for negative positions."""
     return column.take(pa.array(places, mask=places < 0))
 
 
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
-    """Return the two columns of an amount, see ``holderlake.contract.tables.amount_columns``."""
+    """Return the two columns of an amount by name (number and exact text), see
+    ``holderlake.contract.tables.amount_columns``."""
     scaled = _scaled(amounts)
     dense = np.ascontiguousarray(from_digits(scaled[:, :4]))
     decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
@@ -124,7 +127,8 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
 
 def _scaled(amounts: Amounts) -> Array:
-    """Return the amounts with 18 decimals as at least 4 digits; 0 for amounts with more decimals."""
+    """Return the amounts scaled to 18 decimals, as at least four 32-bit digits; 0 for amounts with more than 18
+    decimals."""
     numbers = to_digits(amounts.limbs)
     # 2 more digits are enough for numbers up to 10^18 times as large
     found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
@@ -141,7 +145,7 @@ def _scaled(amounts: Amounts) -> Array:
 
 
 def _reaches(numbers: Array, least: Array) -> Array:
-    """Return whether each of the numbers, in digits, is at least as large."""
+    """Return for each number whether it is at least ``least``; both are 32-bit digits, lowest first."""
     above = np.asarray(numbers[:, len(least) :].any(axis=1))
     same = ~above
     for place in range(len(least) - 1, -1, -1):

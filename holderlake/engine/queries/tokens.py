@@ -29,7 +29,7 @@ SERVED_CHAINS: Final = (
     "robinhood",
     "arc",
 )
-"""The contract's chains (section 2.2, and ``arc``). A store can have more."""
+"""The chains of the contract (section 2.2), and ``arc``. A store can have further chains."""
 
 
 def chains_table(store: Store) -> pa.Table:
@@ -39,9 +39,9 @@ def chains_table(store: Store) -> pa.Table:
 
 
 def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = False) -> pa.Table:
-    """Return the lake's ``tokens`` rows in the order of the keys, without unknown tokens.
+    """Return the lake's ``tokens`` rows in the order of the keys; unknown tokens are left out.
 
-    Without ``stats`` the three statistics are null.
+    Without ``stats`` the three columns of statistics are null.
     """
     known = store.tokens(keys)
     return _tokens(store, (known[key] for key in keys if key in known), stats)

@@ -26,14 +26,14 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "token_id": ("tokenid", "item"),
     "token_standard": ("standard",),
 }
-"""Our columns, and other names for them, in any case."""
+"""Our columns, and the other names under which a file may have them, in any case."""
 
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """Values that a list does not have: constants for all rows, the file's names of our columns, and block times."""
+    """Values that a list lacks: constants for all rows, the file's names for our columns, and times of blocks."""
 
     chain: str | None = None
     token: str | None = None
@@ -72,7 +72,7 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Return the file's name of our columns, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
+    """Return the file's column by our name, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
     found = {}
     for pair in pairs:
         own, equals, theirs = (part.strip() for part in pair.partition("="))
@@ -129,7 +129,7 @@ def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
 
 
 def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Array]:
-    """Return the blocks (``NO_BLOCK`` without one) and times of the rows."""
+    """Return the block (``NO_BLOCK`` without one) and the time of each row, as two columns."""
     rows = raw.table.num_rows
     blocks = columns.counts(raw, "block_number") if "block_number" in raw.columns else pa.repeat(NO_BLOCK, rows)
     if options.block is not None:

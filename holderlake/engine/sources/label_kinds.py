@@ -15,7 +15,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of an address and the slug of its entity, as far as its label shows them."""
+    """The kinds of an address and the slug of the entity that owns it, as far as the label shows them."""
 
     is_cex: bool = False
     is_dex: bool = False
@@ -50,9 +50,10 @@ def entity_of(actor: str) -> str:
 
 
 def _owner(name: str, tags: Collection[str], owners: dict[str, str]) -> str | None:
-    """Return the owner with the name's brand, or that of the tags if there is no name.
+    """Return the slug of the owner whose brand is in the name, or in the tags if there is no name; None for no known
+    owner.
 
-    A name has precedence over tags: "Wintermute: Binance Deposit" has the tag binance, but is not Binance's.
+    A name has precedence over tags: "Wintermute: Binance Deposit" has the tag binance, but does not belong to Binance.
     """
     brand = _brand(name)
     if brand:
@@ -69,7 +70,7 @@ def _squeezed(text: str) -> str:
 
 
 def _owners(*spellings: str) -> dict[str, str]:
-    """Return the slug of each spelling; the first spelling of a text is the slug."""
+    """Return the slug for each spelling; a text has the spellings of one owner, and the first of them is the slug."""
     return {_squeezed(spelling): line.split()[0] for line in spellings for spelling in line.split()}
 
 
@@ -136,4 +137,4 @@ _CONTRACT_TAGS: Final = frozenset(
         *("sushiswap", "synthetix", "system-contract", "token-contract", "tornado-cash", "vaults"),
     }
 )
-"""Tags of which at least 97 of 100 addresses are contracts, without those whose name is that of a wallet."""
+"""Tags whose addresses are contracts in at least 97 of 100 cases. Addresses with a wallet's name are not counted."""

@@ -57,13 +57,13 @@ _TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
 """The end of GraphSense's name of a token contract: "ABCC Token (AT)"."""
 
 _CsvRow = tuple[int, list[str]]
-"""The first line of a row in the file, and its fields."""
+"""The number of the line at which a row begins in the file, and the row's fields."""
 
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The labels of a file, and the number of its entries that give none: without a valid address, of an unknown chain,
-    or without a name and kind."""
+    """The labels of a file. ``skipped`` counts entries without a label: with an invalid address, of an unknown chain,
+    or with neither name nor kind."""
 
     source: str
     labels: list[Label]
@@ -72,7 +72,7 @@ class LabelFile:
 
 @dataclass
 class _Entry:
-    """The content of a file about an address on a chain."""
+    """Names, tags and kinds that a file has for one address on one chain."""
 
     names: list[str] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
@@ -81,13 +81,14 @@ class _Entry:
 
 @dataclass
 class _Entries:
-    """Entries by address and chain, and the number of rows that give none."""
+    """Entries by address and chain (None for all chains). ``skipped`` counts rows that give no label."""
 
     by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
     skipped: int = 0
 
     def add(self, address: object, chain: str | None) -> _Entry | None:
-        """Return the entry of an address; for an address that is invalid on the chain return None and count it."""
+        """Return the entry of an address, new if needed. If the address is invalid on the chain, count it as skipped
+        and return None."""
         try:
             normal = parse_address(chain or "eth", address) if isinstance(address, str) else ""
         except ValueError:
@@ -219,7 +220,8 @@ def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
 
 
 def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
-    """Return the kinds of a tag. Its category is that of the actor, and not of its tokens and deployers."""
+    """Return the kinds that a tag gives to an address. The tag's category is that of the actor, not of the actor's
+    tokens and deployers."""
     named = kinds_of(name)
     is_token = bool(_TICKER.search(name))
     is_dex = not is_token and (named.is_dex or category == "defi_dex")
@@ -246,7 +248,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
 
 
 def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
-    """Return the labels of an explorer's dump, whose chain is in the name of the file."""
+    """Return the labels of a block explorer's dump; the name of the file shows the chain."""
     source = path.name.split(".")[0].removesuffix("_accounts")
     chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
     entries = _Entries()
@@ -322,7 +324,8 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
 
 
 def _own_address(text: str, chain: str | None) -> str:
-    """Return the normalised address; a label of a mistyped address would have no effect, so raise ``_BadField``."""
+    """Return the address in the spelling of its chain. Raises ``_BadField`` for an invalid one, because its label would
+    have no effect."""
     try:
         return parse_address(chain, text) if chain else parse_unplaced_address(text)
     except ValueError as error:
@@ -343,7 +346,8 @@ def _yes_or_no(fields: dict[str, str], column: str) -> bool:
 
 
 def _hand_source(path: Path) -> str:
-    """Return the source of a user's file: a new import of the same file replaces only its own labels."""
+    """Return the name of the source for a user's label file, so that a new import of the same file replaces only its
+    own labels."""
     return f"hand:{path.name.split('.')[0]}"
 
 

@@ -1,4 +1,4 @@
-"""Names, symbols and decimals of tokens, from token lists such as wallets publish."""
+"""Names, symbols and decimals of tokens, from token lists in the format that wallets publish."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
-"""The beginning of an incomplete token list."""
+"""The beginning of a JSON text that is a token list or contract map, for files that are cut off."""
 
 
 def read_tokens(path: Path) -> list[TokenInfo]:

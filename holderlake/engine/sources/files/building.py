@@ -20,7 +20,10 @@ _NO_TIMES: Final = (
 
 
 def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.Array) -> pa.Table:
-    """Return transfers of an EVM chain, from the columns that most exports have in common."""
+    """Return the rows as transfers of an EVM chain, from the columns that most exports have in common.
+
+    ``token_column`` has the token's address; ``given`` are further columns of ``TRANSFERS``.
+    """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
     return transfers_table(
@@ -36,7 +39,10 @@ def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.A
 
 
 def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.Array) -> pa.Table:
-    """Return the rows as transfers: those that are ``kept`` and valid."""
+    """Return the valid rows as transfers; the columns ``given`` are those of ``TRANSFERS``.
+
+    ``kept`` is a mask of the rows that are transfers, None for all rows.
+    """
     rows = raw.table.num_rows
     defaults = {"time_kind": "exact", "log_index_kind": "exact", "source": raw.path.name}
     given = {name: pa.repeat(value, rows) for name, value in defaults.items()} | given
@@ -77,7 +83,7 @@ def optional_ids(raw: RawTable) -> pa.Array:
 
 
 def block_times(raw: RawTable) -> pa.Array:
-    """Return the unix seconds of the first time column."""
+    """Return unix seconds from the first time column that the file has. Raises ``BadSource`` without one."""
     name = raw.first_of(*TIME_COLUMNS)
     if name is None:
         raise raw.bad(_NO_TIMES)
@@ -85,7 +91,7 @@ def block_times(raw: RawTable) -> pa.Array:
 
 
 def places_in_block(blocks: pa.Array) -> pa.Array:
-    """Return the position of each row among the rows of its block, in the file's order."""
+    """Return for each row its position, from 0, among the rows of the same block, in the file's order."""
     numbers = pc.fill_null(blocks, -1).to_numpy(zero_copy_only=False)
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]

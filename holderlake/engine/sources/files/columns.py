@@ -35,7 +35,10 @@ from holderlake.engine.sources.rows.raw import RawTable
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
 _PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
-"""Units of times in a second. From the year 2001 to 9999 the numbers of different units do not overlap."""
+"""Units of a unix time in one second, for seconds, milliseconds, microseconds and nanoseconds.
+
+From the year 2001 to 9999 the numbers of different units do not overlap.
+"""
 _YEAR_2001: Final = 10**9
 
 _WHOLE: Final = r"^[0-9]{1,77}$"
@@ -50,7 +53,8 @@ _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
 Quick = Callable[[pa.Array], pa.Array]
-"""A function that parses an array of distinct texts; its result is null for texts that need ``parse``."""
+"""A function that parses an array of distinct texts at once; it returns null for texts that need the slower
+``parse``."""
 
 
 def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
@@ -60,7 +64,8 @@ def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
 
 
 def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
-    """Return raw integers as decimal text, from amounts in token units and a column with the decimals of each row."""
+    """Return raw integers as decimal text, from amounts in token units; the column ``decimals`` has the token's
+    decimals for each row."""
     _refuse_floats(raw, name)
     places = counts(raw, decimals)
     texts = raw.table.column(name).combine_chunks().cast(pa.string())
@@ -142,7 +147,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return the value of each text in ``known``, regardless of case and hyphens."""
+    """Return for each text the value that ``known`` has for it, regardless of case and hyphens."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
@@ -174,7 +179,8 @@ def times(raw: RawTable, name: str) -> pa.Array:
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
-    """Return the chain of each row, from a ``chain`` or ``chain_id`` column or the argument, which must agree."""
+    """Return the chain of each row, from the column ``chain`` or ``chain_id`` or from the argument; if both exist they
+    must agree."""
     rows = raw.table.num_rows
     name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
     if name is None:
@@ -185,25 +191,26 @@ def chains(raw: RawTable, chain: str | None) -> pa.Array:
 
 
 def first_row(mask: pa.Array) -> int | None:
-    """Return the first row for which the mask is true, or None."""
+    """Return the position of the first row for which the mask is true, or None."""
     row = pc.index(mask, pa.scalar(True)).as_py()
     return None if row < 0 else int(row)
 
 
 def _decimals(texts: pa.Array) -> pa.Array:
-    """Return decimal digits without leading zeros; 77 of them are below 2^256."""
+    """Return the texts of decimal digits without leading zeros, null for other texts; at most 77 digits, which are
+    below 2^256."""
     plain = pc.match_substring_regex(texts, _WHOLE)
     digits = pc.utf8_ltrim(texts, "0")
     return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
 
 
 def _small_numbers(texts: pa.Array) -> pa.Array:
-    """Return numbers whose digits always fit 64 bits."""
+    """Return integers from texts with few enough digits for 64 bits, null for other texts."""
     return _where(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), texts)
 
 
 def _unix_seconds(texts: pa.Array) -> pa.Array:
-    """Return numbers whose digits are unix seconds from 2001 to 2286."""
+    """Return integers from texts whose digits are unix seconds from 2001 to 2286, null for other texts."""
     return _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
 
 
@@ -319,7 +326,7 @@ def _mapped(
 
 
 def _plain_type(raw: RawTable, name: str) -> pa.Array:
-    """Return the column as one array of plain values."""
+    """Return the column as one array of plain values, without dictionary encoding or chunks."""
     column = raw.table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -23,7 +23,8 @@ _TOPIC_LIST: Final = (
     + "".join(f"(?:,[^,]*?(?P<t{number}>[0-9a-fA-F]{{64}})[^,]*?)?" for number in (1, 2, 3))
     + "(?:,[^,]{0,8})*$"
 )
-"""Up to four words in a text, separated by commas, in JSON, or in a list of Python or PostgreSQL."""
+"""Pattern of up to four words (64 hexadecimal digits) in a text: separated by commas, in JSON, or in a list of Python
+or PostgreSQL."""
 _PADDED: Final = "^0{24}[0-9a-f]{40}$"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "token_id", "token_address")
@@ -81,7 +82,8 @@ def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Tabl
 
 
 def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
-    """Return the items of batches, decoded one by one, because batches are few and differ in length."""
+    """Return the items of ``TransferBatch`` events, decoded one by one, because batches are few and differ in
+    length."""
     found: list[tuple[int, str, str]] = []
     for row in rows.to_pylist():
         words = data[row].as_py()
@@ -102,7 +104,8 @@ def _table(
 
 
 def _topics(raw: RawTable) -> list[pa.Array]:
-    """Return the four topics of each log as 64 digits, null for missing topics."""
+    """Return the four topics of each log, one column for each position: 64 hexadecimal digits, null for a missing
+    topic."""
     if "topic1" in raw.columns or "topic_1" in raw.columns:
         prefix = "topic_" if "topic_1" in raw.columns else "topic"
         names = ["topics", *(f"{prefix}{number}" for number in (1, 2, 3))]

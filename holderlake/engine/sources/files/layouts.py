@@ -27,7 +27,7 @@ from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
 from holderlake.engine.sources.rows.raw import RawTable
 
 DECIMALS: Final = "decimals"
-"""Column of a map with the token's decimals; with it the file's values are in token units."""
+"""Column that a column map may add: the token's decimals. If a file has it, the file's amounts are in token units."""
 _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
@@ -36,7 +36,8 @@ _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout: its format and title, the columns that identify it, those that it never has, and its reader."""
+    """A layout of files: format and title, columns that identify it (``needs``), columns that it never has (``lacks``),
+    and its reader."""
 
     format: str
     title: str
@@ -44,7 +45,7 @@ class Layout:
     read: Callable[[RawTable, str | None], pa.Table]
     lacks: frozenset[str] = frozenset()
     decode: Callable[[RawTable], RawTable] | None = None
-    """Converts the file's rows into those that ``read`` takes, if they differ."""
+    """Function that converts the file's rows into rows that ``read`` takes; None if none is needed."""
 
     @property
     def is_evm(self) -> bool:
@@ -57,7 +58,7 @@ class Layout:
 
 
 def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
-    """Read our own layout, of any chain; optional columns may be absent."""
+    """Return the transfers of a file in our own layout, of any chain; optional columns may be absent."""
     rows, names = raw.table.num_rows, raw.columns
     chains = columns.chains(raw, chain)
     given: dict[str, pa.Array] = {
@@ -118,7 +119,7 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
-    """Read the values of transactions. This export has neither transfers by contracts nor fees."""
+    """Return the values of transactions as transfers. This export has neither transfers by contracts nor fees."""
     if "receipt_status" not in raw.columns:
         raise raw.bad(
             "without a column receipt_status failed transactions, which move nothing, look like others; join status "
@@ -130,7 +131,8 @@ def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
-    """Read the values of transactions and calls, including failed ones, because this export does not mark them."""
+    """Return the values of transactions and calls as transfers. Failed ones are included, because this export does not
+    mark them."""
     places = pa.table(
         {
             "block": columns.counts(raw, "block_number"),
@@ -155,7 +157,11 @@ def _receivers(raw: RawTable, chains: pa.Array, names: Sequence[str]) -> pa.Arra
 def _native_table(
     raw: RawTable, chain: str | None, hash_column: str, receivers: Sequence[str], index: pa.Array, is_done: pa.Array
 ) -> pa.Table:
-    """Return the rows with a value above zero; ``index`` is the same ``log_index`` as in imports from nodes."""
+    """Return the rows with a value above zero as transfers of the native coin.
+
+    ``hash_column`` is the column of transaction hashes, ``receivers`` the columns that may have the receiver. ``index``
+    is the same ``log_index`` as in imports from nodes, and ``is_done`` a mask of the successful rows.
+    """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
     value = columns.amounts(raw, _exact_column(raw, "value"))
@@ -182,7 +188,7 @@ def _native_table(
 
 
 def _exact_column(raw: RawTable, name: str) -> str:
-    """Return the exact one of cryo's columns for a 256-bit number."""
+    """Return the column that has exact values, of the several that cryo writes for the 256-bit number ``name``."""
     exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
     if exact is None:
         raise raw.bad(
@@ -233,4 +239,4 @@ LAYOUTS: Final = (
         lacks=frozenset({"transaction_hash", "hash"}),
     ),
 )
-"""In the order in which they are tried: a layout comes before those whose columns it includes."""
+"""All layouts, in the order in which they are tried: a layout comes before those whose columns it includes."""

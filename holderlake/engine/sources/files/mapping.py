@@ -28,7 +28,7 @@ KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
-"""Our columns that have other meanings in foreign files, and so count only if a map contains them."""
+"""Our columns that have other meanings in foreign files. They count only if the column map names them."""
 _GUESSES: Final = {
     "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
@@ -47,7 +47,7 @@ _GUESSES: Final = {
     "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
     "log_index": ("logindex", "event_index", "evt_index", "index"),
 }
-"""Foreign names of our columns, for suggestions of a map."""
+"""Usual names of our columns in other files, from which a column map is suggested."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ColumnMap:
         return bool(self.columns or self.constants)
 
     def over(self, below: ColumnMap) -> ColumnMap:
-        """Return both maps together; this one takes precedence."""
+        """Return a map with the columns of both maps; this map takes precedence over ``below``."""
         constants = {name: value for name, value in below.constants.items() if name not in self.columns}
         named = {name: value for name, value in below.columns.items() if name not in self.constants}
         return ColumnMap({**named, **self.columns}, {**constants, **self.constants})
@@ -73,7 +73,8 @@ def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
 
 
 def read_map(path: Path) -> ColumnMap:
-    """Return the map of a TOML file with tables ``columns`` and ``constants``. Raises ``BadSource`` for others."""
+    """Return the column map of a TOML file with tables ``columns`` and ``constants``. Raises ``BadSource`` for any
+    other file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -89,7 +90,7 @@ def read_map(path: Path) -> ColumnMap:
 
 
 def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
-    """Return the file under our names; columns that are not in the map keep their names.
+    """Return the file with our column names; columns that are not in the map keep their names.
 
     Raises ``BadSource`` if the file lacks a column of the map.
     """
@@ -123,7 +124,7 @@ def check_complete(raw: RawTable) -> None:
 
 
 def suggestion(names: Sequence[str]) -> str:
-    """Return ``--map`` options for columns with usual names, empty for none."""
+    """Return the ``--map`` options for columns with usual names, as a text; empty if no column has a usual name."""
     spelt = {name.lower(): name for name in names}
     found = {}
     for own, others in _GUESSES.items():

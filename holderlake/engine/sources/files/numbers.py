@@ -12,9 +12,9 @@ MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255
 _MAX_DIGITS: Final = len(str(MAX_AMOUNT)) + 1
 _EXACT_FLOAT: Final = 2**53
-"""Floating-point numbers are exact for whole numbers below this."""
+"""Floating-point numbers below this represent whole numbers exactly."""
 _FLOAT_DIGITS: Final = (16, 17)
-"""Numbers of digits in the text of a rounded floating-point number."""
+"""Numbers of digits that a rounded floating-point number has as text."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"(?:0[xX]|\\+x)([0-9a-fA-F]+)")
@@ -32,7 +32,10 @@ def whole_number(value: object) -> int:
 
 
 def whole_count(value: object) -> int:
-    """Return a number of a block, log index and others; unlike amounts it may be a floating-point number below 2^53."""
+    """Return a whole number that is no amount, for example a block number or a log index.
+
+    Unlike an amount it may be a floating-point number, below 2^53. Raises ``ValueError`` for any other value.
+    """
     if isinstance(value, float):
         if not value.is_integer() or abs(value) >= _EXACT_FLOAT:
             raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}")
@@ -100,7 +103,8 @@ def _integer(value: object) -> int:
 
 
 def _written_out(text: str, value: object) -> int:
-    """Return a whole number that is written with a point or an exponent and all its digits: 12.0, 0E-18."""
+    """Return a whole number that is written with a point or an exponent and has all its digits, for example 12.0 or
+    0E-18."""
     found = _FRACTION.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}{_separator_hint(text)}")
@@ -123,7 +127,7 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without white space and without quotation marks, which protect numbers in spreadsheets."""
+    """Return the text without white space and without the quotation marks that protect numbers in spreadsheets."""
     return text.strip().strip("\"'").strip()
 
 

@@ -32,16 +32,20 @@ class Preset:
 
     @property
     def is_evm(self) -> bool:
-        """Return whether only EVM chains have such files; presets of other chains set the chain."""
+        """Return whether only EVM chains have files of this kind; a preset of another chain has a constant
+        ``chain``."""
         return "chain" not in self.constants
 
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
-        """Return the map of a file with these columns, or None. The ``chosen`` map takes precedence."""
+        """Return the column map of a file with the columns ``names``; None if a needed column is missing.
+
+        ``chosen`` is the user's column map and takes precedence.
+        """
         found, missing = self._found(names, chosen)
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
-        """Return our columns that the user has to provide, none if the file is of another kind."""
+        """Return our columns that the user has to provide; empty if the file is of another kind."""
         found, missing = self._found(names, chosen)
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
@@ -62,7 +66,10 @@ class Preset:
 
 
 def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
-    """Return the first preset of the ``format``, if any is given, that fits the columns, with its map."""
+    """Return the first preset that fits the columns, and its column map; None if no preset fits.
+
+    ``chosen`` is the user's column map. ``format`` limits the presets, None for any.
+    """
     listed = list(names)
     for preset in PRESETS:
         column_map = preset.map_of(listed, chosen) if format in (None, preset.format) else None
@@ -92,7 +99,7 @@ _REMEDIES: Final = {
 
 
 def _names(text: str) -> dict[str, str]:
-    """Return our columns and the file's, from a text such as ``value=quant, block_number=block|blockno``."""
+    """Return the file's columns by ours, from a text such as ``value=quant, block_number=block|blockno``."""
     return dict(pair.split("=", 1) for pair in text.split(", "))
 
 
@@ -326,4 +333,4 @@ PRESETS: Final = (
         only={"operation": ("transfer", "mint", "burn")},
     ),
 )
-"""In the order in which they are tried: a preset comes before those whose columns it includes."""
+"""All presets, in the order in which they are tried: a preset comes before those whose columns it includes."""

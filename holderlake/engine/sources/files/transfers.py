@@ -38,9 +38,10 @@ FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(
 class FileOptions:
     """Options for reading a file.
 
-    ``format`` is one of ``FORMATS``. ``chain`` is that of a file without a chain column. ``block_times`` (unix seconds
-    by block) replace the file's times. ``rows_at`` is the path to the rows within JSON. ``thousands`` is the separator
-    of thousands in numbers. With ``empty_is_zero`` an empty sender is a mint and an empty receiver a burn.
+    ``format`` is one of ``FORMATS``, None to recognise it. ``chain`` is the chain of a file without a chain column.
+    ``block_times`` (unix seconds by block) replace the file's times. ``rows_at`` is the dotted path to the rows within
+    JSON. ``thousands`` is the character that separates thousands in numbers. With ``empty_is_zero`` an empty sender is
+    a mint and an empty receiver a burn.
     """
 
     format: str | None = None
@@ -54,7 +55,7 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileTransfers:
-    """The transfers of a file in its order, and its invalid rows.
+    """The transfers of a file, in the file's order, and its invalid rows (``rejected``, None without any).
 
     ``passed_over`` counts rows that are no transfers. ``wrong_checksums`` counts distinct addresses in mixed case with
     a wrong checksum (EIP-55), which are read in lower case.
@@ -91,7 +92,7 @@ def read_transfers(
     column_map: ColumnMap | None = None,
     block_times: Mapping[int, int] | None = None,
 ) -> pa.Table:
-    """Return the transfers of a file, in its order. Raises ``BadSource`` if any row is invalid."""
+    """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid."""
     found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
     if found.rejected is not None:
         raise found.rejected.error()
@@ -119,7 +120,7 @@ _LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
 
 
 def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
-    """Return the file under our names, and the layout that reads it."""
+    """Return the file with our column names, and the layout that reads it."""
     found = _layout_of(raw, options)
     if found.layout is not None:
         return replace(raw, is_evm=found.layout.is_evm), found.layout
@@ -148,7 +149,8 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
 
 
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
-    """Return the rows whose columns have one of the values, in any case; missing columns do not count."""
+    """Return the rows that have one of the allowed values in each column of ``only``, in any case; columns that the
+    file lacks do not count."""
     spelt = {name.lower(): name for name in raw.columns}
     kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():
@@ -162,7 +164,10 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
-    """Return the file without separators of thousands and with missing addresses filled, as the options say."""
+    """Return the file with our column names, changed by the options ``thousands`` and ``empty_is_zero``.
+
+    ``thousands`` removes separators from numbers; ``empty_is_zero`` replaces missing addresses by the zero address.
+    """
     table = raw.table
     for name in table.column_names:
         column, place = table.column(name), table.column_names.index(name)
@@ -199,7 +204,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
 
 
 def _nested(raw: RawTable) -> str | None:
-    """Return the column with JSON lists of objects, or None."""
+    """Return the name of the first column that has JSON lists of objects, or None."""
     for name in raw.columns:
         column = raw.table.column(name)
         if pa.types.is_string(column.type) and pc.any(pc.starts_with(column, "[{")).as_py():

@@ -20,7 +20,8 @@ _ENVELOPES: Final = frozenset(
 )
 """Keys of lists of rows in answers of APIs. Other keys count only if the file is a single object."""
 _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
-"""Keys of this kind that are no part of a row, so that each line of a file may have one."""
+"""Keys of ``_ENVELOPES`` that are never a column of a row, so each line of a file may be an API's answer with one of
+them."""
 _DEEPEST: Final = 6
 _BROKEN: Final = object()
 
@@ -49,7 +50,7 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
 
 
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
-    """Yield each document with its line, and whether it is the only one of the file."""
+    """Yield each JSON document, its line (None if unknown), and whether it is the only document of the file."""
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
     line, first = next(lines, (1, ""))
     document = _loaded(first)
@@ -95,7 +96,10 @@ def _loaded(text: str) -> Any:
 def _records(
     path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a document. Steps within a row repeat the row for each element of its list."""
+    """Yield the rows of a document. ``steps`` is the path to the rows.
+
+    A row that has a list on the path is repeated for each element of that list.
+    """
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
     found, rest = document, list(steps)
@@ -128,7 +132,10 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
 
 
 def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> tuple[str, ...]:
-    """Return the path to the only list of rows in an API's answer, empty if the document itself is a row."""
+    """Return the path to the only list of rows in an API's answer; empty if the document itself is a row.
+
+    Raises ``BadSource`` if the answer is an error.
+    """
     if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
         reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
         raise bad_source(path, f"it has an API's error instead of rows: {reason}; fetch it again")

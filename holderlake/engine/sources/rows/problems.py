@@ -17,7 +17,7 @@ from holderlake.engine.errors import BadSource
 def bad_source(
     path: Path, reason: str, *, column: str | None = None, row: int | None = None, line: int | None = None
 ) -> BadSource:
-    """Return a ``BadSource`` with the name of the file and, if given, row (from 1), line of the file and column."""
+    """Return a ``BadSource`` that names the file and, if given, the row (from 1), the line and the column."""
     place = [f"row {row}"] if row is not None else []
     place += [f"line {line}"] if line is not None else []
     place += [f"column {column}"] if column is not None else []
@@ -27,26 +27,28 @@ def bad_source(
 
 @dataclass
 class Problems:
-    """Invalid rows of a table: for each column with such rows, a reason or null for each row."""
+    """Invalid rows of a table. ``reasons`` has, for each column with invalid values, an array with a reason or null for
+    each row."""
 
     reasons: dict[str, pa.Array] = field(default_factory=dict)
     wrong_checksums: int = 0
-    """Number of distinct EVM addresses with a wrong checksum, by column; their rows are valid."""
+    """Number of distinct EVM addresses with a wrong checksum, summed over the columns. Their rows are valid."""
 
     def add(self, column: str, reasons: pa.Array) -> None:
-        """Add a reason for each bad row and null for the others. The first reason of a row counts."""
+        """Add for a column a reason for each bad row, null for the other rows. If a row already has a reason, it
+        stays."""
         earlier = self.reasons.get(column)
         self.reasons[column] = reasons if earlier is None else pc.coalesce(earlier, reasons)
 
     def bad_rows(self, rows: int) -> pa.Array:
-        """Return a mask of the bad rows."""
+        """Return a mask of the bad rows in a table with that number of rows."""
         found = pa.repeat(False, rows)
         for reasons in self.reasons.values():
             found = pc.or_(found, pc.is_valid(reasons))
         return found
 
     def of_row(self, row: int) -> tuple[str, str]:
-        """Return the first invalid column of a bad row, and the reason."""
+        """Return the first invalid column of the bad row at position ``row`` (from 0), and the reason."""
         return next((column, texts[row].as_py()) for column, texts in self.reasons.items() if texts[row].is_valid)
 
 
@@ -62,21 +64,22 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The invalid rows of a file that has ``of_rows`` rows."""
+    """The invalid rows of a file; ``of_rows`` is the number of all its rows."""
 
     path: Path
     rows: tuple[RejectedRow, ...]
     of_rows: int
 
     def error(self) -> BadSource:
-        """Return the error of a file that is not imported, with the first invalid row and the number of them."""
+        """Return the error for a file that is not imported, with its first invalid row and the number of invalid
+        rows."""
         first = self.rows[0]
         count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, so the file was not imported"
         remedy = "--rejected FILE writes them to a file and imports the rest"
         return bad_source(self.path, f"{first.reason} ({count}; {remedy})", column=first.column, row=first.number)
 
     def lines(self) -> Iterator[str]:
-        """Yield a line of JSON for each row: its values, and file, row, column and reason of the rejection."""
+        """Yield a line of JSON for each invalid row: its values, and file, row, column and reason."""
         for row in self.rows:
             place = {"file": self.path.name, "row": row.number, "column": row.column, "reason": row.reason}
             yield json.dumps(row.values | {f"rejected_{name}": value for name, value in place.items()}) + "\n"

@@ -1,7 +1,7 @@
 """A file of rows as an Arrow table, with the columns of the file.
 
-Parquet, JSON and CSV are recognised by their content; gzip and zstd are decompressed. ``BadSource`` has the file, the
-place and the remedy. ``json_rows`` reads JSON.
+Parquet, JSON and CSV are recognised by their content; gzip and zstd are decompressed. A ``BadSource`` error names the
+file and the row or line, and says how to fix it. ``json_rows`` reads JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 @dataclass(frozen=True)
 class RawTable:
-    """The rows of a file, and its bad rows so far.
+    """The rows of a file, and the problems found in them so far.
 
     All columns of CSV and JSON are text, in which a blank is an empty text (CSV) or null (JSON). Parquet columns have
     their stored types; fields of structs have dotted names.
@@ -56,35 +56,38 @@ class RawTable:
     table: pa.Table
     problems: Problems = field(default_factory=Problems)
     numbers: pa.Array | None = None
-    """The position of each row in the file, from 0, if rows were left out or repeated."""
+    """The position of each row in the file, from 0; None if the table has exactly the rows of the file."""
     passed_over: int = 0
     """Number of rows of the file that are no transfers and were left out."""
     is_evm: bool = False
-    """Whether only EVM chains have such files; then addresses of unknown chains are read as EVM addresses."""
+    """Whether only EVM chains have files of this kind. If so, addresses of unknown chains are read as EVM addresses."""
 
     @property
     def columns(self) -> list[str]:
         return list(self.table.column_names)
 
     def first_of(self, *names: str) -> str | None:
-        """Return the first of the names that is a column, or None."""
+        """Return the first of the names that is a column of the file, or None."""
         return next((name for name in names if name in self.columns), None)
 
     def bad(self, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
-        """Return an error; ``row`` counts from 0, and from 1 in the message, without the header."""
+        """Return an error about the file; ``row`` is a position in the table, from 0. The message counts rows of the
+        file from 1, without the header."""
         return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
 
     def number(self, row: int) -> int:
-        """Return the number of a row in the file, from 1."""
+        """Return the number in the file, from 1 and without the header, of the row at position ``row`` (from 0) of the
+        table."""
         return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
 
     def over(self, table: pa.Table) -> RawTable:
-        """Return the same rows with other columns."""
+        """Return a copy with ``table`` instead of the present table; its rows must be the same, its columns may
+        differ."""
         return replace(self, table=table)
 
 
 def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
-    """Return the file's rows; ``rows_at`` as in ``read_json``.
+    """Return the rows of a file; ``rows_at`` is the dotted path to the rows within JSON, see ``read_json``.
 
     Raises ``BadSource`` for a file that is missing, empty, incomplete or of another kind.
     """
@@ -161,7 +164,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _flattened(table: pa.Table) -> pa.Table:
-    """Return the table with a column for each field of a struct, with dotted names."""
+    """Return the table with one column for each field of a struct, with dotted names."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
@@ -183,7 +186,7 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """Return the names of the columns and the delimiter, which is the one that gives the most columns."""
+    """Return the column names of a CSV file, and its delimiter, which is the one that gives the most columns."""
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         line = text.readline()

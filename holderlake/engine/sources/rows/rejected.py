@@ -11,7 +11,7 @@ from holderlake.engine.sources.rows.raw import RawTable
 
 
 def rejected_rows(raw: RawTable) -> Rejected | None:
-    """Return the invalid rows of a table, or None."""
+    """Return the invalid rows of a file with their values and reasons, or None if all rows are valid."""
     if not raw.problems.reasons:
         return None
     places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()

@@ -27,7 +27,7 @@ class Wallet:
 
 @dataclass
 class ChainActors:
-    """The actors of a chain. ``one`` is one native token in raw units, ``dollar`` one of the stable token."""
+    """The actors of a chain. ``one`` is one native token as a raw integer, ``dollar`` one stable token."""
 
     chain: str
     native: TokenInfo
@@ -45,7 +45,8 @@ class ChainActors:
         return self.northgate, self.lumen
 
     def pick_wallets(self, rng: Rng, count: int, before: int) -> list[str]:
-        """Return ``count`` random wallets that are at least two weeks old."""
+        """Return ``count`` random wallets that were first funded at least two weeks before the unix second
+        ``before``."""
         grown = [wallet.address for wallet in self.wallets if wallet.born < before - 14 * DAY]
         return rng.sample(grown, count)
 
@@ -69,13 +70,14 @@ class Scenario:
         return token
 
     def new_actor(self, rng: Rng, chain: str, name: str, **kinds: Any) -> str:
-        """Return a new address with a label."""
+        """Add an actor: label a new address, with the ``kinds`` (fields of ``Label``), and return it."""
         address = new_address(rng, chain)
         self.label(address, chain, name, **kinds)
         return address
 
     def label(self, address: str, chain: str | None, name: str, **kinds: Any) -> None:
-        """Add a label of the sample's own source, with a high precedence unless ``kinds`` has one."""
+        """Add a label with the sample's own source; ``kinds`` are further fields of ``Label``. The precedence is high
+        unless given."""
         given = {"source": "sample", "precedence": 50, **kinds}
         self.labels.append(Label(address, chain, name=name, **given))
 
@@ -85,7 +87,7 @@ class Scenario:
         return self.new_actor(rng, token.chain, name, is_dex=True, is_contract=True, entity_id="millpond")
 
     def fund(self, rng: Rng, time: int, actors: ChainActors, wallet: str, hundredths: int) -> None:
-        """Plan the first transfer of native tokens to a wallet, from an exchange."""
+        """Plan the first transfer of native tokens to a wallet, from an exchange: ``hundredths`` of a token."""
         self.send(time, actors.native, rng.choice(actors.exchanges), wallet, actors.one * hundredths // 100)
 
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
@@ -161,7 +163,7 @@ def _wallets(rng: Rng, chain: str, count: int) -> list[Wallet]:
 
 
 def _friends(rng: Rng, wallets: Sequence[Wallet]) -> dict[str, str]:
-    """Return a few pairs of wallets that send each other tokens; with many, each map would be one cluster."""
+    """Return a few pairs of wallets that send tokens to each other. With many pairs, each map would be one cluster."""
     paired = rng.sample([wallet.address for wallet in wallets if wallet.born < BEGIN_TIME + _FIRST_WAVE], 48)
     pairs = dict(zip(paired[::2], paired[1::2], strict=True))
     return pairs | {second: first for first, second in pairs.items()}

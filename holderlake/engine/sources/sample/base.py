@@ -55,7 +55,7 @@ def _otterbrook(scenario: Scenario) -> None:
 def _drop(
     time: int, scenario: Scenario, rng: Rng, token: TokenInfo, distributor: str, receivers: Sequence[str]
 ) -> None:
-    """Send a batch of the airdrop: one transaction with gifts of three sizes."""
+    """Send one batch of the airdrop: one transaction with amounts of three sizes."""
     transaction = scenario.ledger.transaction(token)
     for receiver in receivers:
         amount = rng.choice((40_000, 90_000, 250_000)) * 10**18

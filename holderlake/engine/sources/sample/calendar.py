@@ -33,20 +33,20 @@ def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> 
 
 
 def every(days: int, start: int, end: int) -> list[int]:
-    """Return seconds at intervals of days, from ``start`` until before ``end``."""
+    """Return unix seconds at intervals of ``days``, from ``start`` until before ``end``."""
     return list(range(start, end, days * DAY))
 
 
 @dataclass(frozen=True)
 class BlockClock:
-    """The blocks of a chain: ``blocks`` every ``seconds``, beginning with number ``first``."""
+    """The blocks of a chain: ``blocks`` blocks in every ``seconds`` seconds, beginning with number ``first``."""
 
     first: int
     blocks: int
     seconds: int
 
     def block(self, time: int) -> tuple[int, int]:
-        """Return number and time of the block that contains a second."""
+        """Return the number of the block that contains the unix second ``time``, and the block's own time."""
         turns = (time - BEGIN_TIME) // self.seconds
         return self.first + turns * self.blocks, BEGIN_TIME + turns * self.seconds
 
@@ -60,7 +60,7 @@ CLOCKS: Final = {
 
 
 class Calendar:
-    """Planned actions by time. An action takes the time as its first argument and may plan later ones."""
+    """Planned actions by time. An action takes its time (unix seconds) as first argument and may plan later actions."""
 
     def __init__(self) -> None:
         self._actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -93,7 +93,7 @@ class Ledger:
         return self._held[token.chain, token.address][holder, item]
 
     def transaction(self, token: TokenInfo) -> str:
-        """Return the hash of a new transaction, for transfers that belong together."""
+        """Return the hash of a new transaction, for transfers that belong to the same transaction."""
         return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
 
     def move(

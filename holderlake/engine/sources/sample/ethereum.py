@@ -74,7 +74,8 @@ def _kelpwire(scenario: Scenario) -> None:
 
 
 def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, supply: int, launch: int) -> list[str]:
-    """The insiders get a funder's ether and more than a third of the supply through a middleman."""
+    """Plan how nine insiders get ether from a funder and more than a third of the supply through a middleman; return
+    their wallets."""
     actors = scenario.actors["eth"]
     funder, middleman = new_address(rng, "eth"), new_address(rng, "eth")
     insiders = [new_address(rng, "eth") for _ in range(9)]

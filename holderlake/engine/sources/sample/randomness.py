@@ -29,7 +29,7 @@ class Rng:
         return low + self.below(high - low + 1)
 
     def is_true(self, percent: int) -> bool:
-        """Return true with a probability in percent."""
+        """Return true in ``percent`` of 100 cases."""
         return self.below(100) < percent
 
     def choice(self, items: Sequence[T]) -> T:
@@ -37,7 +37,7 @@ class Rng:
         return items[self.below(len(items))]
 
     def early_choice(self, items: Sequence[T]) -> T:
-        """Return one of the items, earlier ones more often."""
+        """Return one of the items; the earlier an item is, the more often."""
         return items[min(self.below(len(items)), self.below(len(items)))]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
@@ -49,13 +49,13 @@ class Rng:
         return left[:count]
 
     def times(self, start: int, end: int, count: int) -> list[int]:
-        """Return ``count`` sorted seconds from ``start`` until before ``end``."""
+        """Return ``count`` random unix seconds in ascending order, from ``start`` until before ``end``."""
         return sorted(start + self.below(end - start) for _ in range(count))
 
     def hexadecimal(self, digits: int) -> str:
-        """Return ``0x`` and a number of digits."""
+        """Return ``0x`` and a number of random hexadecimal digits."""
         return f"0x{self._bits(4 * digits):0{digits}x}"
 
     def base58(self, letters: int) -> str:
-        """Return a number of letters in base58, as in Solana's addresses and signatures."""
+        """Return a number of random letters in base58, as in Solana's addresses and transaction signatures."""
         return self._bits(8 * letters).to_bytes(letters, "big").translate(_LETTER_OF_BYTE).decode()

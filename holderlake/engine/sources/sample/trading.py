@@ -14,7 +14,7 @@ from holderlake.engine.sources.sample.randomness import Rng
 class Market:
     """The pool and the exchanges at which a token is traded.
 
-    ``buyers`` percent of the trades of holders are purchases. ``smallest`` is the least amount of a transfer.
+    ``buyers`` is the percentage of holders' trades that are purchases, ``smallest`` the least raw amount of a transfer.
     """
 
     token: TokenInfo
@@ -35,14 +35,14 @@ def plan_trades(
 def plan_sales(
     scenario: Scenario, rng: Rng, market: Market, sellers: Sequence[str], times: Sequence[int], percent: int
 ) -> None:
-    """Plan a sale of a part of each seller's balance within hours after each of the times."""
+    """Plan a sale of ``percent`` of each seller's balance within hours after each of the ``times`` (unix seconds)."""
     for time in times:
         for seller in sellers:
             scenario.calendar.at(time + rng.below(40_000), _sell, scenario, market, seller, percent * 10)
 
 
 def plan_buying(scenario: Scenario, market: Market, buyer: str, times: Sequence[int], per_mille: int) -> None:
-    """Plan a purchase of a part of the pool at each of the times."""
+    """Plan a purchase of ``per_mille`` thousandths of the pool at each of the ``times`` (unix seconds)."""
     for time in times:
         scenario.calendar.at(time, _buy, scenario, market, buyer, per_mille * 10)
 
@@ -50,7 +50,8 @@ def plan_buying(scenario: Scenario, market: Market, buyer: str, times: Sequence[
 def give_part(
     time: int, scenario: Scenario, token: TokenInfo, sender: str, receiver: str, percent: int, smallest: int = 1
 ) -> None:
-    """Send a part of the sender's balance, unless it is less than ``smallest``."""
+    """Send ``percent`` of the sender's balance at the unix second ``time``, unless the raw amount is less than
+    ``smallest``."""
     amount = scenario.ledger.balance(token, sender) * percent // 100
     if amount >= smallest:
         scenario.ledger.move(time, token, sender, receiver, amount)

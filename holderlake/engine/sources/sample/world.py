@@ -33,7 +33,7 @@ class World:
 
 
 def sample_world() -> World:
-    """Return the sample world, which is always the same."""
+    """Return the sample world, the same at every call and on every machine."""
     scenario = Scenario(Ledger(Rng("book")))
     add_actors(scenario)
     for module in (funding, ethereum, base, bnb, solana):

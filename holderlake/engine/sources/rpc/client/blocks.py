@@ -8,11 +8,14 @@ from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 
 _LOOKS: Final = 16
-"""Blocks in one batch: seven batches find one of 100 million."""
+"""Blocks that one batch of requests reads: seven batches find one block among 100 million."""
 
 
 async def first_block_from(node: Node, second: int, head: int) -> int:
-    """Return the first block at or after a unix time; ``head + 1`` if there is none. Raises ``RpcError``."""
+    """Return the first block at or after a unix second; ``head + 1`` if no block up to ``head`` is that late.
+
+    Raises ``RpcError``.
+    """
     low, high = 0, head + 1  # blocks before low are earlier, blocks from high on are not
     while low < high:
         step = max(1, (high - low) // _LOOKS)

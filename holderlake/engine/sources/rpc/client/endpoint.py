@@ -30,7 +30,8 @@ from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transp
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
-"""Requests between two checks of the chain id without batches; each batch includes a check."""
+"""Requests between two checks of the chain id, for an endpoint without batches. With batches, each batch includes a
+check."""
 
 
 class _Fault(msgspec.Struct):
@@ -49,10 +50,10 @@ _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
 
 
 class Endpoint:
-    """An endpoint that speaks JSON-RPC, for one event loop; ``close`` it.
+    """A JSON-RPC endpoint, for use in one event loop; call ``close`` after use.
 
-    ``timeout``: seconds for one complete answer. ``answer_bytes``: its size at most, on the wire and decompressed.
-    Raises ``ValueError`` on an invalid address.
+    ``timeout``: seconds for one complete answer. ``batch``: the most calls in one request. ``answer_bytes``: the
+    largest size of an answer, compressed or decompressed. Raises ``ValueError`` on an invalid address.
     """
 
     def __init__(
@@ -86,16 +87,17 @@ class Endpoint:
         return f"Endpoint({self.host!r})"
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections of the endpoint."""
         await self._http.close()
 
     async def chain_id(self) -> int:
-        """Return its chain id. Raises ``RpcError``."""
+        """Return the endpoint's chain id. Raises ``RpcError``."""
         (found,) = await self._exchange([chain_id()])
         return self._number_of(found)
 
     async def ask(self, calls: Sequence[Call], evm_id: int) -> list[Any]:
-        """Return the results of calls in order, after a check of the chain id. Raises ``RpcError``."""
+        """Return the results of the calls in order, after a check that the chain id is ``evm_id``. Raises
+        ``RpcError``."""
         if self.batch == 1:
             await self._check_sometimes(evm_id)
             return [result for call in calls for result in await self._exchange([call])]

@@ -20,13 +20,14 @@ from holderlake.engine.errors import EngineError
 
 
 class RpcError(EngineError):
-    """Base of the errors of nodes."""
+    """Base class of all errors of nodes."""
 
     code = "node"
 
 
 class Unavailable(RpcError):
-    """No complete answer. ``retry_after``: seconds, if the endpoint names them."""
+    """The endpoint gave no complete answer. ``retry_after``: seconds to wait, None if the endpoint does not name
+    them."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -34,11 +35,11 @@ class Unavailable(RpcError):
 
 
 class InvalidAnswer(RpcError):
-    """The answer is wrong: events of other blocks, missing blocks, or text that is not JSON."""
+    """The answer is wrong, for example events of other blocks, missing blocks, or text that is not JSON."""
 
 
 class TooLarge(RpcError):
-    """The endpoint limits blocks, results, bytes or time of an answer."""
+    """The endpoint limits the blocks, results, bytes or time of an answer, and the call exceeds a limit."""
 
 
 class BatchTooLong(RpcError):
@@ -66,7 +67,7 @@ class ChainMoved(RpcError):
 
 
 class Diverged(RpcError):
-    """The node shares no block with the imported chain: another network, or a very deep reorganisation."""
+    """The node shares no block with the imported chain: it is another network, or the reorganisation is very deep."""
 
 
 _NO_METHOD: Final = (-32601, -32004)
@@ -97,9 +98,9 @@ _TOO_MANY: Final = 429
 
 
 def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> RpcError:
-    """Return the exception for a JSON-RPC error, chosen by its text: codes differ between providers.
+    """Return the exception for a JSON-RPC error, chosen by its text ``words``, because codes differ between providers.
 
-    ``is_divisible``: the call can be split into smaller parts.
+    ``number`` is the error's code. ``is_divisible``: the call can be split into smaller parts.
     """
     text = f"{host} says: {shortened(words)} ({number})"
     is_size = bool(_SIZE.search(words))
@@ -113,6 +114,7 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Return an endpoint's message as one line without addresses, which may contain its key."""
+    """Return an endpoint's message as one line of at most ``most`` characters, without addresses, which may contain its
+    key."""
     plain = re.sub(r"\w+://\S+", "***", " ".join(text.split()))
     return plain if len(plain) <= most else f"{plain[:most]}..."

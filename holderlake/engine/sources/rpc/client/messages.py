@@ -1,4 +1,7 @@
-"""JSON-RPC calls of nodes, and the parts of their answers that are read. Numbers are hexadecimal."""
+"""JSON-RPC calls of nodes, and types for their answers, with only the fields that are used.
+
+All numbers in answers are hexadecimal text.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 
 @dataclass(frozen=True)
 class Call:
-    """A method with its parameters. ``answer`` is the type that its result is read into; None may be an answer too.
+    """A JSON-RPC call: a method with its parameters.
 
-    ``is_divisible``: smaller parts can be asked for, so an endpoint's limits and time-outs mean just that.
-    ``may_fail``: an error is an answer, read as None (a contract may refuse any call).
+    ``answer`` is the type of the result. ``is_divisible``: the call can be split into smaller ranges, so a limit or
+    time-out of the endpoint means that the range is too large. ``may_fail``: an error of the endpoint is read as the
+    result None, for example when a contract has no such function.
     """
 
     method: str
@@ -28,7 +32,7 @@ class Call:
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """An event. Only newer nodes send ``block_timestamp``."""
+    """An event that a contract emitted. Only newer nodes send ``block_timestamp``; without it the field is None."""
 
     address: str
     topics: list[str]
@@ -67,7 +71,7 @@ class Block(Header, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel", gc=False):
-    """Receipt of a transaction. Before the Byzantium fork receipts had no status."""
+    """Receipt of a transaction. ``status`` is None before the Byzantium fork."""
 
     transaction_hash: str
     status: str | None = None
@@ -75,7 +79,7 @@ class Receipt(msgspec.Struct, rename="camel", gc=False):
 
 
 class CallFrame(msgspec.Struct, rename="camel", gc=False):
-    """A call of the tracer ``callTracer``, with the calls that it made."""
+    """A call in an answer of geth's ``callTracer``, with the inner calls that it made."""
 
     type: str
     from_: str = msgspec.field(name="from", default="")
@@ -86,7 +90,7 @@ class CallFrame(msgspec.Struct, rename="camel", gc=False):
 
 
 class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
-    """Answer of ``debug_traceBlockByNumber`` for a transaction. Older nodes leave the hash out."""
+    """Answer of ``debug_traceBlockByNumber`` for one transaction. ``tx_hash`` is None from older nodes."""
 
     result: CallFrame
     tx_hash: str | None = None
@@ -105,13 +109,13 @@ class TraceAction(msgspec.Struct, rename="camel", gc=False):
 
 
 class TraceResult(msgspec.Struct, rename="camel", gc=False):
-    """Result of a trace; ``address`` is that of a created contract."""
+    """Result of a trace; ``address`` is that of the created contract, None without one."""
 
     address: str | None = None
 
 
 class Trace(msgspec.Struct, rename="camel", gc=False):
-    """A trace of ``trace_block``; callers come before their calls."""
+    """One trace of ``trace_block``, for example a call; a caller comes before its inner calls."""
 
     type: str
     action: TraceAction
@@ -123,39 +127,43 @@ class Trace(msgspec.Struct, rename="camel", gc=False):
 
 @lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
-    """Return a quantity as an integer; cached. Raises ``ValueError``."""
+    """Return a hexadecimal quantity as an integer; results are cached. Raises ``ValueError`` for other text."""
     if not _QUANTITY.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not a quantity")
     return int(text, 16)
 
 
 def chain_id() -> Call:
-    """The endpoint's chain id."""
+    """Return the call for the endpoint's chain id."""
     return Call("eth_chainId")
 
 
 def block_number() -> Call:
-    """The newest block's number."""
+    """Return the call for the number of the newest block."""
     return Call("eth_blockNumber")
 
 
 def header(block: int) -> Call:
-    """A block without its transactions; None if the node has no such block."""
+    """Return the call for a block without its transactions; its result is None if the node has no such block."""
     return Call("eth_getBlockByNumber", [hex(block), False], Header | None)
 
 
 def block(block: int) -> Call:
-    """A block with its transactions."""
+    """Return the call for a block with its transactions."""
     return Call("eth_getBlockByNumber", [hex(block), True], Block | None)
 
 
 def block_receipts(block: int) -> Call:
-    """All receipts of a block."""
+    """Return the call for all receipts of a block."""
     return Call("eth_getBlockReceipts", [hex(block)], list[Receipt] | None)
 
 
 def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) -> Call:
-    """Events of the blocks, by any of the addresses and with any of the first topics."""
+    """Return the call for the events of blocks ``first`` to ``last``, both included.
+
+    ``addresses`` are the contracts that emit them, None for all. ``topics`` are the allowed values of an event's first
+    topic, which identifies the kind of event.
+    """
     wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics]}
     if addresses is not None:
         wanted["address"] = addresses
@@ -163,21 +171,25 @@ def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) 
 
 
 def call_frames(block: int) -> Call:
-    """The calls of a block's transactions, as geth gives them."""
+    """Return the call for the inner calls of a block's transactions, as geth reports them."""
     tracer = {"tracer": "callTracer", "tracerConfig": {"withLog": False}}
     return Call("debug_traceBlockByNumber", [hex(block), tracer], list[TracedTransaction])
 
 
 def traces(block: int) -> Call:
-    """The calls of a block's transactions, as Erigon, Nethermind, Reth and anvil give them."""
+    """Return the call for the inner calls of a block's transactions, as Erigon, Nethermind, Reth and anvil report
+    them."""
     return Call("trace_block", [hex(block)], list[Trace] | None)
 
 
 def eth_call(to: str, data: str) -> Call:
-    """The result of a contract's function; None if it fails."""
+    """Return the call that runs a contract's function now; its result is None if the function fails.
+
+    ``data`` is the encoded function with its arguments, in hexadecimal.
+    """
     return Call("eth_call", [{"to": to, "data": data}, "latest"], str, may_fail=True)
 
 
 def code(address: str) -> Call:
-    """An address's code, ``0x`` for none."""
+    """Return the call for the code at an address; its result is ``0x`` for an address without code."""
     return Call("eth_getCode", [address, "latest"], str)

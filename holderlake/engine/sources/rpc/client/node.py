@@ -33,14 +33,15 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 
 class _Contradiction(InvalidAnswer):
-    """Complete answers that contradict each other."""
+    """Complete answers of endpoints contradict each other."""
 
 
 class Node:
-    """Answers of the first endpoint that succeeds, in the given order. An asynchronous context manager.
+    """A node that consists of several endpoints: a call goes to the first endpoint, and to the next one if that fails.
 
-    ``evm_id``: the chain id of all endpoints, None for that of the first one that answers. ``attempts``: attempts of
-    each endpoint for one call. Raises ``ValueError`` on an invalid address.
+    Use it as an asynchronous context manager. ``evm_id``: the chain id that all endpoints must have, None for that of
+    the first one that answers. ``attempts``: the most attempts for one call, times the number of endpoints. Raises
+    ``ValueError`` on an invalid address.
     """
 
     def __init__(
@@ -78,24 +79,25 @@ class Node:
 
     @property
     def requests(self) -> int:
-        """HTTP requests sent so far."""
+        """Return the number of HTTP requests sent so far."""
         return sum(endpoint.requests for endpoint in self._endpoints)
 
     @property
     def rejected(self) -> list[str]:
-        """Errors of the endpoints that are no longer used."""
+        """Return the errors of the endpoints that are no longer used, because they have another chain id."""
         return [str(error) for error in self._rejected.values()]
 
     async def evm_id(self) -> int:
-        """Return the chain id. Raises ``RpcError``."""
+        """Return the chain id of the node. Raises ``RpcError``."""
         if self._evm_id is None:
             self._evm_id = await self._retry(self._worth_a_retry, self._first_evm_id)
         return self._evm_id
 
     async def ask(self, calls: Sequence[Call], read: Callable[[list[Any]], T]) -> T:
-        """Return ``read`` of the results of calls. If it raises ``InvalidAnswer``, use another endpoint.
+        """Send the calls and return what ``read`` returns for their results, which are in the order of the calls.
 
-        Calls are sent in batches, and each batch is retried separately. Raises ``RpcError`` when all endpoints fail.
+        If ``read`` raises ``InvalidAnswer``, use another endpoint. Calls are sent in batches, and each batch is retried
+        separately. Raises ``RpcError`` when all endpoints fail.
         """
 
         async def attempt() -> T:
@@ -113,7 +115,8 @@ class Node:
         return await self._retry(self._worth_another_try, attempt)
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
-        """Return the results of the first calls, as many as fit in a request, and add the endpoint to ``asked``."""
+        """Return the results of the first of the calls, as many as fit in one request, and add the endpoint that
+        answered to ``asked``."""
         evm_id = await self.evm_id()
         refusals: list[Refused] = []
         for endpoint in self._by_preference():
@@ -153,9 +156,10 @@ class Node:
             raise
 
     def _by_preference(self) -> list[Endpoint]:
-        """Return the endpoints that are not resting, in the given order, then the others by the end of their rest.
+        """Return the endpoints in the order of use: those that can be used now, in the given order, then those that
+        rest after an error, by the end of their rest.
 
-        Raises ``WrongChain`` if all were rejected.
+        Raises ``WrongChain`` if all endpoints were rejected.
         """
         chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         if not chosen:
@@ -169,11 +173,12 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to retry after contradicting answers. Failed requests were retried before."""
+        """Return whether to send the calls again after contradicting answers. Requests that failed were already
+        retried."""
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
-        """Return whether to retry, or the seconds to wait if they are known."""
+        """Return whether to retry after the error; if the wait is known, return it in seconds."""
         if not isinstance(error, Unavailable | InvalidAnswer):
             return False
         if self._is_endpoint_ready():
@@ -198,7 +203,7 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
 
 
 def checked_header(wanted: int, found: Header | None) -> Header:
-    """Return the header if it belongs to the block. Raises ``InvalidAnswer``."""
+    """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer``."""
     if found is None:
         raise InvalidAnswer(f"block {wanted} is null, though the node has later ones")
     if _quantity(found.number) != wanted:

@@ -32,9 +32,10 @@ Move = tuple[str, str, str, str, str | None]
 
 
 def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
-    """Add the transfers of events and return the number of skipped events.
+    """Add the transfers among the events to ``rows``, and return the number of skipped events.
 
-    ``times``: seconds of blocks whose events have no time. Raises ``InvalidAnswer`` for invalid numbers of an event.
+    ``times``: unix seconds by block, for events without a time. Raises ``InvalidAnswer`` for invalid numbers of an
+    event.
     """
     skipped = 0
     add = rows.add
@@ -89,8 +90,10 @@ def _single(data: str) -> dict[int, int] | None:
 
 
 def batch_of(data: str) -> dict[int, int] | None:
-    """Return the values by id of a TransferBatch event; None if its data is invalid. Values of a repeated id are added,
-    because a row is one event and id."""
+    """Return the values by token id of a TransferBatch event; None if its data is invalid.
+
+    Values of a repeated id are added up, because a row is one event and one token id.
+    """
     ids, values = _array(data, 0), _array(data, 1)
     if ids is None or values is None or len(ids) != len(values):
         return None
@@ -101,7 +104,8 @@ def batch_of(data: str) -> dict[int, int] | None:
 
 
 def _array(data: str, place: int) -> list[int] | None:
-    """Return the array whose offset in bytes is the word at ``place``."""
+    """Return the array of a TransferBatch event whose offset in bytes is the word at position ``place``; None if it is
+    invalid."""
     words = list(_words(data))
     if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):
         return None
@@ -120,7 +124,7 @@ def _lower(address: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _address(topic: str) -> str | None:
-    """Return the address in a topic, which has zeros on its left; None if it is invalid."""
+    """Return the address in a topic, which has leading zeros; None if the topic is no address."""
     is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
     return f"0x{topic[26:].lower()}" if is_one else None
 

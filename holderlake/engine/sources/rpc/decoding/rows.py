@@ -23,11 +23,13 @@ _FILLED: Final = (
 
 
 Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
-"""Token, standard, sender, receiver, value, token id, block, time (unix seconds), transaction, log index."""
+"""A transfer: token, standard, sender, receiver, value and token id (decimal text), block, time (unix seconds),
+transaction hash, log index."""
 
 
 class Rows:
-    """Rows of one chain and source. ``log_index_kind`` is that of the records."""
+    """Transfers of one chain and source, collected for one table. ``log_index_kind`` is the column of the same name in
+    ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
         self._constant = {
@@ -38,10 +40,10 @@ class Rows:
         }
         self._rows: list[Row] = []
         self.add = self._rows.append
-        """Add a transfer."""
+        """Add one transfer."""
 
     def table(self) -> pa.Table:
-        """Return the rows as a table."""
+        """Return the collected transfers as a table of the schema ``TRANSFERS``."""
         if not self._rows:
             return TRANSFERS.empty_table()
         columns: dict[str, Any] = dict(zip(_FILLED, zip(*self._rows, strict=True), strict=True))

@@ -71,7 +71,8 @@ class Checkpoints:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of the chain. Raises ``BadSource`` while another import holds it."""
+        """Hold the lock of the chain, which only one import can hold. Raises ``BadSource`` while another import holds
+        it."""
         name = f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock"
         if_held = BadSource(f"another process is importing chain {self._chain} from a node; wait until it ends")
         with locked(self._root / name, if_held):
@@ -89,13 +90,14 @@ class Checkpoints:
             database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
 
     def covered(self, scope: str) -> list[Interval]:
-        """Return the blocks that were read for a scope."""
+        """Return the blocks that were already read for a scope."""
         sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
         with self._database as database:
             return merged(database.execute(sql, (self._chain, scope)))
 
     def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
-        """Add blocks whose rows are stored."""
+        """Mark the blocks ``first`` to ``last``, both included, as read for the scopes. Their rows must already be
+        stored."""
         with self._database as database:
             for scope in scopes:
                 key = (self._chain, scope)
@@ -109,7 +111,7 @@ class Checkpoints:
         )
 
     def keep_hashes(self, hashes: Mapping[int, str]) -> None:
-        """Store the hashes of blocks before their rows are stored."""
+        """Store the hashes of blocks. Call this before the rows of the blocks are stored."""
         with self._database as database:
             database.executemany(
                 "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
@@ -117,19 +119,21 @@ class Checkpoints:
             )
 
     def hashes(self, first: int, last: int) -> dict[int, str]:
-        """Return the stored hashes of blocks ``first`` to ``last``."""
+        """Return the stored hashes of blocks ``first`` to ``last``, both included, by block number."""
         sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
         return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
 
     def roll_back(self, after: int) -> None:
-        """Delete all checkpoints of blocks after ``after``, whose rows were removed from the store."""
+        """Delete all checkpoints of blocks after the block ``after``. Their rows must already be removed from the
+        store."""
         with self._database as database:
             database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
 
     def thin_out(self, dense_from: int, ends: int) -> None:
-        """Delete hashes of blocks before ``dense_from``, except multiples of a number and ends of intervals."""
+        """Delete hashes of blocks before ``dense_from``, except those of every ``ends``-th block and of the last block
+        of each interval."""
         with self._database as database:
             database.execute(
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
@@ -138,14 +142,15 @@ class Checkpoints:
             )
 
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
-        """Return the addresses that the node was not asked about."""
+        """Return the addresses whose ``what`` was not yet requested from the node: ``token`` for metadata, ``code`` for
+        contract code."""
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
             known = {address for (address,) in database.execute(sql, (self._chain, what))}
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Store that the node was asked about addresses."""
+        """Store that ``what`` (see ``not_asked``) was requested from the node for the addresses."""
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",

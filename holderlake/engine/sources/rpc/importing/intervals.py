@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Blocks in which the same scopes are missing."""
+    """Blocks in which the same scopes are missing (scopes: see ``checkpoints``)."""
 
     first: int
     last: int
@@ -38,7 +38,7 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
 
 
 def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[Interval]:
-    """Yield the parts of ``first`` to ``last`` that are not covered."""
+    """Yield the intervals of ``first`` to ``last``, both included, that are not covered."""
     for begin, end in merged(covered):
         if begin > last:
             break
@@ -50,7 +50,10 @@ def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[
 
 
 def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """Return the missing blocks of ``first`` to ``last`` in order, split where the scopes that miss them change."""
+    """Return the blocks of ``first`` to ``last`` that any scope is missing, in order.
+
+    ``covered`` has the intervals that were read, by scope. A segment ends where the missing scopes change.
+    """
     missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
     edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})
     found: list[Segment] = []

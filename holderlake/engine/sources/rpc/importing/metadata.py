@@ -17,11 +17,13 @@ _WORD: Final = 32
 _MAX_DECIMALS: Final = 255
 _LONGEST: Final = 100
 _DELEGATED: Final = "0xef0100"
-"""Start of the code of a wallet that delegates to a contract (EIP-7702). It still is a wallet."""
+"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It is still a
+wallet."""
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
-    """Return tokens with name, symbol and decimals of their contracts; missing values stay unchanged.
+    """Return the tokens with the name, symbol and decimals that their contracts report; values that a contract lacks
+    stay unchanged.
 
     Raises ``RpcError``.
     """
@@ -60,7 +62,8 @@ def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals:
 
 
 def text_of(answer: str | None) -> str | None:
-    """Return the text in a contract's answer, a string or the 32 bytes of early tokens; None if it is invalid."""
+    """Return the text in a contract's answer: a string, or 32 bytes from early tokens. Return None if the answer is
+    invalid."""
     raw = _bytes(answer)
     if len(raw) == _WORD:
         return _clean(raw.rstrip(b"\0"))
@@ -88,7 +91,8 @@ def _bytes(answer: str | None) -> bytes:
 
 
 def _clean(raw: bytes) -> str | None:
-    """Return printable text of one line and limited length: a contract may return anything."""
+    """Return bytes as printable text of one line and limited length, None if nothing remains: a contract may return
+    anything."""
     text = raw.decode("utf-8", "ignore")
     words = "".join(letter if letter.isprintable() else " " for letter in text).split()
     return " ".join(words)[:_LONGEST].strip() or None

@@ -17,11 +17,12 @@ from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
-"""Without delegated calls, which repeat the caller's value, and static ones, which have none."""
+"""Kinds of calls that move the native coin. Delegated calls repeat the caller's value, and static calls have none."""
 
 
 class Moved(NamedTuple):
-    """A transferred value. ``place`` is 0 for the transaction itself; its calls count from 1, callers first."""
+    """A moved amount of the native coin, raw. ``place`` is 0 for the transaction itself; its inner calls count from 1,
+    callers first."""
 
     place: int
     sender: str
@@ -30,7 +31,8 @@ class Moved(NamedTuple):
 
 
 def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -> None:
-    """Add the values that a block's transactions (by hash) transferred."""
+    """Add to ``rows`` the amounts of the native coin that a block's transactions moved; ``moved`` has them by
+    transaction hash."""
     height, time = number(block.number), number(block.timestamp)
     for transaction in block.transactions:
         own, first = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX

@@ -1,4 +1,4 @@
-"""Read ranges of blocks: rows, and the hashes of their blocks.
+"""Readers of ranges of blocks: their transfers and block hashes.
 
 Answers of endpoints are validated: events must be of the requested blocks, tokens and kinds, each block's header must
 exist, and the hashes of events, headers and parents must agree.
@@ -29,7 +29,7 @@ from holderlake.engine.sources.rpc.importing.width import Width
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
-"""An answer with a multiple of this number of events may be truncated without notice."""
+"""An answer may be truncated without notice if its number of events is a multiple of this."""
 _SEVERAL: Final = 2
 _KINDS: Final = frozenset(TOPICS)
 
@@ -38,9 +38,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Piece:
-    """Contents of blocks ``first`` to ``last``. ``parent`` is the hash of the block before them.
+    """Transfers and hashes of blocks ``first`` to ``last``, both included. ``parent`` is the hash of the block before
+    ``first``.
 
-    ``logs`` counts the events that were read, ``passed_over`` those that are no transfers.
+    ``logs`` counts the events or transactions that were read, ``passed_over`` the events that are no transfers.
     """
 
     first: int
@@ -53,23 +54,23 @@ class Piece:
 
 
 class Reader(Protocol):
-    """Reads ``width`` blocks at a time."""
+    """A reader of ranges of blocks. ``width`` is the number of blocks in the next request."""
 
     width: Width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks as pieces in order. Raises ``RpcError``."""
+        """Return the blocks ``first`` to ``last`` as consecutive pieces, in order. Raises ``RpcError``."""
         ...
 
 
 class _HalvingReader(ABC):
-    """Halves ranges that are too large for the endpoint."""
+    """A reader that halves a range of blocks if it is too large for the endpoint."""
 
     def __init__(self, width: Width) -> None:
         self.width = width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks as pieces in order. Raises ``RpcError``."""
+        """Return the blocks ``first`` to ``last`` as consecutive pieces, in order. Raises ``RpcError``."""
         try:
             piece = await self._piece(first, last)
         except TooLarge as error:
@@ -86,9 +87,10 @@ class _HalvingReader(ABC):
 
 
 class EventReader(_HalvingReader):
-    """Reads transfer events of ``tokens``, or of all tokens if None.
+    """A reader of the transfer events of ``tokens`` (addresses), or of all tokens if None.
 
-    It reads the hash of each block from ``recent_from`` on, and of the first and last block of earlier pieces.
+    It reads the hash of each block from ``recent_from`` on. Of earlier blocks it reads the hashes of the first and the
+    last block of each piece.
     """
 
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
@@ -126,7 +128,8 @@ class EventReader(_HalvingReader):
         return logs, headers
 
     def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
-        """Raise ``InvalidAnswer`` unless all events match the request."""
+        """Raise ``InvalidAnswer`` unless all events are of blocks ``first`` to ``last`` and of the requested tokens and
+        kinds."""
         for block in map(_number, {log.block_number for log in logs}):
             if not first <= block <= last:
                 raise InvalidAnswer(f"an event of block {block} is in the answer for blocks {first} to {last}")
@@ -140,7 +143,7 @@ class EventReader(_HalvingReader):
 
 
 class ValueReader(_HalvingReader):
-    """Reads transfers of the chain's coin by a ``Tracer``. The first block of a chain has none."""
+    """A reader of transfers of the native coin, with the method ``tracer``. Block 0 of a chain has none."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
@@ -177,7 +180,10 @@ class ValueReader(_HalvingReader):
 
 @dataclass(frozen=True)
 class Tracer:
-    """A method to read the values of a block's transactions. ``scope`` is its name in the checkpoints."""
+    """A method to read the amounts of the native coin that a block's transactions moved.
+
+    ``scope`` is its name in the checkpoints, ``call`` returns the request for a block, and ``moved`` reads the answer.
+    """
 
     name: str
     scope: str
@@ -193,7 +199,7 @@ TRACERS: Final = (
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """Return the best tracer that the node has for these blocks. Many nodes have no traces, or none of old blocks."""
+    """Return the most detailed tracer that works for these blocks. Many nodes have no traces, or none of old blocks."""
     for tracer in TRACERS:
         try:
             if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
@@ -204,7 +210,11 @@ async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
 
 
 async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
-    """Yield the pieces of blocks in order; several ranges are read ahead. Raises ``RpcError``."""
+    """Yield the pieces of blocks ``first`` to ``last`` in order, while up to ``concurrency`` ranges are read at the
+    same time.
+
+    Raises ``RpcError``.
+    """
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
     gc.freeze()  # otherwise repeated scans of existing objects take a quarter of the CPU
     try:
@@ -222,12 +232,12 @@ async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> A
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Return the items in parts of ``size``."""
+    """Yield the items in consecutive parts of ``size``; the last part may be shorter."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _linked(headers: dict[int, Header]) -> None:
-    """Raise ``InvalidAnswer`` unless each header is the parent of the next one."""
+    """Raise ``InvalidAnswer`` unless each header's parent is the header of the block before it, if that is known."""
     for block, own in headers.items():
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:
@@ -235,7 +245,7 @@ def _linked(headers: dict[int, Header]) -> None:
 
 
 def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
-    """Raise ``ChainMoved`` if an event belongs to a block that is no longer in the chain."""
+    """Raise ``ChainMoved`` if an event's block hash differs from the hash in the block's header."""
     for text, own in {(log.block_number, log.block_hash) for log in logs}:
         header = headers.get(number(text))
         if header is not None and header.hash != own:

@@ -43,17 +43,18 @@ from holderlake.engine.store.store import Store
 
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
-"""Reorganisations during one import, after which it fails."""
+"""The most reorganisations during one import; after these the import fails."""
 _SPARSE: Final = 10_000
 _FLUSH_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Blocks and tokens to import: ``first`` to ``last``, by default the newest final block.
+    """Blocks and tokens to import.
 
-    ``tokens`` may contain ``native``; None means all tokens, and then ``native`` adds the coin. ``traced``: with the
-    values of inner calls, if the node has traces.
+    ``first`` to ``last`` are the blocks, ``last`` by default the newest final one. ``tokens`` are addresses and may
+    contain ``native``; None means all tokens, and then ``native`` adds the chain's coin. ``traced`` adds the values of
+    inner calls, if the node has traces.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -64,12 +65,13 @@ class Selection:
 
     @property
     def contracts(self) -> list[str]:
-        """The tokens of contracts."""
+        """Return the addresses of the named tokens without ``native``; empty with ``--all-tokens``."""
         return [token for token in self.tokens or () if token != NATIVE]
 
     @property
     def named(self) -> list[str]:
-        """The named tokens, which become indexed; none with ``--all-tokens``."""
+        """Return the tokens that the selection names, which become indexed; with ``--all-tokens`` at most
+        ``native``."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
@@ -126,7 +128,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of an import."""
+    """Progress of an import: blocks read, blocks in total, events or transactions read, and seconds since the start."""
 
     blocks_done: int
     blocks_wished: int
@@ -135,7 +137,10 @@ class Progress:
 
 
 async def chain_named(node: Node, chain: str | None) -> str:
-    """Return the given name of a chain, or that of the node's chain id. Raises ``WrongChain`` for an unknown id."""
+    """Return the chain's name ``chain``, or if it is None, the name for the node's chain id.
+
+    Raises ``WrongChain`` for an unknown id.
+    """
     if chain is not None:
         return chain
     evm_id = await node.evm_id()
@@ -146,7 +151,7 @@ async def chain_named(node: Node, chain: str | None) -> str:
 
 
 class ChainImport:
-    """One import of one chain. It calls ``on_progress`` after each piece."""
+    """One import of one chain, which calls ``on_progress`` after each piece of blocks."""
 
     def __init__(
         self,
@@ -169,7 +174,8 @@ class ChainImport:
         self._total = 0
 
     async def run(self) -> NodeReport:
-        """Import the missing blocks. Raises ``RpcError``; what was stored before stays."""
+        """Import the missing blocks and return the report. Raises ``RpcError``; rows stored before the error stay in
+        the store."""
         with self._checkpoints, self._checkpoints.exclusive():
             await self._identify()
             self._store.index_tokens([(self._chain, token) for token in self._selection.named], IMPORT)
@@ -241,7 +247,7 @@ class ChainImport:
         return tracer
 
     async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Read the blocks of a part and store them, many at a time."""
+        """Read the missing blocks of a segment, and store them in groups of many rows."""
         pending = _Pending()
         async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
@@ -287,7 +293,8 @@ class ChainImport:
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
-        """Roll back to the newest block that store and node share. Return whether rows were removed.
+        """Roll back to the newest block that store and node share, up to block ``head``. Return whether rows were
+        removed.
 
         Raises ``Diverged`` if they share no block.
         """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 _FORGET_AFTER: Final = 32
-"""Successes in a row after which a limit is tried again: it may have concerned crowded blocks only."""
+"""Consecutive successes after which a larger number of blocks is tried again: the limit may have concerned crowded
+blocks only."""
 
 
 class Width:
-    """A number of blocks from 1 to ``most``."""
+    """The number of blocks in the next request, from 1 to ``most``."""
 
     def __init__(self, start: int, most: int) -> None:
         self._most = most
@@ -18,13 +19,13 @@ class Width:
         self.value = min(start, most)
 
     def shrink(self, failed: int) -> None:
-        """Reduce the number: ``failed`` blocks were too many."""
+        """Reduce the number of blocks, because a request for ``failed`` blocks was too large."""
         self._ceiling = max(1, min(self._ceiling, failed - 1))
         self.value = max(1, min(self.value, failed // 2))
         self._answers = 0
 
     def grow(self) -> None:
-        """Increase the number after a success."""
+        """Increase the number of blocks after a successful request."""
         self._answers += 1
         if self._answers % _FORGET_AFTER == 0:
             self._ceiling = min(self._most, self._ceiling * 2)
