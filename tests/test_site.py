@@ -234,7 +234,7 @@ def test_the_site_works_on_a_phone_and_finds_columns_by_a_part_of_a_name(browser
     page.on("console", lambda message: faults.append(message.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(f"{address}/index.html")
-    page.get_by_role("row", name="know what a column holds").get_by_role("link").click()
+    page.get_by_role("row", name="know the type, unit and meaning of a column").get_by_role("link").click()
     page.get_by_role("main").get_by_role("link", name="maps", exact=True).click()
     expect(page.get_by_role("heading", name="maps")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

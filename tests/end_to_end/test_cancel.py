@@ -75,6 +75,11 @@ def home(provider: SlowProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path
 
 
+def _interruptible() -> None:
+    """Let SIGINT end the process, also where the tests run in a shell's background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
     """Run ``holderlake ui`` and wait until it answers."""
@@ -82,7 +87,10 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "pipelines.cli.main", "ui", "--port", str(port)]
-    with (folder / "ui.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT) as process:
+    with (
+        (folder / "ui.log").open("w") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
+    ):
         try:
             while True:
                 assert process.poll() is None, (folder / "ui.log").read_text()

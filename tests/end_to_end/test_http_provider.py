@@ -204,13 +204,13 @@ def test_broken_answers_are_not_bought_again_by_attempts_or_steps(
         where = (tmp_path, gateway.server.address, sample_service.secret)
         done = command(*where, "ingest", "--at", "2026-05-01", **options)
         maps = gateway.paths["tokens/map"]
-        printed = json.loads(command(*where, "credits", "--json", **options).stdout)
+        report = json.loads(command(*where, "credits", "--json", **options).stdout)
         printed = command(*where, "credits", **options).stdout
     assert done.returncode in (1, 3)
     assert "answers in a row" in done.stderr
     assert cause in done.stderr
     assert maps <= 24
-    assert printed["possibly_wasted"] == {"calls": maps, "spent": 0, "reserved": maps * 10_000}
+    assert report["possibly_wasted"] == {"calls": maps, "spent": 0, "reserved": maps * 10_000}
     assert f"Possibly wasted: {maps}00.00 credits" in printed.replace(",", "")
 
 
@@ -221,7 +221,7 @@ def test_an_absurd_cost_is_booked_at_the_price_tables_cost(sample_service: Runni
         done = command(*where, "ingest", "--at", "2026-05-01")
         shown = command(*where, "credits")
     assert done.returncode == 0
-    assert "credits that cannot be true" in done.stderr
+    assert "implausible credits" in done.stderr
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "named credits that cannot be true" in shown.stdout
     with CreditLedger(tmp_path / "data" / "ledger.sqlite") as ledger:

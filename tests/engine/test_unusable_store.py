@@ -158,5 +158,5 @@ def test_flipped_bits_are_noticed_in_a_store_that_is_open(root: Path) -> None:
 
 def test_damaged_checkpoints_of_nodes_are_reported_with_the_remedy(root: Path) -> None:
     (root / "nodes.sqlite").write_bytes(b"not a database" * 1_000)
-    with pytest.raises(UnusableStore, match=r"nodes\.sqlite can't be used .* move it away and repeat the command"):
+    with pytest.raises(UnusableStore, match=r"nodes\.sqlite cannot be used .* move it away and repeat the command"):
         Checkpoints(root, "eth")

@@ -16,7 +16,6 @@ from dagster import DagsterInstance
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
-from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.settings import SettingsError
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
@@ -25,6 +24,7 @@ from pipelines.doctor.file_checks import check_files
 from pipelines.runs import dagster_instance, ingest_day, loads_once
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill
+from tests.provider.credit_ledger import OneCallLedger
 
 MAY = datetime(2026, 5, 1)
 
@@ -64,7 +64,7 @@ def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_
     spent = workspace.ledger.totals().spent
     again = reopened(workspace)
     workspace.settings.ledger.unlink()
-    with CreditLedger(workspace.settings.ledger, now=lambda: datetime(2020, 1, 1)) as older:
+    with OneCallLedger(workspace.settings.ledger, now=lambda: datetime(2020, 1, 1)) as older:
         older.settle(older.reserve("old", "map", None, 7), 7)
     assert sum(row.spent for row in again.ledger.report("run")) == spent + 7
 

@@ -270,7 +270,7 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
         text=True,
         check=True,
     )
-    assert f"Left out, because it is damaged: {path}" in done.stderr
+    assert f"Left out as damaged: {path}" in done.stderr
     assert "rebuild --damaged" in done.stderr
     with duckdb.connect() as connection:
         connection.execute(done.stdout)
